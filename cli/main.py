@@ -21,6 +21,7 @@ from rebalance_sim.cli.experiment import experiment
 from rebalance_sim.cli.explore import explore
 from rebalance_sim.cli.folders import compact, extend, report
 from rebalance_sim.cli.generate import generate
+from rebalance_sim.cli.hunt import hunt
 from rebalance_sim.cli.output import flush, say, stderr
 from rebalance_sim.cli.profiles import profiles
 from rebalance_sim.cli.regress import regress
@@ -83,6 +84,7 @@ COMMANDS = (
     diff,
     experiment,
     explore,
+    hunt,
     regress,
     replay,
     shrink,

@@ -32,6 +32,10 @@ class Draw:
         """One item."""
         return items[self._stream.randrange(len(items))]
 
+    def weighted(self, weights: Sequence[float]) -> int:
+        """An index, each as likely as its weight."""
+        return self._stream.choices(range(len(weights)), weights)[0]
+
     def some(self, items: Sequence[T], share: float) -> list[T]:
         """Each item with probability ``share``, in order; at least one."""
         chosen = [item for item in items if self.chance(share)]

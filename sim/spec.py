@@ -173,7 +173,8 @@ class WorldSpec:
         if self.has_admin and fault.reaches_admin:
             names.add(ADMIN)
         client = getattr(fault, "client", None)
-        for name in (*getattr(fault, "clients", ()), *(() if client is None else (client,))):
+        named = (*getattr(fault, "clients", ()), *getattr(fault, "successors", ()))
+        for name in (*named, *(() if client is None else (client,))):
             if name not in names:
                 raise ValueError(f"{place}: client {name!r} is not one of the clients")
         for field_name in ("broker", "to_broker"):

@@ -68,7 +68,7 @@ def run_on_spark(
     with quiet(), spark_session(setup, log_file=log_file) as session:
         packages = shipped_packages(plan.runner, plan.plugins)
         digest = code_digest(packages)
-        _ship(session, packages, digest)
+        ship(session, packages, digest)
         _preflight(session, plan, packages, digest, out, log_file)
         java = f", {setup.java}" if setup.java else ""
         report_progress(f"Spark {session.version} at {master_of(session)}{java}")
@@ -84,7 +84,7 @@ def _log_file(out: str, plan: SweepPlan) -> Path:
     return Path(tempfile.gettempdir()) / f"rebalance-sim-{plan.sweep_id}-{LOG_FILE}"
 
 
-def _ship(session: SparkSession, packages: Sequence[str], digest: str) -> None:
+def ship(session: SparkSession, packages: Sequence[str], digest: str) -> None:
     """Send the packages to the executors; the driver keeps importing from where it did."""
     name = f"rebalance_sim-{digest}.zip"
     if is_connect(session):
@@ -133,7 +133,7 @@ def _preflight(
         rows = session.range(0, count, 1, count).select(answer("id").alias("answer")).collect()
         return [row["answer"] for row in rows]
 
-    job = _Job(session, f"{plan.sweep_id}-preflight", "preflight of a sweep", ask)
+    job = Job(session, f"{plan.sweep_id}-preflight", "preflight of a sweep", ask)
     if not job.wait(PREFLIGHT_TIMEOUT_S):
         job.cancel()
         raise SparkSetupError(
@@ -168,7 +168,7 @@ class _Jobs:
         """Run them all. What is left of a job that failed, or was stopped, is cancelled."""
         size = TASKS_PER_CONNECT_JOB if self._is_connect else TASKS_PER_JOB
         waiting = [batches[first : first + size] for first in range(0, len(batches), size)]
-        running: list[_Job] = []
+        running: list[Job] = []
         try:
             while waiting or running:
                 while waiting and len(running) < CONNECT_JOBS:
@@ -184,7 +184,7 @@ class _Jobs:
             for job in running:
                 job.cancel()
 
-    def _start(self, batches: Sequence[Batch]) -> _Job:
+    def _start(self, batches: Sequence[Batch]) -> Job:
         plan, out, ended = self._plan, self._out, self._ended
         tasks = list(batches)
         session = self._session
@@ -200,7 +200,7 @@ class _Jobs:
         first = plan.batch_seeds(tasks[0].number)[0]
         end = plan.batch_seeds(tasks[-1].number)[-1] + 1
         description = f"{plan.base}, seeds {first}:{end}"
-        return _Job(session, f"{plan.sweep_id}-{tasks[0].number}-{len(tasks)}", description, act)
+        return Job(session, f"{plan.sweep_id}-{tasks[0].number}-{len(tasks)}", description, act)
 
     def _tell(self, results: Sequence[BatchResult]) -> None:
         """A task that ran twice counts once."""
@@ -241,8 +241,9 @@ def _results_of(session: SparkSession) -> Any:
     return session.sparkContext.accumulator({}, Results())
 
 
-class _Job:
-    """A Spark action in a thread of its own, so that this one stays free for Ctrl-C."""
+class Job:
+    """A Spark action in a thread of its own, so that this one stays free for Ctrl-C. ``name`` is
+    its job group, ``description`` what Spark shows of it."""
 
     def __init__(
         self, session: SparkSession, name: str, description: str, action: Callable[[], list[Any]]

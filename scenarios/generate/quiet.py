@@ -1,0 +1,61 @@
+"""How long the quiet period of a scenario has to be."""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
+from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
+from rebalance_sim.scenarios.generate.classic_clients import may_rebalance_as_one
+from rebalance_sim.scenarios.generate.records import longest_batch_ms
+from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.clock_step import ClockStep
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
+from rebalance_sim.sim.spec import ClientSpec
+
+_QUIET_PERIOD_INTERVALS = 4
+_LOAD_MS = 2_000
+_WARM_UP_MS = 60_000
+"""For the last copies of a Streams application: each that catches up asks for a new target."""
+
+
+def quiet_period_ms(
+    config: CoordinatorConfig, clients: tuple[ClientSpec, ...], faults: tuple[Fault, ...]
+) -> int:
+    """Long enough for every bound of ``invariants.model.quiet_period``, and for the last
+    load before it."""
+    heartbeat_ms = config.group_consumer_heartbeat_interval_ms
+    assignment_ms = config.group_consumer_assignment_interval_ms
+    request_ms = max(client.request_timeout_ms for client in clients)
+    rebalance_ms = max(client.max_poll_interval_ms for client in clients)
+    for fault in faults:
+        if isinstance(fault, ClientRedeploy):
+            request_ms = max(request_ms, fault.request_timeout_ms or 0)
+            rebalance_ms = max(rebalance_ms, fault.max_poll_interval_ms or 0)
+        elif isinstance(fault, GroupConfigChange):
+            heartbeat_ms = max(heartbeat_ms, fault.consumer_heartbeat_interval_ms or 0)
+            assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
+        elif isinstance(fault, BrokerConfigChange):
+            assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
+    # What goes by a clock that was set back waits for so long; so does a coordinator whose
+    # predecessor's clock was ahead.
+    clocks_ms = sum(abs(fault.step_ms) for fault in faults if isinstance(fault, ClockStep))
+    slack_ms = (
+        _QUIET_PERIOD_INTERVALS * heartbeat_ms
+        + assignment_ms
+        + request_ms
+        + SLACK_BATCHES * max(map(longest_batch_ms, clients))
+    )
+    computing_ms = 0
+    if any(client.client_assignors is not None for client in clients):
+        computing_ms = slack_ms + rebalance_ms + _WARM_UP_MS
+    if may_rebalance_as_one(clients, faults):
+        # A whole group waits until the slowest has committed what it can, and until all are there.
+        slack_ms += 2 * rebalance_ms
+    session_ms = config.group_consumer_max_session_timeout_ms
+    if config.group_consumer_migration_policy not in UPGRADE_POLICIES:
+        # A seat of a classic group that nobody comes back to keeps members of the consumer protocol
+        # out.
+        classic_ms = [f.session_timeout_ms or 0 for f in faults if isinstance(f, ClientRedeploy)]
+        session_ms = max(session_ms, *classic_ms, 0)
+    return session_ms + slack_ms + rebalance_ms + computing_ms + clocks_ms + _LOAD_MS

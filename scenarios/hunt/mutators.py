@@ -1,0 +1,237 @@
+"""A scenario made of others: each mutator changes one thing.
+
+A mutator takes a ``Draw``, the scenario, the intervals of operations that its run had, and another
+scenario (the donor), and gives a scenario, or None where there is nothing to change. It may raise
+ValueError: worlds check themselves, and one that contradicts itself is nobody's scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from rebalance_sim.scenarios.generate.client_assignors import keep_some_computing
+from rebalance_sim.scenarios.generate.quiet import quiet_period_ms as quiet_period_ms_of
+from rebalance_sim.scenarios.generate.records import keep_some_polling
+from rebalance_sim.scenarios.hunt.pairs import Interval
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.spec import WorldSpec
+
+Mutator = Callable[[Draw, Scenario, Sequence[Interval], Scenario], Scenario | None]
+
+FAULTS_MOST = 200
+"""A scenario does not grow beyond this by doubling and splicing."""
+
+SEED_MOST = 2**53
+_STACK = (1, 1, 1, 2, 2, 3)
+"""How many mutators are applied one after another, each as likely as it stands here."""
+
+_OF_CLIENTS = tuple(
+    field.name for field in fields(ClientSpec) if field.name not in ("name", "group_id", "topics")
+)
+_OF_WORLD = ("network", "brokers", "data_plane", "admin_interval_ms")
+
+
+def move_fault(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """A fault comes while another operation is under way."""
+    world = scenario.world
+    if not world.faults:
+        return None
+    index = draw.between((0, len(world.faults) - 1))
+    moved = world.faults[index].changed(at_ms=_moment(draw, world, intervals))
+    return _with_faults(scenario, (*world.faults[:index], moved, *world.faults[index + 1 :]))
+
+
+def double_fault(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """A fault comes once more, while some operation is under way."""
+    world = scenario.world
+    if not world.faults:
+        return None
+    again = draw.pick(world.faults).changed(at_ms=_moment(draw, world, intervals))
+    return _with_faults(scenario, (*world.faults, again))
+
+
+def drop_fault(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """A fault does not come."""
+    faults = scenario.world.faults
+    if not faults:
+        return None
+    index = draw.between((0, len(faults) - 1))
+    return _with_faults(scenario, (*faults[:index], *faults[index + 1 :]))
+
+
+def splice(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """From some moment on, the faults are those of the donor, with the names of this world."""
+    world = scenario.world
+    if not donor.world.faults:
+        return None
+    at_ms = _moment(draw, world, intervals)
+    own = tuple(fault for fault in world.faults if fault.at_ms < at_ms)
+    theirs = (_at_home(fault, donor.world, world) for fault in donor.world.faults)
+    return _with_faults(scenario, (*own, *(one for one in theirs if one.at_ms >= at_ms)))
+
+
+def borrow_fault(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """One fault of the donor comes, too, while some operation is under way."""
+    world = scenario.world
+    if not donor.world.faults:
+        return None
+    borrowed = _at_home(draw.pick(donor.world.faults), donor.world, world)
+    borrowed = borrowed.changed(at_ms=_moment(draw, world, intervals))
+    return _with_faults(scenario, (*world.faults, borrowed))
+
+
+def change_setting(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """One setting has the value of the donor: of the brokers, of one client, or of the world."""
+    world, other = scenario.world, donor.world
+    changes: list[Callable[[], WorldSpec]] = [
+        _changed(world, config=replace(world.config, **{name: theirs}))
+        for name, theirs in _differing(world.config, other.config, world.config.__slots__)
+        if _is_legal(world.config, name, theirs)
+    ]
+    changes += [
+        _changed(world, **{name: theirs}) for name, theirs in _differing(world, other, _OF_WORLD)
+    ]
+    index = draw.between((0, len(world.clients) - 1))
+    client, theirs_of = world.clients[index], draw.pick(other.clients)
+    for name, theirs in _differing(client, theirs_of, _OF_CLIENTS):
+        if _is_legal(client, name, theirs):
+            changed = replace(client, **{name: theirs})
+            clients = (*world.clients[:index], changed, *world.clients[index + 1 :])
+            changes.append(_changed(world, clients=clients))
+    return replace(scenario, world=draw.pick(changes)()) if changes else None
+
+
+def reseed(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> Scenario | None:
+    """The same plan with other delays."""
+    return replace(scenario, world=replace(scenario.world, seed=draw.between((0, SEED_MOST))))
+
+
+MUTATORS: Mapping[str, Mutator] = {
+    "move": move_fault,
+    "double": double_fault,
+    "drop": drop_fault,
+    "splice": splice,
+    "borrow": borrow_fault,
+    "setting": change_setting,
+    "reseed": reseed,
+}
+"""By name, in the order in which they are drawn from."""
+
+
+def mutate(
+    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
+) -> tuple[Scenario, str] | None:
+    """A scenario that differs from this one, and by which mutators: ``move+setting``. None if none
+    came about, or none that is legal."""
+    names = []
+    mutant = scenario
+    try:
+        for _ in range(draw.pick(_STACK)):
+            name = draw.pick(tuple(MUTATORS))
+            changed = MUTATORS[name](draw, mutant, intervals, donor)
+            if changed is not None:
+                mutant = changed
+                names.append(name)
+        mutant = replace(mutant, world=_judgeable(mutant.world))
+    except ValueError:  # it contradicts itself; ScenarioError is one, too
+        return None
+    if mutant.hash == scenario.hash:
+        return None
+    return replace(mutant, name=f"hunt-{mutant.hash}"), "+".join(names)
+
+
+def _judgeable(world: WorldSpec) -> WorldSpec:
+    """The world with faults in order, a quiet period that is long enough for them, and some clients
+    that polling and computing are left to, as in generated ones."""
+    faults = tuple(sorted(world.faults, key=lambda fault: fault.at_ms))
+    clients = world.clients
+    if world.data_plane:
+        clients = keep_some_polling(clients, faults)
+    clients = keep_some_computing(clients, faults)
+    quiet_period_ms = max(world.quiet_period_ms, quiet_period_ms_of(world.config, clients, faults))
+    return replace(world, faults=faults, clients=clients, quiet_period_ms=quiet_period_ms)
+
+
+def _moment(draw: Draw, world: WorldSpec, intervals: Sequence[Interval]) -> int:
+    """A time in an operation; each kind of operation is as likely as any other. Any time if there
+    is none before the quiet period."""
+    usable = [one for one in intervals if one.start_ms < world.duration_ms]
+    kinds = sorted({one.operation for one in usable})
+    if not kinds:
+        return draw.between((0, world.duration_ms - 1))
+    kind = draw.pick(kinds)
+    chosen = draw.pick([one for one in usable if one.operation == kind])
+    return draw.between((chosen.start_ms, min(chosen.end_ms, world.duration_ms) - 1))
+
+
+def _with_faults(scenario: Scenario, faults: tuple[Fault, ...]) -> Scenario:
+    if len(faults) > FAULTS_MOST:
+        raise ValueError(f"faults: {len(faults)} are more than a hunt puts into a scenario")
+    return replace(scenario, world=replace(scenario.world, faults=faults))
+
+
+def _at_home(fault: Fault, there: WorldSpec, here: WorldSpec) -> Fault:
+    """The same fault with the clients, topics, groups and brokers that have the same places here,
+    and before the quiet period."""
+    clients = _places([one.name for one in there.clients], [one.name for one in here.clients])
+    topics = _places([one.name for one in there.topics], [one.name for one in here.topics])
+    groups = _places(there.group_ids, here.group_ids)
+    changes: dict[str, Any] = {"at_ms": min(fault.at_ms, here.duration_ms - 1)}
+    for name, places in (("client", clients), ("topic", topics), ("group", groups)):
+        value = getattr(fault, name, None)
+        if value is not None:
+            changes[name] = places.get(value, value)
+    for name, places in (("clients", clients), ("successors", clients), ("topics", topics)):
+        values = getattr(fault, name, None)
+        if values:
+            changes[name] = tuple(dict.fromkeys(places.get(one, one) for one in values))
+    for name, count in (
+        ("broker", here.brokers.count),
+        ("to_broker", here.brokers.count),
+        ("offsets_partition", here.brokers.offsets_partition_count),
+    ):
+        value = getattr(fault, name, None)
+        if value is not None:
+            changes[name] = value % count
+    return fault.changed(**changes)
+
+
+def _places(there: Sequence[str], here: Sequence[str]) -> dict[str, str]:
+    return {name: here[index % len(here)] for index, name in enumerate(there)}
+
+
+def _differing(own: Any, other: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
+    """The fields in which two values differ, with what the other one has."""
+    pairs = ((name, getattr(other, name)) for name in names)
+    return [(name, theirs) for name, theirs in pairs if theirs != getattr(own, name)]
+
+
+def _changed(world: WorldSpec, **changes: Any) -> Callable[[], WorldSpec]:
+    return lambda: replace(world, **changes)
+
+
+def _is_legal(value: Any, name: str, theirs: Any) -> bool:
+    try:
+        replace(value, **{name: theirs})
+    except ValueError:
+        return False
+    return True
