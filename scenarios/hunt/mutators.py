@@ -19,6 +19,7 @@ from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.settings_change import SettingsChange
 from rebalance_sim.sim.spec import WorldSpec
 
 Mutator = Callable[[Draw, Scenario, Sequence[Interval], Scenario], Scenario | None]
@@ -73,13 +74,18 @@ def drop_fault(
 def splice(
     draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
 ) -> Scenario | None:
-    """From some moment on, the faults are those of the donor, with the names of this world."""
+    """From some moment on, the faults are those of the donor, with the names of this world; but for
+    changes of settings, which fit those of their own."""
     world = scenario.world
     if not donor.world.faults:
         return None
     at_ms = _moment(draw, world, intervals)
     own = tuple(fault for fault in world.faults if fault.at_ms < at_ms)
-    theirs = (_at_home(fault, donor.world, world) for fault in donor.world.faults)
+    theirs = (
+        _at_home(fault, donor.world, world)
+        for fault in donor.world.faults
+        if not isinstance(fault, SettingsChange)
+    )
     return _with_faults(scenario, (*own, *(one for one in theirs if one.at_ms >= at_ms)))
 
 

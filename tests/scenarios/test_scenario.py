@@ -103,6 +103,11 @@ BAD_FILES: dict[str, tuple[str, str, str]] = {
         'client = "c"',
         "world: faults[0]: client 'c' is not one of the clients",
     ),
+    "unknown successor in a fault": (
+        'kind = "client_crash"\nat_ms = 5_000\nclient = "b"\n',
+        'kind = "surge_deploy"\nat_ms = 5_000\nclients = ["a"]\nsuccessors = ["c"]\n',
+        "world: faults[0]: client 'c' is not one of the clients",
+    ),
     "unknown kind of fault": (
         "client_crash",
         "client_crush",
