@@ -1,12 +1,14 @@
 """The assignor "range": each topic on its own is cut into contiguous intervals.
 
 Source: assignors §3. Current targets, racks and the stated kind of group have no influence: the
-homogeneous and heterogeneous code of a broker follow one rule.
+homogeneous and heterogeneous code of a broker follow one rule. Topics with the same subscribers and
+equally many partitions are cut at the same places, so that they are cut together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from rebalance_sim.protocol.assignors.server.server_assignor import GroupSpec, MemberSpec
 from rebalance_sim.protocol.assignors.server.subscribers import subscribers_by_topic
@@ -16,6 +18,9 @@ from rebalance_sim.protocol.assignors.server.topic_partitions import (
     unless_equal,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+
+_Row = tuple[TopicPartition, ...]
+"""The partitions of one number, of topics that have the same subscribers and equally many."""
 
 
 class RangeAssignor:
@@ -30,11 +35,18 @@ class RangeAssignor:
         members = spec.members
         member_ids = range_order(members)
         subscribers = subscribers_by_topic(member_ids, members)
-        shares: list[list[TopicPartition]] = [[] for _ in member_ids]
+        alike: dict[tuple[int, int], list[str]] = {}
         for topic_id, partition_count in known_counts(subscribers, partition_counts).items():
-            _split(partitions_of(topic_id, partition_count), subscribers[topic_id], shares)
+            alike.setdefault((id(subscribers[topic_id]), partition_count), []).append(topic_id)
+        shares: list[list[_Row]] = [[] for _ in member_ids]
+        for (_, partition_count), topic_ids in alike.items():
+            columns = (partitions_of(topic_id, partition_count) for topic_id in topic_ids)
+            rows = list(zip(*columns, strict=True))
+            _split(rows, subscribers[topic_ids[0]], shares)
         return {
-            member_id: unless_equal(members[member_id].current, frozenset(share))
+            member_id: unless_equal(
+                members[member_id].current, frozenset(chain.from_iterable(share))
+            )
             for member_id, share in zip(member_ids, shares, strict=True)
         }
 
@@ -49,16 +61,12 @@ def range_order(members: Mapping[str, MemberSpec]) -> list[str]:
     return sorted(members, key=key)
 
 
-def _split(
-    partitions: list[TopicPartition],
-    subscribers: tuple[int, ...],
-    shares: list[list[TopicPartition]],
-) -> None:
-    """Append to each subscriber's share its interval of one topic (assignors §3.2)."""
-    length, longer_count = divmod(len(partitions), len(subscribers))
+def _split(rows: list[_Row], subscribers: tuple[int, ...], shares: list[list[_Row]]) -> None:
+    """Append to each subscriber's share its interval of topics that are alike (assignors §3.2)."""
+    length, longer_count = divmod(len(rows), len(subscribers))
     receivers = subscribers if length else subscribers[:longer_count]
     start = 0
     for position, index in enumerate(receivers):
         end = start + length + (position < longer_count)
-        shares[index] += partitions[start:end]
+        shares[index] += rows[start:end]
         start = end

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import repeat
-from operator import itemgetter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from itertools import chain, repeat
+from operator import itemgetter, lt
 
 from rebalance_sim.protocol.assignors.server.server_assignor import PartitionAssignorError
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+_TOPICS_KEPT = 1_024
+"""How many topics' partitions are kept for the next computation."""
+
 topic_id_of: Callable[[TopicPartition], str] = itemgetter(0)
 """Topic id of a partition; unlike attribute access it runs in C inside ``map``."""
+
+_number_of: Callable[[TopicPartition], int] = itemgetter(1)
 
 
 def known_counts(topic_ids: Iterable[str], partition_counts: Mapping[str, int]) -> dict[str, int]:
@@ -27,14 +33,22 @@ def known_counts(topic_ids: Iterable[str], partition_counts: Mapping[str, int]) 
     return counts
 
 
-def partitions_of(topic_id: str, partition_count: int) -> list[TopicPartition]:
+@lru_cache(maxsize=_TOPICS_KEPT)
+def partitions_of(topic_id: str, partition_count: int) -> tuple[TopicPartition, ...]:
     """All partitions of a topic in ascending number.
 
-    The values are built without a Python call for each: on a first assignment this is most of
-    the work.
+    They are built once, without a Python call for each, and shared by all targets: on a first
+    assignment this is most of the work and of the memory, and values that are the same object are
+    compared fast.
     """
     pairs = zip(repeat(topic_id), range(partition_count), strict=False)
-    return list(map(tuple.__new__, repeat(TopicPartition), pairs))
+    return tuple(map(tuple.__new__, repeat(TopicPartition), pairs))
+
+
+def all_exist(shares: Collection[frozenset[TopicPartition]], counts: Mapping[str, int]) -> bool:
+    """Whether all partitions of some shares are among those of the counted topics."""
+    topic_counts = map(counts.get, map(topic_id_of, chain.from_iterable(shares)), repeat(0))
+    return all(map(lt, map(_number_of, chain.from_iterable(shares)), topic_counts))
 
 
 def still_subscribed(

@@ -24,6 +24,7 @@ from rebalance_sim.protocol.assignors.server.server_assignor import (
 )
 from rebalance_sim.protocol.assignors.server.subscribers import subscribers_by_topic
 from rebalance_sim.protocol.assignors.server.topic_partitions import (
+    all_exist,
     known_counts,
     partitions_of,
     still_subscribed,
@@ -149,18 +150,18 @@ class _Ledger:
         if sum(self.loads) == sum(topic.partition_count for topic in self.topics):
             return
         self._look_up_owners()
+        loads = self.loads
         for topic in self.topics:
             ownerless = [p for p, owner in enumerate(topic.owners) if owner == _NOBODY]
             if not ownerless:
                 continue
             owners = topic.change_owners()
-            ranked = sorted(topic.audience.members, key=self.loads.__getitem__)
-            start_loads = [self.loads[member] for member in ranked]
-            for partition, receiver in zip(
-                ownerless, _lowest_first(ranked, start_loads), strict=False
-            ):
+            ranked = sorted(topic.audience.members, key=loads.__getitem__)
+            start_loads = [loads[member] for member in ranked]
+            receivers = _lowest_first(ranked, start_loads)
+            for partition, receiver in zip(ownerless, receivers, strict=False):
                 owners[partition] = receiver
-                self.loads[receiver] += 1
+                loads[receiver] += 1
 
     def balance(self, max_round_count: int) -> tuple[int, bool]:
         """assignors §6.4: (rounds, whether the last one found nothing to move)."""
@@ -250,12 +251,17 @@ def _lowest_first(ranked: Sequence[int], start_loads: Sequence[int]) -> Iterator
     So at each level those who stand there are all who started at it or below: a prefix of
     ``ranked``, to be gone through in rank order. Never ends.
     """
+    return chain.from_iterable(_prefixes(ranked, start_loads))
+
+
+def _prefixes(ranked: Sequence[int], start_loads: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Level by level, those who started at it or below."""
     level = start_loads[0]
     reach = 0
     while True:
         while reach < len(ranked) and start_loads[reach] <= level:
             reach += 1
-        yield from ranked[:reach]
+        yield ranked[:reach]
         level += 1
 
 
@@ -289,6 +295,7 @@ def _highest_first(
 
 
 def _refuse_vanished(kept: list[frozenset[TopicPartition]], counts: Mapping[str, int]) -> None:
-    for partition in chain.from_iterable(kept):
-        if partition.partition >= counts[partition.topic_id]:
-            raise PartitionAssignorError(f"a current target has {partition}, which is no more")
+    if all_exist(kept, counts):
+        return
+    vanished = next(p for p in chain.from_iterable(kept) if p.partition >= counts[p.topic_id])
+    raise PartitionAssignorError(f"a current target has {vanished}, which is no more")

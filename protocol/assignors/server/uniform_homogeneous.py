@@ -10,7 +10,7 @@ is one pass over the topic ids of the current targets, in C.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from rebalance_sim.protocol.assignors.server.server_assignor import (
     PartitionAssignorError,
 )
 from rebalance_sim.protocol.assignors.server.topic_partitions import (
+    all_exist,
     known_counts,
     partitions_of,
     still_subscribed,
@@ -68,12 +69,14 @@ def assign_homogeneous(
         return {}
     counts = known_counts(subscribed_topic_ids, partition_counts)
     currents = [spec.members[member_id].current for member_id in member_ids]
-    # What is no more uses up the quota of its holder, so that something is left over in the end.
-    held = [tp for tp in chain.from_iterable(currents) if tp.partition < counts.get(tp.topic_id, 0)]
+    held: Iterable[TopicPartition] = chain.from_iterable(currents)
+    kept = currents
+    if not all_exist(currents, counts):
+        # What is no more uses up the quota of its holder, so that something is left over at last.
+        held = (tp for tp in held if tp.partition < counts.get(tp.topic_id, 0))
+        kept = [still_subscribed(current, subscribed_topic_ids) for current in currents]
     pool = _unassigned(counts, Counter(map(topic_id_of, held)), currents)
-    if len(held) < sum(map(len, currents)):
-        currents = [still_subscribed(current, subscribed_topic_ids) for current in currents]
-    targets, vacancies = _keep(currents, pool, sum(counts.values()), takes_extra)
+    targets, vacancies = _keep(kept, pool, sum(counts.values()), takes_extra)
     _hand_out(targets, vacancies, pool)
     return dict(zip(member_ids, targets, strict=True))
 
