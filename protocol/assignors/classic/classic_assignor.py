@@ -7,8 +7,9 @@ classic §5.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple, Protocol
 
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
@@ -87,14 +88,30 @@ def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:
     )
 
 
+def subscriptions_of(members: Sequence[ClaimingMember]) -> list[frozenset[str]]:
+    """The topics of each member; equal ones are the same object."""
+    distinct = {topics: frozenset(topics) for topics in {m.subscription.topics for m in members}}
+    return [distinct[member.subscription.topics] for member in members]
+
+
+def partitions_of(topic: str, numbers: Iterable[int]) -> Iterator[NamedPartition]:
+    """Partitions of one topic, built without a Python call for each."""
+    return map(tuple.__new__, repeat(NamedPartition), zip(repeat(topic), numbers, strict=False))
+
+
 def ungrouped(grouped: Iterable[NamedPartitions]) -> list[NamedPartition]:
     """The partitions one by one, in the order in which they are listed."""
-    return [NamedPartition(topic, number) for topic, numbers in grouped for number in numbers]
+    pairs = [(topic, number) for topic, numbers in grouped for number in numbers]
+    return list(map(tuple.__new__, repeat(NamedPartition), pairs))
 
 
 def by_topic(partitions: Iterable[NamedPartition]) -> tuple[NamedPartitions, ...]:
     """Partitions grouped under their topics, both ascending."""
     grouped: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
-        grouped.setdefault(topic, []).append(number)
-    return tuple(NamedPartitions(topic, tuple(numbers)) for topic, numbers in grouped.items())
+        if topic in grouped:
+            grouped[topic].append(number)
+        else:
+            grouped[topic] = [number]
+    pairs = zip(grouped, map(tuple, grouped.values()), strict=True)
+    return tuple(map(tuple.__new__, repeat(NamedPartitions), pairs))

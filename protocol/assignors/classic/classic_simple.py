@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import cycle
 
 from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     Assigned,
     ClaimingMember,
-    NamedPartition,
-    by_topic,
     in_member_order,
+    subscriptions_of,
 )
+from rebalance_sim.protocol.assignors.server.subscribers import subscribers_by_topic
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
 
-Shares = dict[str, list[NamedPartition]]
+Shares = dict[str, dict[str, list[int]]]
+"""Member id -> topic -> numbers, both ascending."""
 
 
 class _SimpleAssignor:
@@ -29,9 +31,12 @@ class _SimpleAssignor:
         self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
     ) -> Assigned:
         """See ``ClassicAssignor.assign``."""
-        shares: Shares = {m.member_id: [] for m in members}
+        shares: Shares = {m.member_id: {} for m in members}
         self._give_out(partition_counts, in_member_order(members), shares)
-        return {member_id: by_topic(share) for member_id, share in shares.items()}
+        return {
+            member_id: tuple(NamedPartitions(topic, tuple(share[topic])) for topic in share)
+            for member_id, share in shares.items()
+        }
 
     def _give_out(
         self, counts: Mapping[str, int], members: Sequence[ClaimingMember], shares: Shares
@@ -48,16 +53,15 @@ class ClassicRangeAssignor(_SimpleAssignor):
     def _give_out(
         self, counts: Mapping[str, int], members: Sequence[ClaimingMember], shares: Shares
     ) -> None:
-        subscribers: dict[str, list[str]] = {}
-        for member in members:
-            for topic in dict.fromkeys(member.subscription.topics):
-                subscribers.setdefault(topic, []).append(member.member_id)
+        in_order = [shares[member.member_id] for member in members]
+        subscribers = subscribers_by_topic(subscriptions_of(members))
         for topic in sorted(subscribers.keys() & counts.keys()):
             quota, surplus = divmod(counts[topic], len(subscribers[topic]))
+            receivers = subscribers[topic] if quota else subscribers[topic][:surplus]
             first = 0
-            for index, member_id in enumerate(subscribers[topic]):
-                last = first + quota + (1 if index < surplus else 0)
-                shares[member_id] += [NamedPartition(topic, n) for n in range(first, last)]
+            for position, index in enumerate(receivers):
+                last = first + quota + (1 if position < surplus else 0)
+                in_order[index][topic] = list(range(first, last))
                 first = last
 
 
@@ -70,11 +74,11 @@ class RoundRobinAssignor(_SimpleAssignor):
     def _give_out(
         self, counts: Mapping[str, int], members: Sequence[ClaimingMember], shares: Shares
     ) -> None:
-        topics = {topic for member in members for topic in member.subscription.topics}
-        place = 0
-        for topic in sorted(topics & counts.keys()):
+        subscriptions = subscriptions_of(members)
+        turns = cycle(zip(subscriptions, [shares[m.member_id] for m in members], strict=True))
+        for topic in sorted(frozenset().union(*subscriptions) & counts.keys()):
             for number in range(counts[topic]):
-                while topic not in members[place].subscription.topics:
-                    place = (place + 1) % len(members)
-                shares[members[place].member_id].append(NamedPartition(topic, number))
-                place = (place + 1) % len(members)
+                subscription, share = next(turns)
+                while topic not in subscription:
+                    subscription, share = next(turns)
+                share.setdefault(topic, []).append(number)

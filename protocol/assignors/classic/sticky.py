@@ -15,6 +15,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     ClaimingMember,
     NamedPartition,
     by_topic,
+    subscriptions_of,
     ungrouped,
 )
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
@@ -70,11 +71,10 @@ class StickyRules:
         """See ``ClassicAssignor.assign``."""
         if not members:
             return {}
-        subscriptions = {
-            m.member_id: frozenset(m.subscription.topics)
-            for m in sorted(members, key=lambda member: member.member_id)
-        }
-        topics = sorted(frozenset().union(*subscriptions.values()) & partition_counts.keys())
+        ordered = sorted(members, key=lambda member: member.member_id)
+        ids = [member.member_id for member in ordered]
+        subscriptions = dict(zip(ids, subscriptions_of(ordered), strict=True))
+        topics = sorted(frozenset().union(*{*subscriptions.values()}) & partition_counts.keys())
         counts = {topic: partition_counts[topic] for topic in topics}
         settled = settle(members, self.claims(members), counts)
         if not self.balances_equals_alike and len({*subscriptions.values()}) <= 1:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 
 from rebalance_sim.protocol.assignors.classic.claims import Claims
-from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
+from rebalance_sim.protocol.assignors.classic.classic_assignor import (
+    NamedPartition,
+    partitions_of,
+)
+
+_BY_NUMBER: Callable[[NamedPartition], tuple[int, str]] = itemgetter(1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +29,9 @@ class IdenticalResult:
 def assign_identical(claims: Claims, counts: Mapping[str, int]) -> IdenticalResult:
     """Everybody keeps up to its quota, and the rest goes round; members in ascending id."""
     shares: dict[str, list[NamedPartition]] = {member_id: [] for member_id in sorted(claims.kept)}
-    partitions = [
-        NamedPartition(topic, n) for topic in sorted(counts) for n in range(counts[topic])
-    ]
+    partitions = list(
+        chain.from_iterable(partitions_of(topic, range(counts[topic])) for topic in sorted(counts))
+    )
     quota, members_over_quota = divmod(len(partitions), len(shares))
     largest = quota + (1 if members_over_quota else 0)
 
@@ -33,10 +40,9 @@ def assign_identical(claims: Claims, counts: Mapping[str, int]) -> IdenticalResu
     over_quota = 0
     maybe_revoked: dict[NamedPartition, str] = {}
     for member_id, share in shares.items():
-        claimed = sorted(
-            (p for p in claims.kept[member_id] if p not in claims.doubly_claimed),
-            key=lambda p: (p.partition, p.topic),
-        )
+        claimed = sorted(claims.kept[member_id], key=_BY_NUMBER)
+        if claims.doubly_claimed:
+            claimed = [p for p in claimed if p not in claims.doubly_claimed]
         if len(claimed) < quota:
             keeps = len(claimed)
             under_quota.append(member_id)
@@ -50,9 +56,10 @@ def assign_identical(claims: Claims, counts: Mapping[str, int]) -> IdenticalResu
             if over_quota < members_over_quota:
                 at_quota.append(member_id)
         share += claimed[:keeps]
-        maybe_revoked |= dict.fromkeys(claimed[keeps:], member_id)
+        if keeps < len(claimed):
+            maybe_revoked |= dict.fromkeys(claimed[keeps:], member_id)
 
-    kept = {p for share in shares.values() for p in share}
+    kept = set(chain.from_iterable(shares.values()))
     # Both lists are in ascending id: members were visited in that order.
     waiting, extras = deque(under_quota), deque(at_quota)
     transferring: set[NamedPartition] = set()

@@ -34,7 +34,7 @@ class RangeAssignor:
         """See ``Assignor.assign``. Every member appears in the result."""
         members = spec.members
         member_ids = range_order(members)
-        subscribers = subscribers_by_topic(member_ids, members)
+        subscribers = subscribers_by_topic(members[m].subscribed_topic_ids for m in member_ids)
         alike: dict[tuple[int, int], list[str]] = {}
         for topic_id, partition_count in known_counts(subscribers, partition_counts).items():
             alike.setdefault((id(subscribers[topic_id]), partition_count), []).append(topic_id)

@@ -6,22 +6,17 @@ alone is done once for all of them. Groups have few different subscriptions as a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from itertools import chain
 
-from rebalance_sim.protocol.assignors.server.server_assignor import MemberSpec
 
-
-def subscribers_by_topic(
-    member_ids: Sequence[str], members: Mapping[str, MemberSpec]
-) -> dict[str, tuple[int, ...]]:
-    """topic id -> indexes into ``member_ids`` of its subscribers, ascending.
+def subscribers_by_topic(subscriptions: Iterable[frozenset[str]]) -> dict[str, tuple[int, ...]]:
+    """topic -> indexes of those subscriptions that it is in, ascending.
 
     Topics are in no particular order. Equal tuples are the same object.
     """
     indexes_by_subscription: dict[frozenset[str], list[int]] = {}
-    for index, member_id in enumerate(member_ids):
-        subscription = members[member_id].subscribed_topic_ids
+    for index, subscription in enumerate(subscriptions):
         indexes_by_subscription.setdefault(subscription, []).append(index)
     subscriptions_by_topic: dict[str, list[int]] = {}
     for number, subscription in enumerate(indexes_by_subscription):

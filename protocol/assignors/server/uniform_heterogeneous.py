@@ -111,7 +111,7 @@ def _topics_in_order(
     member_ids: Sequence[str], spec: GroupSpec, partition_counts: Mapping[str, int]
 ) -> list[_Topic]:
     """assignors §6.1: most partitions per subscriber, then fewest subscribers, then id."""
-    subscribers = subscribers_by_topic(member_ids, spec.members)
+    subscribers = subscribers_by_topic(spec.members[m].subscribed_topic_ids for m in member_ids)
     audiences = {members: _Audience(members) for members in subscribers.values()}
     topics = [
         _Topic(topic_id, count, audiences[subscribers[topic_id]])
