@@ -41,6 +41,7 @@ from rebalance_sim.protocol.clients.librdkafka.consumer import (
     librdkafka_heartbeats,
 )
 from rebalance_sim.protocol.consumer import consumer_heartbeat, member_update, regexes, removal
+from rebalance_sim.protocol.hosting import shard
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
@@ -449,3 +450,14 @@ def _raises_stale_epoch(self: Any, lookup: Any, error_code: ErrorCode) -> None:
 run_mutant(
     "raises-stale-epoch", "faulty", 24, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
 )
+
+# -- writes that fail ------------------------------------------------------------------------------
+
+
+def _denies_coordinator(error: Any, request: Any) -> ErrorCode:
+    code = _reported(error, request)
+    return ErrorCode.NOT_COORDINATOR if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
+
+
+_reported = shard.reported
+run_mutant("timeout-denies-coordinator", "faulty", 7, (shard, "reported", _denies_coordinator))

@@ -12,6 +12,7 @@ from rebalance_sim.protocol.clients.librdkafka import (
     librdkafka_commits,
     librdkafka_core,
     librdkafka_machine,
+    librdkafka_rebalance,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic import (
     librdkafka_classic_core,
@@ -271,4 +272,26 @@ run_mutant(
 )
 run_mutant(
     "librdkafka-leaves-unknown", "whole", 12, (_CONSUMER, "_begins_to_leave", _leaves_unknown)
+)
+
+# -- when it takes over, and gives up --------------------------------------------------------------
+
+_REBALANCE = librdkafka_rebalance.Rebalance
+_after_assign = _REBALANCE._after_assign
+
+
+def _assigns_at_its_end(self: Any, partitions: Any, failed: bool) -> None:
+    unassign_all, self._unassign_all = self._unassign_all, lambda: None
+    _after_assign(self, partitions, failed)
+    self._unassign_all = unassign_all
+
+
+run_mutant(
+    "librdkafka-overlooks-names",
+    "faulty",
+    5,
+    (_CONSUMER, "on_names_known", lambda self, names: None),
+)
+run_mutant(
+    "librdkafka-assigns-at-its-end", "whole", 14, (_REBALANCE, "_after_assign", _assigns_at_its_end)
 )

@@ -187,15 +187,19 @@ _WAITING = (
 
 
 class CommitBeforeResponse(Property):
-    """coordinator C20. Reads (describe, list) show committed state and wait for nothing."""
+    """coordinator C20, §9.6. Reads (describe, list) show committed state and wait for nothing."""
 
     id = "log.commit_before_response"
     sentence = (
         "No answer is released before its records, and all records written before it, are "
-        "committed."
+        "committed; if that takes too long, it is COORDINATOR_NOT_AVAILABLE instead, that to an "
+        "OffsetFetch NOT_COORDINATOR."
     )
-    clauses = ("coordinator C20", "coordinator E2", "defects S5")
-    violated_by = ("mut-reply-before-commit", "KAFKA-16973", "KafScale-121")
+    clauses = ("coordinator C20", "coordinator E2", "coordinator §9.6", "defects S5")
+    violated_by = (
+        *("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
+        "test:timeout-denies-coordinator",
+    )
     judges_mixed = True
     interest = Interest(requests=_WAITING)
 
@@ -219,8 +223,10 @@ class CommitBeforeResponse(Property):
             return None
         shard = shard_of(step)
         offset = self._waits_for.pop((shard.name, step.operation), None)
-        if offset is None or offset <= shard.high_watermark or _is_brokers_own(step.response):
+        if offset is None or offset <= shard.high_watermark:
             return None
+        if _is_brokers_own(step.response):
+            return _judge_refusal(step, shard, offset)
         return Finding(
             f"{shard.name} released the answer to operation {step.operation}, which waits for "
             f"offset {offset}; committed is {shard.high_watermark}",
@@ -269,8 +275,27 @@ def _has_other_target_epoch(served: int, logged: int) -> bool:
 
 def _is_brokers_own(response: object) -> bool:
     """Whether a broker answered in the coordinator's place, and so shows nothing of its state."""
-    codes = getattr(response, "errors", {}).values() or [getattr(response, "error_code", None)]
-    return any(code in _BROKERS_OWN for code in codes)
+    return any(code in _BROKERS_OWN for code in _codes_of(response))
+
+
+def _codes_of(response: object) -> Iterable[ErrorCode | None]:
+    return getattr(response, "errors", {}).values() or [getattr(response, "error_code", None)]
+
+
+def _judge_refusal(step: Step, shard: ShardView, offset: int) -> Finding | None:
+    """If the records that an answer waits for are still there, and so is their coordinator, they
+    have not been committed in time."""
+    if not shard.is_active or shard.log_end_offset < offset:
+        return None
+    is_fetch = type(step.request) is OffsetFetchRequest
+    expected = ErrorCode.NOT_COORDINATOR if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if set(_codes_of(step.response)) == {expected}:
+        return None
+    return Finding(
+        f"{shard.name} answers operation {step.operation}, whose records have not been committed "
+        f"in time, and not with {expected.name}",
+        {"shard": shard.name},
+    )
 
 
 def differs(
