@@ -9,6 +9,7 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.classic import classic_type
+from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.java import coordinator_search
 from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, consumer_closing
@@ -161,3 +162,4 @@ def _leaves_callbacks_out(self: Any, failed: bool) -> None:
 run_mutant(
     "closes-without-a-word", "whole", 8, (_CALLS, "_after_close_callback", _leaves_callbacks_out)
 )
+run_mutant("stays-subscribed", "classic", 0, (SubscriptionState, "drop", SubscriptionState.clear))

@@ -15,6 +15,7 @@ from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CallReturned,
     ClassicHeartbeatAnswered,
+    ClientState,
     Close,
     CloseConnection,
     CommitAnswered,
@@ -28,7 +29,12 @@ from rebalance_sim.protocol.clients import (
     SyncGroupAnswered,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC_KINDS,
+    EVERY_KIND,
+    JAVA_KINDS,
+    LIBRDKAFKA_KINDS,
+)
 
 ORDER = 330
 
@@ -40,6 +46,8 @@ _REFUSALS = (
     CommitAnswered,
 )
 """Answers by which a client may learn that it is no member any more."""
+
+_MAY_STAY = (ClientState.FATAL, ClientState.PREPARE_LEAVING)
 
 
 class LeaveCompletes(Property):
@@ -135,4 +143,33 @@ class LeaveSent(Property):
                 return None
         if entry.member.coordinator_id is None:
             self._owes.discard(entry.name)
+        return None
+
+
+class SubscriptionEnds(Property):
+    """client §6.1, §6.2; classic §4.5. A call that gives up in time may return while a callback
+    still gives partitions up."""
+
+    id = "client.subscription.ends_java"
+    sentence = (
+        "When unsubscribe or close of a Java client, of either protocol, returns, the client has "
+        "no subscription any more, unless it has failed, or still gives up what it has."
+    )
+    clauses = ("client §6.1", "client §6.2", "classic §4.5")
+    violated_by = ("test:stays-subscribed",)
+    client_kinds = JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(effects=(CallReturned,))
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is it subscribed to anything?"""
+        member = entry.member
+        if not member.has_subscription or member.state in _MAY_STAY:
+            return None
+        for effect in step.effects:
+            if type(effect) is CallReturned:
+                return Finding(
+                    f"{effect.call.value} of {entry.name} returns, and it has a subscription",
+                    {"client": entry.name},
+                )
         return None
