@@ -38,6 +38,7 @@ from rebalance_sim.scenarios.result import NOT_REPAIRED, REPAIRED, UNPROVEN, Run
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.spark.detection.rules_asked import NOTING, defects_asked, note_rules
 
 PLAN = "own:1,faulty:2,whole:2"
 OWN = "own"
@@ -83,15 +84,21 @@ def main() -> None:
 
 
 def audit(unit: Unit) -> Iterator[dict[str, Any]]:
-    """The lines of one seed, for each of its defects that is not in the version already."""
-    bases: dict[str, RunResult] = {}
+    """The lines of one seed, for each of its defects that is not in the version already.
+
+    A defect of which the run without it asks for no rule changes nothing, and is not run.
+    """
+    bases: dict[str, tuple[RunResult, tuple[str, ...]]] = {}
     for defect in unit.defects:
         scenario = _scenario(unit, defect)
         if scenario is None:
             continue
         if scenario.hash not in bases:
-            bases[scenario.hash] = run(scenario, proves_known=False)
-        base, result = bases[scenario.hash], _with_defect(scenario, defect)
+            note_rules()
+            base = run(_switched_on(scenario, NOTING), proves_known=False)
+            bases[scenario.hash] = base, defects_asked()
+        base, asked = bases[scenario.hash]
+        result = _with_defect(scenario, defect) if defect in asked else base
         if result is None:
             continue
         explained = {(row.issue, row.property, row.subject) for row in base.known_issues}
@@ -129,10 +136,14 @@ def _scenario(unit: Unit, defect: str) -> Scenario | None:
 def _with_defect(scenario: Scenario, defect: str) -> RunResult | None:
     """The run with the defect; None if this world cannot have it."""
     try:
-        world = replace(scenario.world, defects=(defect,))
+        scenario = _switched_on(scenario, defect)
     except ValueError:
         return None
-    return run(replace(scenario, world=world))
+    return run(scenario)
+
+
+def _switched_on(scenario: Scenario, defect: str) -> Scenario:
+    return replace(scenario, world=replace(scenario.world, defects=(defect,)))
 
 
 def _audit_share(unit: Unit) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.scenarios.defects import defect_scenario
+from rebalance_sim.spark.detection.mix import needs_clean
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = Path(__file__).parent / "reference"
@@ -20,25 +22,45 @@ _VERDICTS = ("detected", "explained", "unnoticed", "unreached")
 
 
 def defect_summary() -> str:
-    """How many defects are noticed, by component."""
+    """How many defects are noticed, by the list that they are from and its components."""
     data = _measured("defects")
-    lines = [_table_line("where", "defects", "reached", "noticed"), _table_line(*["---"] * 4)]
-    rows = data["rows"]
-    for component in [*sorted({row["component"] for row in rows}), ""]:
-        of_it = [row for row in rows if component in ("", row["component"])]
-        reached = sum(row["reached"] > 0 for row in of_it)
-        noticed = sum(row["noticed"] > 0 for row in of_it)
-        lines.append(_table_line(component or "all", len(of_it), reached, noticed))
+    by_id = {row["defect"]: row for row in data["rows"]}
+    lines = [_table_line("defects", "of", "reached", "noticed"), _table_line(*["---"] * 4)]
+    history, mutants = _listed("## 3."), _listed("## 4.")
+    for component in dict.fromkeys(history.values()):
+        ids = [one for one, its in history.items() if its == component]
+        lines.append(_count(f"history: {component}", ids, by_id))
+    lines.append(_count("**history**", list(history), by_id))
+    lines.append(_count("**mutants**", list(mutants), by_id))
+    others = [one for one in by_id if one not in history and one not in mutants]
+    known = [one for one in others if needs_clean(one)]
+    lines.append(_count("known issues of simulated versions", known, by_id))
+    further = [one for one in others if one not in known]
+    lines.append(_count("further bugs and mutants", further, by_id))
     head = (
-        f"Commit {data['commit']}: {data['seeds']:,} runs for each defect, fewer once "
+        f"Commit {data['commit']}: {data['seeds']} runs for each defect, fewer once "
         f"{data['enough']} of them noticed it.\n\n"
     )
     return head + "".join(lines)
 
 
+def _listed(section: str) -> dict[str, str]:
+    """The ids of a table of reference/defects.md, with the component of each."""
+    text = (REFERENCE / "defects.md").read_text(encoding="utf-8")
+    rows = text.split(f"\n{section}")[1].split("\n## ")[0].splitlines()
+    cells = [row.split("|") for row in rows if row.startswith("| ")][1:]
+    return {row[1].strip(): row[2].strip() for row in cells}
+
+
+def _count(words: str, ids: Sequence[str], by_id: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [by_id[one] for one in ids if one in by_id]
+    reached = sum(row["reached"] > 0 for row in rows)
+    return _table_line(words, len(ids), reached, sum(row["noticed"] > 0 for row in rows))
+
+
 def defect_results() -> str:
     """Every defect: noticed or not, by what, where first, how often."""
-    head = ("defect", "noticed", "by", "first run", "density, 95 %", "reached", "runs", "shrunk to")
+    head = ("defect", "noticed", "by", "first run", "density, 95 %", "reached", "runs", "scenario")
     lines = [_table_line(*head), _table_line(*["---"] * len(head))]
     for row in sorted(_measured("defects")["rows"], key=_by_component):
         share = row["density"]
@@ -54,7 +76,7 @@ def defect_results() -> str:
                 density,
                 row["reached"],
                 row["runs"],
-                _shrunk(row["shrunk"]),
+                _smallest(row),
             )
         )
     return "".join(lines)
@@ -157,10 +179,18 @@ def _by_component(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["component"], row["defect"]
 
 
-def _shrunk(size: Mapping[str, Any] | None) -> str:
-    if size is None:
+def _smallest(row: Mapping[str, Any]) -> str:
+    """The size of the shrunk run that noticed it, or of the defect's own scenario."""
+    if row["shrunk"] is not None:
+        size = row["shrunk"]
+        faults, clients, seconds = size["faults"], size["clients"], size["seconds"]
+    elif DEFECTS[row["defect"]].has_scenario:
+        world = defect_scenario(row["defect"]).world
+        faults, clients = len(world.faults), len(world.clients)
+        seconds = (world.duration_ms + world.quiet_period_ms) / 1000
+    else:
         return ""
-    return f"{size['faults']} faults, {size['clients']} clients, {size['steps']} steps"
+    return f"faults {faults}, clients {clients}, {seconds:g} s"
 
 
 def _table_line(*cells: object) -> str:

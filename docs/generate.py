@@ -50,13 +50,21 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
 sys.path.insert(0, str(Path(__file__).parent))
+import comparison_tables
 import detection_tables
 
 __all__ = ["PAGES", "regenerate"]
 
 PAGES = tuple(
     Path(__file__).parent / name
-    for name in ("detection.md", "experiments.md", "protocol.md", "results.md", "scenarios.md")
+    for name in (
+        "detection.md",
+        "experiments.md",
+        "protocol.md",
+        "results.md",
+        "scenarios.md",
+        "../README.md",
+    )
 )
 
 _RULES: Mapping[str, type[MigrationRules]] = {
@@ -325,6 +333,9 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "profile-table": profile_table,
     "profile-keys": profile_keys,
     "compared-table": compared_table,
+    "comparison-figures": comparison_tables.figures,
+    "comparison-compressed": comparison_tables.compressed,
+    "comparison-headlines": comparison_tables.headlines,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,
