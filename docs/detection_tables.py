@@ -18,30 +18,39 @@ REFERENCE = Path(__file__).parent / "reference"
 MEASURED = Path(__file__).parent / "measured"
 EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
 
+_HISTORY, _MUTANTS = "## 3.", "## 4."
+"""The lists of reference/defects.md."""
+
 _VERDICTS = ("detected", "explained", "unnoticed", "unreached")
 
 
 def defect_summary() -> str:
-    """How many defects are noticed, by the list that they are from and its components."""
+    """How many defects are noticed, by the list that they are from and, of history, by part."""
     data = _measured("defects")
-    by_id = {row["defect"]: row for row in data["rows"]}
     lines = [_table_line("defects", "of", "reached", "noticed"), _table_line(*["---"] * 4)]
-    history, mutants = _listed("## 3."), _listed("## 4.")
-    for component in dict.fromkeys(history.values()):
-        ids = [one for one, its in history.items() if its == component]
-        lines.append(_count(f"history: {component}", ids, by_id))
-    lines.append(_count("**history**", list(history), by_id))
-    lines.append(_count("**mutants**", list(mutants), by_id))
-    others = [one for one in by_id if one not in history and one not in mutants]
-    known = [one for one in others if needs_clean(one)]
-    lines.append(_count("known issues of simulated versions", known, by_id))
-    further = [one for one in others if one not in known]
-    lines.append(_count("further bugs and mutants", further, by_id))
+    history = _listed(_HISTORY)
+    by_id = {row["defect"]: row for row in data["rows"]}
+    for part in dict.fromkeys(history.values()):
+        ids = [one for one, its in history.items() if its == part]
+        lines.append(_count(f"of history: {part}", ids, by_id))
+    lines += [_count(f"**{words}**", ids, by_id) for words, ids in _lists(data["rows"])]
     head = (
         f"Commit {data['commit']}: {data['seeds']} runs for each defect, fewer once "
         f"{data['enough']} of them noticed it.\n\n"
     )
     return head + "".join(lines)
+
+
+def _lists(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """All defects, by where they come from."""
+    history, mutants = list(_listed(_HISTORY)), list(_listed(_MUTANTS))
+    others = [row["defect"] for row in rows if row["defect"] not in {*history, *mutants}]
+    return [
+        ("Bugs of history", history),
+        ("Mutants of the same list", mutants),
+        ("Known issues of simulated versions", [one for one in others if needs_clean(one)]),
+        ("Further bugs and mutants", [one for one in others if not needs_clean(one)]),
+    ]
 
 
 def _listed(section: str) -> dict[str, str]:
@@ -60,9 +69,18 @@ def _count(words: str, ids: Sequence[str], by_id: Mapping[str, Mapping[str, Any]
 
 def defect_results() -> str:
     """Every defect: noticed or not, by what, where first, how often."""
+    rows = _measured("defects")["rows"]
+    by_id = {row["defect"]: row for row in rows}
+    return "\n".join(
+        f"### {words}\n\n" + _result_table([by_id[one] for one in ids if one in by_id])
+        for words, ids in _lists(rows)
+    )
+
+
+def _result_table(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ("defect", "noticed", "by", "first run", "density, 95 %", "reached", "runs", "scenario")
     lines = [_table_line(*head), _table_line(*["---"] * len(head))]
-    for row in sorted(_measured("defects")["rows"], key=_by_component):
+    for row in sorted(rows, key=_by_component):
         share = row["density"]
         density = f"{share['value']:.1%} ({share['low']:.1%} .. {share['high']:.1%})"
         if not row["noticed"]:

@@ -2,7 +2,7 @@
 
 In rounds: the runs without a defect first, then those of every defect that is not finished. So the
 result does not depend on the number of processes, and what is printed early covers all defects.
-A run that asks for no rule of a defect is the same with it, and is not made again.
+A run in which a defect would decide nothing otherwise is the same with it, and is not made again.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class MeasuredRun:
     """Run ``index`` of the mix, with a defect or, for ``""``, without.
 
     ``what`` is the first violated property, else the reason. ``asked``, of a run without a defect:
-    the defects of which it asked for a rule; all others would change nothing in it.
+    those that may have decided something otherwise in it.
     """
 
     defect: str
