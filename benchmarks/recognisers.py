@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -173,8 +174,9 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 def page(lines: Sequence[Mapping[str, Any]]) -> str:
     """The page: how much was run, and a row for each recogniser."""
     seeds = Counter(profile for profile, _ in {(one["profile"], one["seed"]) for one in lines})
+    asked = ",".join(f"{name}:{count}" for name, count in seeds.items())
     own = "the scenario of each defect, " if seeds.pop(OWN, 0) else ""
-    plan = own + ", ".join(f"{count} seeds of `{name}`" for name, count in sorted(seeds.items()))
+    plan = own + ", ".join(f"seeds 0:{count} of `{name}`" for name, count in sorted(seeds.items()))
     defects = {one["defect"] for one in lines}
     reached = {one["defect"] for one in lines if one["is_reached"]}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -188,17 +190,29 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
     text = [
         "# What recognisers of known issues would excuse",
         "",
-        "Made by `benchmarks/recognisers.py`: each seed runs without a defect and with each in "
-        "turn; what a known issue explains with the defect, and not without it, would be a "
-        "violation if nothing recognised the issue. How issues are recognised, and why that alone "
-        "does not do: [known issue](architecture/known-issue.md).",
+        "A *recogniser* says by the evidence of a run that a violation is a known issue of the "
+        "simulated version. One that is too generous hides bugs. So this audit asks: with another "
+        "bug in the implementation as well, which of its violations would be taken for a known "
+        "issue? Each seed runs without a defect and with each "
+        "[defect](scenarios.md#defects) in turn. Counted is what a known issue explains with the "
+        "defect, and not without it: with no recogniser, each of these would be a violation. "
+        "Recognised is not yet excused: a run without the known issue has the last word "
+        "([known issue](architecture/known-issue.md)).",
+        "",
+        "```console parse",
+        f"$ python benchmarks/recognisers.py --plan {asked} --out r.jsonl",
+        "$ python benchmarks/recognisers.py --out r.jsonl --page docs/recognisers.md",
+        "```",
         "",
         f"{len(lines):,} runs: {plan}; {len(defects)} defects, {len(reached)} of them "
-        f"reached; code `{', '.join(sorted({one['code'] for one in lines}))}`.",
+        f"reached; commit {_commit()}.",
         "",
-        "`refuted`: the run without the known issue shows it all the same, so that it is reported "
-        "as a violation. `proven`: that run does not show it. `unproven`: that run gave no "
-        "verdict. `noticed`: the run violates something else anyway.",
+        "| column | what the run without the known issue says |",
+        "|---|---|",
+        "| refuted | it shows the violation all the same, which is reported |",
+        "| proven | it does not: the defect makes the known issue show, and does no more |",
+        "| unproven | it gave no verdict |",
+        "| noticed | it was not made, as the run violates something else anyway |",
         "",
         "| known issue | property | refuted | proven | unproven | noticed | under |",
         "|---|---|---|---|---|---|---|",
@@ -213,9 +227,18 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
         link = page_of(issue).page.removeprefix("docs/")
         text.append(f"| [`{issue}`]({link}) | `{property_id}` | {' | '.join(cells)} | {under} |")
     silent = sorted(_recognisers() - counts.keys())
-    text += ["", f"{len(silent)} other recognisers explained nothing beyond the runs without:", ""]
+    text += [
+        "",
+        f"{len(silent)} other recognisers explained nothing that the runs without a defect do not:",
+        "",
+    ]
     text += [f"- `{issue}`: `{property_id}`" for issue, property_id in silent]
     return "\n".join(text) + "\n"
+
+
+def _commit() -> str:
+    words = ["git", "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _recognisers() -> set[tuple[str, str]]:
