@@ -66,7 +66,10 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="write this page, and run nothing")
     options = parser.parse_args()
     if options.page is not None:
-        options.page.write_text(page(list(_lines(options.out))), encoding="utf-8")
+        lines = list(_lines(options.out))
+        if any(one["code"] != code_version() for one in lines):
+            raise SystemExit(f"recognisers: error: {options.out} is of other code")
+        options.page.write_text(page(lines), encoding="utf-8")
         return
     defects = tuple(options.defects.split(",") if options.defects else sorted(DEFECTS))
     options.out.parent.mkdir(parents=True, exist_ok=True)
