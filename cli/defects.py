@@ -35,6 +35,9 @@ def defects(
     enough: Annotated[
         int, typer.Option(min=0, help="A defect that so many runs noticed is done; 0: never.")
     ] = ENOUGH,
+    profiles: Annotated[
+        str | None, typer.Option(help="Only the runs of these profiles, names between commas.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs; new, or to go on in.")
     ] = None,
@@ -53,9 +56,9 @@ def defects(
 ) -> int:
     """Switch defects on, one at a time, and run the default profiles until they are noticed.
 
-    All profiles take turns, the same for every defect. A run notices a defect if something is
-    violated that is not without the defect; what counts as known does not. Density: the share of
-    runs that notice it, with its 95 % interval.
+    All profiles but production take turns, the same for every defect. A run notices a defect if
+    something is violated that is not without the defect; what counts as known does not. Density:
+    the share of runs that notice it, with its 95 % interval.
     """
     from rebalance_sim.scenarios.version import code_version
     from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
@@ -65,6 +68,7 @@ def defects(
     options = MeasureOptions(
         seeds=seeds,
         enough=enough,
+        profiles=tuple(profiles.replace(" ", "").split(",")) if profiles else (),
         processes=processes,
         shrinks=shrink,
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
@@ -72,7 +76,7 @@ def defects(
     with progress_bar("defects") as on_progress:
         figures = measure_defects(ids or (), out=out, options=options, on_progress=on_progress)
     if json:
-        head = {"code": code_version(), "seeds": seeds, "enough": enough}
+        head = {"code": code_version(), "seeds": seeds, "enough": enough, "profiles": profiles}
         print_json({**head, "defects": [_as_json(one) for one in figures]})
     else:
         for line in _describe(figures):

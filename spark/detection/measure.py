@@ -24,7 +24,7 @@ from rebalance_sim.spark.detection.figures import (
     figures_of,
     is_noticed,
 )
-from rebalance_sim.spark.detection.mix import MIX, needs_clean, scenario_of
+from rebalance_sim.spark.detection.mix import MIX, needs_clean, profile_of, scenario_of
 from rebalance_sim.spark.detection.rows import REFUSED, MeasuredRun, RunStore
 from rebalance_sim.spark.detection.rules_asked import NOTING, defects_asked, note_rules
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
@@ -44,12 +44,14 @@ _WHAT_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """``seeds`` runs of the mix for each defect, fewer once ``enough`` of them (0: never) noticed
-    it. ``processes``: default, one per core. ``shrinks``: whether the first run that noticed it is
-    made small, which takes a minute each. Raises SweepError for numbers that make no sense."""
+    """The first ``seeds`` runs of the mix for each defect, fewer once ``enough`` of them (0: never)
+    noticed it; of these only those of ``profiles``, if any is named. ``processes``: default, one
+    per core. ``shrinks``: whether the first run that noticed it is made small, which takes a minute
+    each. Raises SweepError for numbers that make no sense, and a profile that is not in the mix."""
 
     seeds: int = SEEDS
     enough: int = ENOUGH
+    profiles: tuple[str, ...] = ()
     processes: int | None = None
     shrinks: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -59,6 +61,9 @@ class MeasureOptions:
             raise SweepError(f"{self.seeds} seeds for each defect: give at least 1")
         if self.enough < 0:
             raise SweepError(f"enough after {self.enough} seeds: give 0 or more")
+        for name in self.profiles:
+            if name not in MIX:
+                raise SweepError(f"no profile {name!r} in the mix; {did_you_mean(name, MIX)}")
         if self.processes is not None and self.processes < 1:
             raise SweepError(f"{self.processes} processes: give at least 1")
 
@@ -110,26 +115,29 @@ class _Measurement:
         self._on_progress = on_progress
         self._is_clean = {one: needs_clean(one) for one in ids}
         self._runs = dict.fromkeys(ids, 0)
+        """How far in the mix each defect is."""
 
     @property
     def planned(self) -> int:
         """Runs, if no more defects are noticed than by now."""
-        ahead = sum(self.options.seeds - self._runs[one] for one in self._unfinished())
-        return self.done + ahead
+        return self.done + sum(
+            len(self._indices(self._runs[one], self.options.seeds)) for one in self._unfinished()
+        )
 
     def run(self) -> None:
         for first in range(0, self.options.seeds, ROUND):
             ids = self._unfinished()
             if not ids:
                 break
-            indices = range(first, min(first + ROUND, self.options.seeds))
+            end = min(first + ROUND, self.options.seeds)
+            indices = self._indices(first, end)
             for is_clean in sorted({self._is_clean[one] for one in ids}):
                 self._carry_out(("", index, is_clean) for index in indices)
             for one in ids:
                 self._take_over(one, indices)
             self._carry_out((one, index, self._is_clean[one]) for one in ids for index in indices)
             for one in ids:
-                self._runs[one] = indices.stop
+                self._runs[one] = end
                 self.noticed[one] = sum(is_noticed(*pair) for pair in self.pairs(one))
         self._report()
 
@@ -138,7 +146,7 @@ class _Measurement:
         is_clean, store = self._is_clean[defect_id], self._store
         return [
             (store["", index, is_clean], store[defect_id, index, is_clean])
-            for index in range(self._runs[defect_id])
+            for index in self._indices(0, self._runs[defect_id])
         ]
 
     def figures(self, shrunk: dict[str, ShrunkSize]) -> tuple[DefectFigures, ...]:
@@ -167,7 +175,12 @@ class _Measurement:
             report_progress=self._report,
         )
 
-    def _take_over(self, defect_id: str, indices: range) -> None:
+    def _indices(self, first: int, end: int) -> list[int]:
+        """The runs of a part of the mix that are asked for."""
+        profiles = self.options.profiles or MIX
+        return [index for index in range(first, end) if profile_of(index) in profiles]
+
+    def _take_over(self, defect_id: str, indices: Sequence[int]) -> None:
         """What a defect cannot change is as the run without it."""
         is_clean = self._is_clean[defect_id]
         bases = [self._store["", index, is_clean] for index in indices]

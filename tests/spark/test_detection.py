@@ -129,6 +129,18 @@ def test_a_defect_whose_rules_no_run_asks_for_is_not_run(tmp_path: Path) -> None
     assert base["digest"] == with_defect["digest"] == plain.digest == changed.digest
 
 
+def test_only_the_runs_of_some_profiles_are_made_where_they_stand_in_the_mix(
+    tmp_path: Path,
+) -> None:
+    options = MeasureOptions(seeds=len(MIX) + 1, enough=0, profiles=(MIX[0],), processes=1)
+    [figures] = measure_defects([DENSE], out=tmp_path, options=options)
+    rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert {row["index"] for row in rows} == {0, len(MIX)}
+    assert figures.runs == 2
+    with pytest.raises(SweepError, match="did you mean 'faulty'"):
+        MeasureOptions(profiles=("fault",))
+
+
 def test_a_folder_of_other_code_is_refused(tmp_path: Path) -> None:
     RunStore(tmp_path, {"code": "abc"})
     with pytest.raises(SweepError, match=r"another code \(abc, not def\)"):
