@@ -49,8 +49,8 @@ _HEADLINES = (
     "availability_loss_percent",
     "member_stopped_ms",
     "rebalance_ms_max",
+    "first_assignment_ms_mean",
     "partition_moves",
-    "heartbeats_sent",
 )
 _OLD, _NEW = "eager", "consumer-uniform"
 _WON = (
@@ -89,7 +89,7 @@ def headlines() -> str:
             cells += [shown(medians[name]) for name in _PROTOCOLS_OF_HEADLINES]
         rows.append(cells)
     head = ["median over seeds", *(f"`{name}`" for name in _PROTOCOLS_OF_HEADLINES)]
-    head += [f"{name}, compressed" for name in head[1:]]
+    head += [f"compressed: {name}" for name in head[1:]]
     return _table(head, rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +27,37 @@ _VERDICTS = ("detected", "explained", "unnoticed", "unreached")
 def defect_summary() -> str:
     """How many defects are noticed, by the list that they are from and, of history, by part."""
     data = _measured("defects")
-    lines = [_table_line("defects", "of", "reached", "noticed"), _table_line(*["---"] * 4)]
+    head = ("defects", "of", "reached", "noticed", "later included")
+    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
     history = _listed(_HISTORY)
-    by_id = {row["defect"]: row for row in data["rows"]}
+    by_id, later = _rows()
     for part in dict.fromkeys(history.values()):
         ids = [one for one, its in history.items() if its == part]
-        lines.append(_count(f"of history: {part}", ids, by_id))
-    lines += [_count(f"**{words}**", ids, by_id) for words, ids in _lists(data["rows"])]
-    head = (
-        f"Commit {data['commit']}: {data['seeds']} runs for each defect, fewer once "
+        lines.append(_count(f"of history: {part}", ids, by_id, later))
+    lines += [_count(f"**{words}**", ids, by_id, later) for words, ids in _lists(by_id)]
+    budget = (
+        f"Commit {data['commit']}: {data['seeds']} runs of the mix for each defect, fewer once "
         f"{data['enough']} of them noticed it.\n\n"
     )
-    return head + "".join(lines)
+    return budget + "".join(lines)
 
 
-def _lists(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+def _rows() -> tuple[dict[str, Mapping[str, Any]], dict[str, list[Mapping[str, Any]]]]:
+    """What the mix says of each defect, and what runs of some of its profiles say later."""
+    by_id: dict[str, Mapping[str, Any]] = {}
+    later: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _measured("defects")["rows"]:
+        if row["profiles"]:
+            later.setdefault(row["defect"], []).append(row)
+        else:
+            by_id[row["defect"]] = row
+    return by_id, later
+
+
+def _lists(ids: Iterable[str]) -> list[tuple[str, list[str]]]:
     """All defects, by where they come from."""
     history, mutants = list(_listed(_HISTORY)), list(_listed(_MUTANTS))
-    others = [row["defect"] for row in rows if row["defect"] not in {*history, *mutants}]
+    others = [one for one in ids if one not in {*history, *mutants}]
     return [
         ("Bugs of history", history),
         ("Mutants of the same list", mutants),
@@ -61,37 +74,52 @@ def _listed(section: str) -> dict[str, str]:
     return {row[1].strip(): row[2].strip() for row in cells}
 
 
-def _count(words: str, ids: Sequence[str], by_id: Mapping[str, Mapping[str, Any]]) -> str:
+def _count(
+    words: str,
+    ids: Sequence[str],
+    by_id: Mapping[str, Mapping[str, Any]],
+    later: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> str:
     rows = [by_id[one] for one in ids if one in by_id]
     reached = sum(row["reached"] > 0 for row in rows)
-    return _table_line(words, len(ids), reached, sum(row["noticed"] > 0 for row in rows))
+    noticed = {row["defect"] for row in rows if row["noticed"]}
+    noticed_later = {one for one in ids for row in later.get(one, ()) if row["noticed"]}
+    return _table_line(words, len(ids), reached, len(noticed), len(noticed | noticed_later))
 
 
 def defect_results() -> str:
     """Every defect: noticed or not, by what, where first, how often."""
-    rows = _measured("defects")["rows"]
-    by_id = {row["defect"]: row for row in rows}
+    by_id, _ = _rows()
     return "\n".join(
         f"### {words}\n\n" + _result_table([by_id[one] for one in ids if one in by_id])
-        for words, ids in _lists(rows)
+        for words, ids in _lists(by_id)
     )
+
+
+def defects_later() -> str:
+    """What the mix did not notice: how it fares in more runs of the profiles that it is about."""
+    head = ("defect", "profiles", "runs", "reached", "noticed", "by", "first run", "density, 95 %")
+    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    _, later = _rows()
+    for row in sorted((row for rows in later.values() for row in rows), key=_by_component):
+        noticed = "yes" if row["noticed"] else "**no**"
+        by = f"`{row['by']}`" if row["by"] else ""
+        cells = (row["profiles"], row["runs"], row["reached"], noticed, by, row["first_run"])
+        lines.append(_table_line(f"`{row['defect']}`", *cells, _density(row)))
+    return "".join(lines)
 
 
 def _result_table(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ("defect", "noticed", "by", "first run", "density, 95 %", "reached", "runs", "scenario")
     lines = [_table_line(*head), _table_line(*["---"] * len(head))]
     for row in sorted(rows, key=_by_component):
-        share = row["density"]
-        density = f"{share['value']:.1%} ({share['low']:.1%} .. {share['high']:.1%})"
-        if not row["noticed"]:
-            density = f"below {share['high']:.2%}"
         lines.append(
             _table_line(
                 f"`{row['defect']}`",
                 "yes" if row["noticed"] else "**no**",
                 f"`{row['by']}`" if row["by"] else "",
                 row["first_run"],
-                density,
+                _density(row),
                 row["reached"],
                 row["runs"],
                 _smallest(row),
@@ -100,9 +128,21 @@ def _result_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "".join(lines)
 
 
+def _density(row: Mapping[str, Any]) -> str:
+    share = row["density"]
+    if not row["noticed"]:
+        return f"below {share['high']:.2%}"
+    return f"{share['value']:.1%} ({share['low']:.1%} .. {share['high']:.1%})"
+
+
 def unnoticed_defects() -> str:
     """Why each defect that is not noticed is not."""
-    rows = [row for row in _measured("defects")["rows"] if not row["noticed"]]
+    by_id, later = _rows()
+    rows = [
+        row | {"reached": row["reached"] + sum(one["reached"] for one in later.get(name, ()))}
+        for name, row in by_id.items()
+        if not row["noticed"] and not any(one["noticed"] for one in later.get(name, ()))
+    ]
     lines = [_table_line("defect", "reached", "why"), _table_line("---", "---", "---")]
     for row in sorted(rows, key=_by_component):
         defect = DEFECTS[row["defect"]]

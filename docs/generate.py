@@ -340,6 +340,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,
     "defect-results": detection_tables.defect_results,
+    "defects-later": detection_tables.defects_later,
     "unnoticed-defects": detection_tables.unnoticed_defects,
     "mutant-summary": detection_tables.mutant_summary,
     "mutant-lists": detection_tables.mutant_lists,

@@ -1,7 +1,8 @@
 """Keeps the last measurements that pages show: what sweeps notice, and protocols side by side.
 
-    rebalance-sim defects --shrink --out results/defects --json > results/defects.json
-    python docs/measured.py defects results/defects.json
+    rebalance-sim defects --out results/defects --json > results/defects.json
+    rebalance-sim defects KAFKA-9801 --profiles classic --out results/defects --json > later.json
+    python docs/measured.py defects results/defects.json later.json
     python benchmarks/mutation.py --count 300 --seed 1 --out results/mutants.jsonl
     python docs/measured.py mutants results/mutants.jsonl
     rebalance-sim compare --profile production --seeds 0:60 --out results/production
@@ -42,9 +43,9 @@ def main() -> None:
     texts = [path.read_text(encoding="utf-8") for path in options.results]
     if options.kind == "defects":
         heads = [json.loads(text) for text in texts]
-        rows = [row for head in heads for row in head.pop("defects")]
-        most = sorted({head["seeds"] for head in heads})
-        heads[0]["seeds"] = " to ".join(f"{count:,}" for count in {most[0]: 0, most[-1]: 0})
+        rows = [
+            row | {"profiles": head["profiles"]} for head in heads for row in head.pop("defects")
+        ]
     else:
         lists = [[json.loads(line) for line in text.splitlines()] for text in texts]
         heads = [parts[0] for parts in lists]
