@@ -15,11 +15,12 @@ from rebalance_sim.spark.detection.mix import needs_clean
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = Path(__file__).parent / "reference"
+LISTS = ROOT / "docs/reference/defects.md"
 MEASURED = Path(__file__).parent / "measured"
 EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
 
 _HISTORY, _MUTANTS = "## 3.", "## 4."
-"""The lists of reference/defects.md."""
+"""Headings of the two lists in docs/reference/defects.md."""
 
 _VERDICTS = ("detected", "explained", "unnoticed", "unreached")
 
@@ -67,8 +68,8 @@ def _lists(ids: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def _listed(section: str) -> dict[str, str]:
-    """The ids of a table of reference/defects.md, with the component of each."""
-    text = (REFERENCE / "defects.md").read_text(encoding="utf-8")
+    """The ids of a table of docs/reference/defects.md, with the component of each."""
+    text = LISTS.read_text(encoding="utf-8")
     rows = text.split(f"\n{section}")[1].split("\n## ")[0].splitlines()
     cells = [row.split("|") for row in rows if row.startswith("| ")][1:]
     return {row[1].strip(): row[2].strip() for row in cells}
