@@ -40,6 +40,10 @@ _MAX_REPETITIONS = 2
 _SESSION_TIMEOUT_MS = 45_000
 """For so long a commit may be put off; of a classic member, its own session.timeout.ms."""
 
+_KEPT = 64
+"""More than wait at once: an outage holds up one for each interval. Of one that is forgotten and
+sent again nobody knows how often it has failed."""
+
 _COMES_UP = (CoordinatorConnected, CoordinatorFound)
 _EVENTS = (CommitAnswered, Disconnected, RequestExpired, *_COMES_UP)
 
@@ -108,8 +112,8 @@ class _Commits:
         for commit in (*self.in_flight.values(), *self.repeated, *self.put_off):
             if commit.number < younger.number:
                 commit.newer |= younger.offsets.keys()
-        del self.repeated[:-8]
-        del self.put_off[:-8]
+        del self.repeated[:-_KEPT]
+        del self.put_off[:-_KEPT]
 
 
 class CommitsAgain(Property):
