@@ -145,13 +145,17 @@ def unnoticed_defects() -> str:
         if not row["noticed"] and not any(one["noticed"] for one in later.get(name, ()))
     ]
     lines = [_table_line("defect", "reached", "why"), _table_line("---", "---", "---")]
+    looked_at = tomllib.loads((MEASURED / "unnoticed.toml").read_text(encoding="utf-8"))
     for row in sorted(rows, key=_by_component):
         defect = DEFECTS[row["defect"]]
         reason = defect.unobserved
         if not reason and defect.measured:
             reason = f"it violates no property: `{defect.measured}` grows"
-        if not reason:
-            reason = "no property noticed" if row["reached"] else "no run got there"
+        reason = looked_at.get(defect.id, reason)
+        if not reason and row["reached"]:
+            reason = "the wrong rule decided otherwise, and nothing came of it that a property sees"
+        elif not reason:
+            reason = "no run got into the situation; its own scenario does"
         lines.append(_table_line(f"`{defect.id}`", row["reached"], reason))
     pages = [page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md"))]
     for section in (part for page in pages for part in page.split("\n### ")[1:]):
