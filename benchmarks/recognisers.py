@@ -217,9 +217,12 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
         "| unproven | it gave no verdict |",
         "| noticed | it was not made, as the run violates something else anyway |",
         "",
-        "| known issue | property | refuted | proven | unproven | noticed | under |",
-        "|---|---|---|---|---|---|---|",
     ]
+    if counts:
+        text += [
+            "| known issue | property | refuted | proven | unproven | noticed | under |",
+            "|---|---|---|---|---|---|---|",
+        ]
     for issue, property_id in sorted(counts):
         found = counts[issue, property_id]
         named = list(by[issue, property_id])
@@ -232,7 +235,8 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
     silent = sorted(_recognisers() - counts.keys())
     text += [
         "",
-        f"{len(silent)} other recognisers explained nothing that the runs without a defect do not:",
+        f"{len(silent)} {'other ' if counts else ''}recognisers explained nothing that the runs "
+        "without a defect do not:",
         "",
     ]
     text += [f"- `{issue}`: `{property_id}`" for issue, property_id in silent]

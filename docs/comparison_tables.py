@@ -88,8 +88,11 @@ def headlines() -> str:
             }
             cells += [shown(medians[name]) for name in _PROTOCOLS_OF_HEADLINES]
         rows.append(cells)
-    head = ["median over seeds", *(f"`{name}`" for name in _PROTOCOLS_OF_HEADLINES)]
-    head += [f"compressed: {name}" for name in head[1:]]
+    here, there = _measured(FIGURES), _measured(BUGS)
+    commits = " and ".join(dict.fromkeys((here["commit"], there["commit"])))
+    names = [f"`{name}`" for name in _PROTOCOLS_OF_HEADLINES]
+    head = [f"median over seeds {here['seeds']}, compressed {there['seeds']}; commit {commits}"]
+    head += [*names, *(f"compressed: {name}" for name in names)]
     return _table(head, rows)
 
 
