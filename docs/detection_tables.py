@@ -140,7 +140,7 @@ def unnoticed_defects() -> str:
     """Why each defect that is not noticed is not."""
     by_id, later = _rows()
     rows = [
-        row | {"reached": row["reached"] + sum(one["reached"] for one in later.get(name, ()))}
+        {**row, "reached": row["reached"] + sum(one["reached"] for one in later.get(name, ()))}
         for name, row in by_id.items()
         if not row["noticed"] and not any(one["noticed"] for one in later.get(name, ()))
     ]
