@@ -7,10 +7,10 @@ holes, in each replica by itself.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
@@ -19,72 +19,131 @@ from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
 class ReplicaLog:
     """A replica. ``high_watermark`` is what this replica knows to be committed.
 
-    ``records`` has one entry for each offset, None where a record was compacted away, and
-    ``batches`` the first offset of each batch. Below ``compacted_to`` compaction may have removed
-    what a later record there replaced.
+    What compaction has gone over costs no more than the records that are left of it: they are kept
+    by offset, and only those that came later one after the other. ``epochs`` has the first offset
+    of each leader epoch, ``batches`` that of each batch, but of batches that compaction has gone
+    over. Below ``compacted_to`` compaction may have removed what a later record there replaced.
     """
 
-    __slots__ = ("batches", "compacted_to", "epochs", "high_watermark", "records")
+    __slots__ = (
+        "_cleaned",
+        "_recent",
+        "_recent_from",
+        "batches",
+        "compacted_to",
+        "end_offset",
+        "epochs",
+        "high_watermark",
+    )
 
     def __init__(self) -> None:
-        self.records: list[Record | None] = []
-        self.epochs: list[int] = []
-        self.batches: list[int] = []
-        self.compacted_to = 0
+        self.end_offset = 0
         self.high_watermark = 0
+        self.compacted_to = 0
+        self.epochs: list[tuple[int, int]] = []
+        self.batches: list[int] = []
+        self._cleaned: dict[int, Record] = {}
+        self._recent: list[Record] = []
+        self._recent_from = 0
 
     @property
-    def end_offset(self) -> int:
-        """Offset of the next record."""
-        return len(self.records)
+    def records(self) -> Sequence[Record | None]:
+        """An entry for each offset, None where a record was compacted away."""
+        return [*map(self._cleaned.get, range(self._recent_from)), *self._recent]
 
     def remaining(self, start: int = 0, end: int | None = None) -> Sequence[Record]:
         """The records between two offsets that are still there."""
-        return [record for record in self.records[start:end] if record is not None]
+        return [record for _, record in self._entries(start, end)]
+
+    def _entries(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, Record]]:
+        """Offsets and records between two offsets, as far as they are still there."""
+        if end is None:
+            end = self.end_offset
+        first = self._recent_from
+        if start < first:
+            cleaned = self._cleaned.items()
+            yield from ((offset, record) for offset, record in cleaned if start <= offset < end)
+            start = first
+        yield from enumerate(self._recent[start - first : max(end - first, 0)], start)
 
     def append(self, records: Sequence[Record], leader_epoch: int) -> None:
         """The leader writes a batch."""
-        if records:
-            self.batches.append(len(self.records))
-        self.records.extend(records)
-        self.epochs.extend([leader_epoch] * len(records))
+        if not records:
+            return
+        self.batches.append(self.end_offset)
+        if not self.epochs or self.epochs[-1][1] != leader_epoch:
+            self.epochs.append((self.end_offset, leader_epoch))
+        self._recent.extend(records)
+        self.end_offset += len(records)
 
     def fetch_from(self, leader: ReplicaLog, up_to: int) -> None:
         """Copy the leader's records up to an offset, and learn its high watermark.
 
         The log must be a prefix of the leader's, see ``divergence_from``.
         """
-        start = len(self.records)
+        start = self.end_offset
         if up_to > start:
-            self.records.extend(leader.records[start:up_to])
-            self.epochs.extend(leader.epochs[start:up_to])
-            first, last = (bisect_left(leader.batches, offset) for offset in (start, up_to))
-            self.batches.extend(leader.batches[first:last])
+            if start < leader._recent_from:
+                self._make_clean(min(leader._recent_from, up_to))
+                self._cleaned.update(leader._entries(start, self._recent_from))
+            first = max(start - leader._recent_from, 0)
+            self._recent.extend(leader._recent[first : max(up_to - leader._recent_from, 0)])
+            self.end_offset = up_to
+            epoch = self.epochs[-1][1] if self.epochs else None
+            self.epochs.extend(
+                (max(start, offset), other)
+                for offset, other in leader.epochs[leader._epoch_index(start) :]
+                if offset < up_to and other != epoch
+            )
+            low, high = (bisect_left(leader.batches, offset) for offset in (start, up_to))
+            self.batches.extend(leader.batches[low:high])
             if start < leader.compacted_to:
                 self.compacted_to = max(self.compacted_to, min(leader.compacted_to, up_to))
-        known = min(leader.high_watermark, len(self.records))
+        known = min(leader.high_watermark, self.end_offset)
         if known > self.high_watermark:
             self.high_watermark = known
 
+    def _make_clean(self, offset: int) -> None:
+        """What has been written so far is kept by offset, and what comes one after the other begins
+        at this one."""
+        self._cleaned.update(enumerate(self._recent, self._recent_from))
+        self._recent = []
+        self._recent_from = offset
+
     def divergence_from(self, leader: ReplicaLog) -> int:
         """The first offset at which this log does not agree with the leader's."""
-        offset = min(len(self.records), len(leader.records))
-        while offset > 0 and self.epochs[offset - 1] != leader.epochs[offset - 1]:
-            offset -= 1
+        offset = min(self.end_offset, leader.end_offset)
+        while offset > 0:
+            start, epoch = self.epochs[self._epoch_index(offset - 1)]
+            other_start, other_epoch = leader.epochs[leader._epoch_index(offset - 1)]
+            if epoch == other_epoch:
+                break
+            offset = max(start, other_start)
         return offset
+
+    def _epoch_index(self, offset: int) -> int:
+        """Where among ``epochs`` the one of an offset of the log stands."""
+        return bisect_right(self.epochs, offset, key=_first_offset) - 1
 
     def truncate_to(self, offset: int) -> int:
         """Drop everything from ``offset`` on; the number of records that are lost."""
-        lost = len(self.records) - offset
+        lost = self.end_offset - offset
         if lost > 0:
-            del self.records[offset:]
-            del self.epochs[offset:]
+            if offset < self._recent_from:
+                self._cleaned = dict(self._entries(0, offset))
+                self._recent = []
+                self._recent_from = offset
+            else:
+                del self._recent[offset - self._recent_from :]
+            self.end_offset = offset
+            while self.epochs and self.epochs[-1][0] >= offset:
+                self.epochs.pop()
             del self.batches[bisect_left(self.batches, offset) :]
             self.high_watermark = min(self.high_watermark, offset)
         return max(lost, 0)
 
     def start_of_last(self, batch_count: int) -> int:
-        """Where the last batches begin."""
+        """Where the last batches begin; 0 if so many are not known."""
         batches = self.batches
         return batches[-batch_count] if batch_count <= len(batches) else 0
 
@@ -107,20 +166,28 @@ class ReplicaLog:
             everybody_has_to = cleaned_to
         committed = self.high_watermark if lasts_to is None else min(lasts_to, self.high_watermark)
         self.compacted_to = max(self.compacted_to, committed)
-        last: dict[object, int] = {}
-        for offset, record in enumerate(self.records[:committed]):
-            if record is not None:
-                last[_key_of(record)] = offset
+        del self.batches[: bisect_left(self.batches, self.compacted_to)]
+        last = {_key_of(record): offset for offset, record in self._entries(0, committed)}
+        end = min(cleaned_to, committed)
+        kept: dict[int, Record] = {}
         dropped = 0
-        for offset, record in enumerate(self.records[: min(cleaned_to, committed)]):
-            if record is None:
-                continue
+        for offset, record in self._entries(0, end):
             is_old = last[_key_of(record)] != offset
             is_tombstone = record.value is None and offset < everybody_has_to
             if is_old or (drops_tombstones and is_tombstone):
-                self.records[offset] = None
                 dropped += 1
+            else:
+                kept[offset] = record
+        if end < self._recent_from:
+            kept.update(self._entries(end, self._recent_from))
+        else:
+            del self._recent[: end - self._recent_from]
+            self._recent_from = end
+        self._cleaned = kept
         return dropped
+
+
+_first_offset: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
 def _key_of(record: Record) -> object:

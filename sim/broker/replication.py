@@ -114,7 +114,7 @@ class Replication:
     def pump(self, follower: Follower) -> None:
         """Let a follower fetch what it lacks, if it can and does not do so already."""
         node_id = follower.node_id
-        end = len(self._replica.log.records)
+        end = self._replica.log.end_offset
         if not self.is_leading or self._reached.get(node_id) == end:
             return
         if node_id not in self._behind_since_ms:
@@ -169,7 +169,7 @@ class Replication:
             self._in_sync = replica.registration.in_sync
         if len(self._in_sync) < self._least_in_sync:
             return
-        offset = len(replica.log.records)
+        offset = replica.log.end_offset
         for node_id in self._in_sync:
             if node_id != replica.node_id:
                 reached = self._reached.get(node_id)

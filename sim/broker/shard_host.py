@@ -90,7 +90,7 @@ class _ReplicaJournal:
 
     @property
     def end_offset(self) -> int:
-        return len(self._log.records)
+        return self._log.end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -140,7 +140,7 @@ class ShardHost(Shard):
     @property
     def log_end_offset(self) -> int:
         """Offset of the next record, with those of the open batch."""
-        return len(self._log.records) + len(self._writer.batch)
+        return self._log.end_offset + len(self._writer.batch)
 
     @property
     def high_watermark(self) -> int:

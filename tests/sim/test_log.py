@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,3 +130,34 @@ def test_a_tombstone_stays_until_every_replica_has_it() -> None:
     assert log.remaining() == [target("a", is_tombstone=True), target("b")]
     log.compact(3, drops_tombstones=True, everybody_has_to=2)
     assert log.remaining() == [target("b")]
+
+
+def test_a_follower_fetches_what_compaction_has_left() -> None:
+    leader = committed(record(1), target("a"), record(2), target("b"), target("a"))
+    leader.compact(4, drops_tombstones=False)
+    follower = ReplicaLog()
+    follower.append([record(1)], 0)
+    follower.fetch_from(leader, 3)
+    assert follower.records == [record(1), None, record(2)]
+    follower.fetch_from(leader, 5)
+    assert follower.records == [record(1), *leader.records[1:]]
+    assert follower.epochs == leader.epochs
+    follower.truncate_to(2)
+    assert follower.records == [record(1), None]
+    follower.append([record(3)], 1)
+    assert follower.records == [record(1), None, record(3)]
+    assert follower.divergence_from(leader) == 2
+
+
+def test_a_log_that_is_compacted_again_and_again_does_not_grow() -> None:
+    log = ReplicaLog()
+    sizes = []
+    for _ in range(5):
+        for number in range(300):
+            log.append([record(number), target("a")], 0)
+        log.high_watermark = log.end_offset
+        log.compact(log.end_offset, drops_tombstones=False)
+        sizes.append(len(pickle.dumps(log)))
+    assert log.end_offset == 3_000
+    assert max(sizes) < min(sizes) + 20
+    assert log.remaining() == [record(299), target("a")]
