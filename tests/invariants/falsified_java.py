@@ -16,6 +16,7 @@ from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, 
 from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
 from rebalance_sim.protocol.consumer.timer_keys import session_key, sync_key
 from rebalance_sim.protocol.migration import downgrade, mixed
+from rebalance_sim.protocol.runtime.offsets import OffsetStore
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
 from rebalance_sim.protocol.wire import embedded
 
@@ -163,3 +164,18 @@ run_mutant(
     "closes-without-a-word", "whole", 8, (_CALLS, "_after_close_callback", _leaves_callbacks_out)
 )
 run_mutant("stays-subscribed", "classic", 0, (SubscriptionState, "drop", SubscriptionState.clear))
+
+# -- what expires ----------------------------------------------------------------------------------
+
+_expired = OffsetStore.expired
+
+
+def _keeps_those_of_empty_groups(self: Any, group_id: str, group: Any, *, now_ms: int) -> Any:
+    if group is not None and group.is_empty:
+        return []
+    return _expired(self, group_id, group, now_ms=now_ms)
+
+
+run_mutant(
+    "keeps-expired-offsets", "whole", 12, (OffsetStore, "expired", _keeps_those_of_empty_groups)
+)

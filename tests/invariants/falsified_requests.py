@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from classic_world import ClassicWorld, refused
 from coordinator_world import GROUP, IMAGE, ORDERS, CoordinatorWorld, orders
@@ -18,6 +19,8 @@ from falsified_hybrid import mixed, recorded
 from falsified_records import FALSIFIED
 
 from rebalance_sim.protocol.consumer.timer_keys import join_key, session_key
+from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
+from rebalance_sim.protocol.runtime.group_directory import Directory
 from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import (
     LeaveGroupRequest,
@@ -27,6 +30,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupResponse,
 )
 from rebalance_sim.protocol.wire.consumer_messages import (
+    LEAVE_EPOCH,
     ConsumerGroupHeartbeatResponse,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -477,3 +481,17 @@ def hybrid_wait_for_nobody() -> ClassicWorld:
         "A", generation=3, change=lambda outcome: replace(outcome, timers=(*outcome.timers, timer))
     )
     return bench
+
+
+# -- what expires ----------------------------------------------------------------------------
+
+
+@mutant
+def keeps_groups_of_nobody() -> CoordinatorWorld:
+    """Everybody leaves, nothing was ever committed, and the next check leaves the group alone."""
+    world = settled()
+    for member_id in ("a", "b"):
+        world.heartbeat(member_id, LEAVE_EPOCH)
+    with patch.object(Directory, "expired", lambda self, *, now_ms: []):
+        world.fire(EXPIRY_KEY)
+    return world

@@ -5,15 +5,17 @@ Sources: coordinator §8.2-§8.6, §9.4, §15, D13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
-from rebalance_sim.invariants.model.ledger import Change
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetKey
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, StepKind, shard_of, wall_ms
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of, wall_ms
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.runtime.outcome import ShardTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -61,11 +63,7 @@ class OffsetsKept(Property):
         shard = shard_of(step)
         ledger = self.model.ledger_of(shard)
         subscribed = ledger.all_names()
-        classic, emptied_ms = ledger.classic, None
-        if classic is not None and classic.protocol_type and not classic.members:
-            emptied_ms = classic.current_state_timestamp
-        elif (classic_model := self.model.classic.get(shard.name)) is not None:
-            emptied_ms = classic_model.emptied_ms
+        emptied_ms = _emptied_ms(self.model, shard, ledger)
         for (name, number), value in sorted(stored.items()):
             if name in subscribed:
                 return Finding(
@@ -96,6 +94,79 @@ class OffsetsKept(Property):
             f"{shard_of(step).name} deleted offsets of {', '.join(others)} with the topic {name}",
             {"topic": name},
         )
+
+
+class OffsetsExpire(Property):
+    """coordinator §8.5. What a classic group with members subscribes to is not always known."""
+
+    id = "offsets.expire"
+    sentence = (
+        "When a shard looks for what has expired, no offset stays of a topic that nobody "
+        "subscribes to once its retention is over, and no group without members and offsets; the "
+        "same holds of groups that only store offsets."
+    )
+    clauses = ("coordinator §8.5", "classic §8.4")
+    violated_by = ("test:keeps-expired-offsets", "test:keeps-groups-of-nobody")
+    judges_mixed = True
+
+    def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
+        """Look at what is left."""
+        if step.event.kind is not ShardTimer.EXPIRY:
+            return None
+        shard, group_id = shard_of(step), self.model.group_id
+        coordinator = shard.coordinator
+        offsets_of = coordinator.offsets.of_group
+        for other_id, other in coordinator.groups_of(ClassicGroup).items():
+            if other_id != group_id and other.is_simple:
+                finding = self._judge(step, other_id, offsets_of(other_id), frozenset(), 0)
+                if finding is not None:
+                    return finding
+        classic_model = self.model.classic.get(shard.name)
+        classic = None if classic_model is None else classic_model.snapshot
+        if classic is not None and classic.state is not ClassicGroupState.EMPTY:
+            return None
+        stored = offsets_of(group_id)
+        if not stored:
+            group = self.model.group_in(shard)
+            if classic is None and (group is None or not group.is_empty):
+                return None
+            return Finding(f"{shard.name} keeps a group without members and offsets")
+        ledger = self.model.ledger_of(shard)
+        emptied_ms = _emptied_ms(self.model, shard, ledger) or 0
+        return self._judge(step, group_id, stored, ledger.all_names(), emptied_ms)
+
+    @staticmethod
+    def _judge(
+        step: Step,
+        group_id: str,
+        stored: Mapping[OffsetKey, OffsetCommitValue],
+        subscribed: Set[str],
+        emptied_ms: int,
+    ) -> Finding | None:
+        shard, now_ms = shard_of(step), wall_ms(step)
+        retention_ms = shard.configs.broker.offsets_retention_minutes * MINUTE_MS
+        for (name, number), value in stored.items():
+            if name in subscribed:
+                continue
+            due_ms = value.expire_timestamp
+            if due_ms is None:
+                due_ms = max(value.commit_timestamp, emptied_ms) + retention_ms
+            if now_ms >= due_ms:
+                return Finding(
+                    f"{shard.name} keeps the offset of {name}-{number} in group {group_id}, which "
+                    f"was to expire {now_ms - due_ms} ms ago",
+                    {"topic": name},
+                )
+        return None
+
+
+def _emptied_ms(model: ModelView, shard: ShardView, ledger: GroupLedger) -> int | None:
+    """When the last member of a classic group went, by the wall clock; None for others."""
+    classic = ledger.classic
+    if classic is not None and classic.protocol_type and not classic.members:
+        return classic.current_state_timestamp
+    classic_model = model.classic.get(shard.name)
+    return None if classic_model is None else classic_model.emptied_ms
 
 
 class GroupGone(Property):
