@@ -148,9 +148,12 @@ def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> None:
 
 def _as_json(explored: Explored) -> dict[str, Any]:
     from rebalance_sim.scenarios.explore.verdict import describe_scope
+    from rebalance_sim.scenarios.version import code_version
 
     progress = explored.progress
     return {
+        "code": code_version(),
+        "semantics": explored.scope.semantics,
         "scope": describe_scope(explored.scope),
         "is_complete": not explored.cut_off,
         "cut_off": explored.cut_off,

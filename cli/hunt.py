@@ -67,6 +67,7 @@ def hunt(
     corpus, by moving a fault into an operation, doubling, dropping or borrowing one, splicing two
     scenarios, or changing a setting. Each finding is a scenario file. Exit code 1 if there are any.
     """
+    from rebalance_sim.scenarios.version import code_version
     from rebalance_sim.spark.hunt.carry_out import HuntInterrupted, HuntOptions
     from rebalance_sim.spark.hunt.carry_out import hunt as carry_out
 
@@ -93,7 +94,7 @@ def hunt(
         stderr.print(f"rebalance-sim: {stopped}; they are kept, the same command goes on")
         return INTERRUPTED
     if json:
-        print_json(_as_json(hunted))
+        print_json({"code": code_version(), "profiles": profile, **_as_json(hunted)})
     else:
         for line in _describe(hunted, corpus):
             say(line)

@@ -52,6 +52,7 @@ from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 sys.path.insert(0, str(Path(__file__).parent))
 import comparison_tables
 import detection_tables
+import hunt_tables
 
 __all__ = ["PAGES", "regenerate"]
 
@@ -60,6 +61,9 @@ PAGES = tuple(
     for name in (
         "detection.md",
         "experiments.md",
+        "explore.md",
+        "hunt.md",
+        "pairs.md",
         "protocol.md",
         "results.md",
         "scenarios.md",
@@ -344,6 +348,12 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "unnoticed-defects": detection_tables.unnoticed_defects,
     "mutant-summary": detection_tables.mutant_summary,
     "mutant-lists": detection_tables.mutant_lists,
+    "pair-summary": hunt_tables.pair_summary,
+    "unvisited-requests": hunt_tables.unvisited_requests,
+    "unvisited-faults": hunt_tables.unvisited_faults,
+    "hunt-defects": hunt_tables.hunt_defects,
+    "hunt-reach": hunt_tables.hunt_reach,
+    "explored-issues": hunt_tables.explored_issues,
 }
 
 

@@ -26,6 +26,7 @@ from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
+from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -158,11 +159,8 @@ class Pairs:
 
     def _on_request(self, step: Step) -> None:
         state, members = self._before.get(shard_of(step).name, (NO_GROUP, {}))
-        member_id = getattr(step.request, "member_id", None)
-        if member_id is None:
-            member = NOBODY
-        else:
-            member = members.get(member_id, NO_MEMBER)
+        member_id = member_of(step.request)
+        member = NOBODY if member_id is None else members.get(member_id, NO_MEMBER)
         self._counts[request_kind(step.request), state, member] += 1
 
     def _look_at(self, shard: ShardView, step: Step) -> None:
@@ -300,6 +298,14 @@ def request_kind(request: Any) -> str:
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         return f"{name}(static leave)"
     return f"{name}(leave)" if request.member_epoch < JOIN_EPOCH else name
+
+
+def member_of(request: Any) -> str | None:
+    """The member that a request is about, the first of several; None if it names none."""
+    if type(request) is LeaveGroupRequest:
+        return request.members[0].member_id if request.members else None
+    member_id: str | None = getattr(request, "member_id", None)
+    return member_id
 
 
 def _states(shard: ShardView, group_id: str) -> tuple[str, dict[str, str]]:
