@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -103,13 +103,14 @@ def explore(
             stops_at_first=first,
             on_progress=on_progress,
         )
+    written = _write_scenarios(explorer, explored, out) if out and explored.paths else []
     if json:
-        print_json(_as_json(explored))
+        print_json(_as_json(explored, written))
     else:
         for line in describe(explored):
             say(line)
-    if out is not None and explored.paths:
-        _write_scenarios(explorer, explored, out)
+        for one in written:
+            say(f"{one.file}: {one.steps} steps; {one.how}")
     return FOUND if explored.violated or explored.cut_off else OK
 
 
@@ -127,7 +128,16 @@ def _kinds(only: list[str] | None, without: list[str] | None) -> tuple[Disturban
     return tuple(one for name, one in chosen.items() if name not in (without or ()))
 
 
-def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> None:
+class _Written(NamedTuple):
+    """The scenario of a path. ``how``: whether a run of it violates the same property."""
+
+    file: Path
+    steps: int
+    is_confirmed: bool
+    how: str
+
+
+def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> list[_Written]:
     """A file for each violated property; the folder is made if need be."""
     from rebalance_sim.scenarios.explore.scenario_of import scenario_of
 
@@ -135,6 +145,7 @@ def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise BadInput(f"explore: --out {out}: {problem.strerror}") from problem
+    written = []
     for path in explored.paths:
         concrete = scenario_of(explorer, path)
         known = f"-{path.finding.known_as}" if path.finding.known_as else ""
@@ -143,10 +154,11 @@ def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> None:
         how = "a run of it violates the same property"
         if not concrete.is_confirmed:
             how = f"near to the path, but a run of it ends {concrete.outcome}"
-        say(f"{file}: {len(path.actions)} steps; {how}")
+        written.append(_Written(file, len(path.actions), concrete.is_confirmed, how))
+    return written
 
 
-def _as_json(explored: Explored) -> dict[str, Any]:
+def _as_json(explored: Explored, written: Sequence[_Written]) -> dict[str, Any]:
     from rebalance_sim.scenarios.explore.verdict import describe_scope
     from rebalance_sim.scenarios.version import code_version
 
@@ -172,6 +184,7 @@ def _as_json(explored: Explored) -> dict[str, Any]:
             }
             for path in explored.paths
         ],
+        "scenarios": [{"file": str(one.file), "is_confirmed": one.is_confirmed} for one in written],
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,26 @@ from typing import Any
 from rebalance_sim.scenarios.hunt.grid import Grid, fault_grid, request_grid, setting_grid
 
 MEASURED = Path(__file__).parent / "measured"
+WAYS = ("plain", "hunt")
+STEPS_K = (150, 300, 600, 1_200, 2_400)
 
-REASONS: Mapping[tuple[str, str], str] = {}
-"""(row or "", column or "") -> why no run visits these pairs."""
+REASONS: Mapping[tuple[str, str], str] = {
+    ("AlterGroupConfig", ""): "administrators of a world alter settings at the controller; only "
+    "hosts without one hand this request to a coordinator",
+    ("DescribeGroups", ""): "administrators of a world describe groups by ConsumerGroupDescribe",
+    ("ConsumerGroupHeartbeat", "classic"): "it comes under an id of the client's own, which no "
+    "member of a classic group has; that of an unknown member takes a group that was deleted, or "
+    "converted, under it",
+    ("ConsumerGroupPrepareAssignment", "classic"): "sent by members of the consumer protocol only",
+    ("ConsumerGroupInstallAssignment", "classic"): "sent by members of the consumer protocol only",
+    ("OffsetFetch", "classic"): "clients of the classic protocol name no member here",
+    (
+        "",
+        "computation",
+    ): "members compute targets under `kip-848` only, which one profile in twelve draws",
+}
+"""(first part of a row, part of a column) -> why pairs are not visited. The rest says nothing but
+that the measured runs did not come there."""
 
 
 def grids() -> tuple[Mapping[str, Any], tuple[Grid, Grid, Grid]]:
@@ -67,64 +83,90 @@ def _of(grid: Grid, row: str) -> list[str]:
 
 def _reason(row: str, column: str) -> str:
     for (of_row, of_column), reason in REASONS.items():
-        if of_row in ("", row) and of_column in column:
+        if row.startswith(of_row) and column.startswith(of_column):
             return reason
-    return "–"
+    return ""
 
 
 def hunt_defects() -> str:
-    """Processor seconds to the first detection of each defect, for both ways."""
+    """Checked steps and processor seconds to the first detection of each defect, for both ways."""
     data = _measured("hunt-defects")
     starts = len({row["start"] for row in data["rows"]})
-    head = ("defect", "plain, median s", "noticed", "hunt, median s", "noticed")
+    head = (
+        "defect",
+        *(f"{what}, {way}" for way in WAYS for what in ("noticed", "runs", "steps", "s")),
+    )
     lines = [_line(*head), _line(*["---"] * len(head))]
     for defect in dict.fromkeys(row["defect"] for row in data["rows"]):
         cells = [f"`{defect}`"]
-        for way in ("plain", "hunt"):
+        for way in WAYS:
             rows = [r for r in data["rows"] if (r["defect"], r["way"]) == (defect, way)]
-            cells += _median(rows, data["cap_s"])
+            noticed = sum(row["noticed"] is not None for row in rows)
+            cells.append(f"{noticed} of {len(rows)}")
+            cells += [_median(rows, of) for of in ("runs", "steps", "cpu_s")]
         lines.append(_line(*cells))
     return (
-        f"Commit {data['commit']}, profile `{data['profile']}`, {starts} starts, at most "
-        f"{data['cap_s']:,.0f} processor seconds each.\n\n" + "".join(lines)
+        f"Commit {data['commit']}, profile `{data['profile']}`: medians of {starts} starts, each "
+        f"until {data['cap_steps']:,} steps at most.\n\n" + "".join(lines)
     )
 
 
-def _median(rows: Sequence[Mapping[str, Any]], cap_s: float) -> tuple[str, str]:
-    times = [row["noticed"]["cpu_s"] if row["noticed"] else float("inf") for row in rows]
-    noticed = sum(time < float("inf") for time in times)
-    median = statistics.median_high(times)
-    shown = f"{median:.0f}" if median < float("inf") else f"more than {cap_s:.0f}"
-    return shown, f"{noticed} of {len(rows)}"
+def _median(rows: Sequence[Mapping[str, Any]], of: str) -> str:
+    """The median of what it took; where the cap came first it took more than was spent."""
+    spent = sorted((row["noticed"] is None, row[of]) for row in rows)
+    is_capped, value = spent[len(spent) // 2]
+    return f"{'> ' if is_capped else ''}{value:,.0f}"
 
 
 def hunt_reach() -> str:
-    """Situations and pairs of settings after some processor seconds, for both ways."""
+    """Situations that were reached after some checked steps, for both ways."""
     data = _measured("hunt-reach")
-    curves = {
-        way: [row["curve"] for row in data["rows"] if row["way"] == way]
-        for way in ("plain", "hunt")
-    }
-    last_s = min(curve[-1][0] for of_way in curves.values() for curve in of_way)
-    moments = [s for s in (15, 30, 60, 120, 240, 480) if s <= last_s]
-    head = ("processor seconds", "situations, plain", "situations, hunt", "setting pairs, plain",
-            "setting pairs, hunt")  # fmt: skip
+    curves = {way: [row for row in data["rows"] if row["way"] == way] for way in WAYS}
+    last = min(curve[-1]["steps"] for curve in curves.values())
+    moments = [n * 1_000 for n in STEPS_K if n * 1_000 < last]
+    head = ("steps", *(f"{what}, {way}" for way in WAYS for what in ("runs", "situations")))
     lines = [_line(*head), _line(*["---"] * len(head))]
-    for moment in moments:
-        cells = [str(moment)]
-        for column in (1, 2):
-            for way in ("plain", "hunt"):
-                at = [_at(curve, moment)[column] for curve in curves[way]]
-                cells.append(f"{statistics.median(at):,.0f}")
+    for moment in (*moments, last):
+        cells = [f"{moment:,}"]
+        for way in WAYS:
+            row = [row for row in curves[way] if row["steps"] <= moment][-1]
+            cells += [f"{row['runs']:,}", f"{row['reached']:,}"]
         lines.append(_line(*cells))
+    spent = ", ".join(f"{curves[way][-1]['cpu_s']:,.0f} for {way}" for way in WAYS)
     return (
-        f"Commit {data['commit']}, profile `{data['profile']}`, median of "
-        f"{len(curves['plain'])} starts.\n\n" + "".join(lines)
+        f"Commit {data['commit']}, all {len(data['profiles'])} profiles in turn, from seed 0; "
+        f"processor seconds: {spent}.\n\n" + "".join(lines)
     )
 
 
-def _at(curve: Sequence[Sequence[float]], moment: float) -> Sequence[float]:
-    return [point for point in curve if point[0] <= moment][-1]
+def explored_issues() -> str:
+    """Each known issue that an exploration of a shipped version reaches, with a shortest way."""
+    data = _measured("explored")
+    head = ("version", "states", "known issue", "violated first", "steps", "scenario")
+    lines = [_line(*head), _line(*["---"] * len(head))]
+    for row in data["rows"]:
+        first: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        for found, written in zip(row["violated"], row["scenarios"], strict=True):
+            kept = first.setdefault(found["known_as"], (found, written))
+            if len(found["steps"]) < len(kept[0]["steps"]):
+                first[found["known_as"]] = (found, written)
+        for known, (found, written) in first.items():
+            name = Path(written["file"]).name
+            link = f"[{name}](explored/{row['semantics']}/{name})"
+            unconfirmed = "" if written["is_confirmed"] else ", not confirmed by a run"
+            lines.append(
+                _line(
+                    f"`{row['semantics']}`",
+                    f"{row['states']:,}",
+                    f"`{known}`" if known else "none: a violation",
+                    f"`{found['property']}`",
+                    len(found["steps"]),
+                    f"{link}{unconfirmed}",
+                )
+            )
+    return f"Commit {data['commit']}: {data['rows'][0]['scope'].rpartition(',')[0]}.\n\n" + "".join(
+        lines
+    )
 
 
 def _measured(kind: str) -> Any:

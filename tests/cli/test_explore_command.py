@@ -41,6 +41,15 @@ def test_a_violation_becomes_a_scenario_that_run_takes(call: Call, tmp_path: Pat
     assert result["violations"][0]["property"] == "coordinator.exclusive_ownership"
 
 
+def test_json_names_the_files_too(call: Call, tmp_path: Path) -> None:
+    defect = ("--disturbances", 0, "--defect", "mut-early-grant", "--first")
+    figures = json.loads(call("explore", *defect, "--out", tmp_path, "--json").out)
+    file = tmp_path / "coordinator.exclusive_ownership.toml"
+    assert figures["scenarios"] == [{"file": str(file), "is_confirmed": True}]
+    assert file.exists()
+    assert figures["semantics"] == "kafka-4.3-clean"
+
+
 def test_what_a_bound_cuts_off_is_no_success(call: Call) -> None:
     code, out, _ = call("explore", "--max-states", 2_500, "--json")
     figures = json.loads(out)
