@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.hunt.evaluation import Evaluation
-from rebalance_sim.scenarios.hunt.mutators import mutate
+from rebalance_sim.scenarios.hunt.mutators import Ground, mutate
 from rebalance_sim.scenarios.hunt.pairs import Interval
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.draw import Draw
@@ -146,7 +146,8 @@ class Hunt:
             for _ in range(_TRIES):
                 parent = kept[draw.weighted(weights)]
                 donor = draw.pick(kept).scenario
-                mutant = mutate(draw, parent.scenario, parent.intervals, donor)
+                ground = Ground(parent.intervals, donor, self.corpus.reached)
+                mutant = mutate(draw, parent.scenario, ground)
                 if mutant is not None:
                     scenario, how = mutant
                     key = scenario.hash

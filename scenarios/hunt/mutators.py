@@ -1,20 +1,21 @@
 """A scenario made of others: each mutator changes one thing.
 
-A mutator takes a ``Draw``, the scenario, the intervals of operations that its run had, and another
-scenario (the donor), and gives a scenario, or None where there is nothing to change. It may raise
-ValueError: worlds check themselves, and one that contradicts itself is nobody's scenario.
+A mutator takes a ``Draw``, the scenario, and what is known beside it, and gives a scenario, or None
+where there is nothing to change. It may raise ValueError: worlds check themselves, and one that
+contradicts itself is nobody's scenario.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rebalance_sim.scenarios.generate.client_assignors import keep_some_computing
 from rebalance_sim.scenarios.generate.quiet import quiet_period_ms as quiet_period_ms_of
 from rebalance_sim.scenarios.generate.records import keep_some_polling
-from rebalance_sim.scenarios.hunt.pairs import Interval
+from rebalance_sim.scenarios.hunt.pairs import FAULT, Interval
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -22,7 +23,17 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.settings_change import SettingsChange
 from rebalance_sim.sim.spec import WorldSpec
 
-Mutator = Callable[[Draw, Scenario, Sequence[Interval], Scenario], Scenario | None]
+
+class Ground(NamedTuple):
+    """What is known beside a scenario: ``intervals`` of operations that its run had, another
+    scenario, the ``donor``, and by how many runs each situation was ``reached``."""
+
+    intervals: Sequence[Interval]
+    donor: Scenario
+    reached: Mapping[str, int] = MappingProxyType({})
+
+
+Mutator = Callable[[Draw, Scenario, Ground], Scenario | None]
 
 FAULTS_MOST = 200
 """A scenario does not grow beyond this by doubling and splicing."""
@@ -37,32 +48,26 @@ _OF_CLIENTS = tuple(
 _OF_WORLD = ("network", "brokers", "data_plane", "admin_interval_ms")
 
 
-def move_fault(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def move_fault(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """A fault comes while another operation is under way."""
     world = scenario.world
     if not world.faults:
         return None
     index = draw.between((0, len(world.faults) - 1))
-    moved = world.faults[index].changed(at_ms=_moment(draw, world, intervals))
+    moved = _into_operation(draw, world.faults[index], world, ground)
     return _with_faults(scenario, (*world.faults[:index], moved, *world.faults[index + 1 :]))
 
 
-def double_fault(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def double_fault(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """A fault comes once more, while some operation is under way."""
     world = scenario.world
     if not world.faults:
         return None
-    again = draw.pick(world.faults).changed(at_ms=_moment(draw, world, intervals))
+    again = _into_operation(draw, draw.pick(world.faults), world, ground)
     return _with_faults(scenario, (*world.faults, again))
 
 
-def drop_fault(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def drop_fault(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """A fault does not come."""
     faults = scenario.world.faults
     if not faults:
@@ -71,15 +76,13 @@ def drop_fault(
     return _with_faults(scenario, (*faults[:index], *faults[index + 1 :]))
 
 
-def splice(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def splice(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """From some moment on, the faults are those of the donor, with the names of this world; but for
     changes of settings, which fit those of their own."""
-    world = scenario.world
+    world, donor = scenario.world, ground.donor
     if not donor.world.faults:
         return None
-    at_ms = _moment(draw, world, intervals)
+    at_ms = _moment(draw, world, ground.intervals)
     own = tuple(fault for fault in world.faults if fault.at_ms < at_ms)
     theirs = (
         _at_home(fault, donor.world, world)
@@ -89,23 +92,19 @@ def splice(
     return _with_faults(scenario, (*own, *(one for one in theirs if one.at_ms >= at_ms)))
 
 
-def borrow_fault(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def borrow_fault(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """One fault of the donor comes, too, while some operation is under way."""
-    world = scenario.world
+    world, donor = scenario.world, ground.donor
     if not donor.world.faults:
         return None
     borrowed = _at_home(draw.pick(donor.world.faults), donor.world, world)
-    borrowed = borrowed.changed(at_ms=_moment(draw, world, intervals))
+    borrowed = _into_operation(draw, borrowed, world, ground)
     return _with_faults(scenario, (*world.faults, borrowed))
 
 
-def change_setting(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def change_setting(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """One setting has the value of the donor: of the brokers, of one client, or of the world."""
-    world, other = scenario.world, donor.world
+    world, other = scenario.world, ground.donor.world
     changes: list[Callable[[], WorldSpec]] = [
         _changed(world, config=replace(world.config, **{name: theirs}))
         for name, theirs in _differing(world.config, other.config, world.config.__slots__)
@@ -124,9 +123,7 @@ def change_setting(
     return replace(scenario, world=draw.pick(changes)()) if changes else None
 
 
-def reseed(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> Scenario | None:
+def reseed(draw: Draw, scenario: Scenario, ground: Ground) -> Scenario | None:
     """The same plan with other delays."""
     return replace(scenario, world=replace(scenario.world, seed=draw.between((0, SEED_MOST))))
 
@@ -143,9 +140,7 @@ MUTATORS: Mapping[str, Mutator] = {
 """By name, in the order in which they are drawn from."""
 
 
-def mutate(
-    draw: Draw, scenario: Scenario, intervals: Sequence[Interval], donor: Scenario
-) -> tuple[Scenario, str] | None:
+def mutate(draw: Draw, scenario: Scenario, ground: Ground) -> tuple[Scenario, str] | None:
     """A scenario that differs from this one, and by which mutators: ``move+setting``. None if none
     came about, or none that is legal."""
     names = []
@@ -153,7 +148,7 @@ def mutate(
     try:
         for _ in range(draw.pick(_STACK)):
             name = draw.pick(tuple(MUTATORS))
-            changed = MUTATORS[name](draw, mutant, intervals, donor)
+            changed = MUTATORS[name](draw, mutant, ground)
             if changed is not None:
                 mutant = changed
                 names.append(name)
@@ -177,14 +172,29 @@ def _judgeable(world: WorldSpec) -> WorldSpec:
     return replace(world, faults=faults, clients=clients, quiet_period_ms=quiet_period_ms)
 
 
-def _moment(draw: Draw, world: WorldSpec, intervals: Sequence[Interval]) -> int:
-    """A time in an operation; each kind of operation is as likely as any other. Any time if there
-    is none before the quiet period."""
+def _into_operation(draw: Draw, fault: Fault, world: WorldSpec, ground: Ground) -> Fault:
+    """The fault in an operation, sooner in one that its kind has seldom come upon."""
+    reached = ground.reached
+
+    def rarity(operation: str) -> float:
+        return 1 / (1 + reached.get(f"{FAULT}{fault.kind}.{operation}", 0))
+
+    return fault.changed(at_ms=_moment(draw, world, ground.intervals, rarity))
+
+
+def _moment(
+    draw: Draw,
+    world: WorldSpec,
+    intervals: Sequence[Interval],
+    weight: Callable[[str], float] = lambda operation: 1.0,
+) -> int:
+    """A time in an operation, which is drawn by the ``weight`` of its kind. Any time if there is
+    none before the quiet period."""
     usable = [one for one in intervals if one.start_ms < world.duration_ms]
     kinds = sorted({one.operation for one in usable})
     if not kinds:
         return draw.between((0, world.duration_ms - 1))
-    kind = draw.pick(kinds)
+    kind = kinds[draw.weighted([weight(kind) for kind in kinds])]
     chosen = draw.pick([one for one in usable if one.operation == kind])
     return draw.between((chosen.start_ms, min(chosen.end_ms, world.duration_ms) - 1))
 

@@ -12,6 +12,7 @@ from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.generate.quiet import quiet_period_ms
 from rebalance_sim.scenarios.hunt.mutators import (
     MUTATORS,
+    Ground,
     change_setting,
     double_fault,
     drop_fault,
@@ -19,7 +20,7 @@ from rebalance_sim.scenarios.hunt.mutators import (
     mutate,
     splice,
 )
-from rebalance_sim.scenarios.hunt.pairs import Interval
+from rebalance_sim.scenarios.hunt.pairs import FAULT, Interval
 from rebalance_sim.scenarios.profile import PROFILES
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
 from rebalance_sim.sim.draw import Draw
@@ -52,8 +53,8 @@ def test_a_mutant_is_a_scenario_that_a_file_can_say(
     profile: str, other: str, seed: int, drawn: int
 ) -> None:
     scenario, donor = generate(profile, seed), generate(other, seed + 1)
-    made = mutate(draws(drawn), scenario, INTERVALS, donor)
-    assert made == mutate(draws(drawn), scenario, INTERVALS, donor)
+    made = mutate(draws(drawn), scenario, Ground(INTERVALS, donor))
+    assert made == mutate(draws(drawn), scenario, Ground(INTERVALS, donor))
     if made is None:
         return
     mutant, how = made
@@ -69,7 +70,7 @@ def test_a_mutant_is_a_scenario_that_a_file_can_say(
 def test_most_mutants_are_legal() -> None:
     scenarios = [generate(PROFILES[n % len(PROFILES)], n) for n in range(60)]
     made = [
-        mutate(draws(n), scenario, INTERVALS, scenarios[(n * 7 + 3) % 60])
+        mutate(draws(n), scenario, Ground(INTERVALS, scenarios[(n * 7 + 3) % 60]))
         for n, scenario in enumerate(scenarios)
     ]
     assert sum(one is not None for one in made) > 45
@@ -79,7 +80,7 @@ def test_a_fault_moves_into_an_operation() -> None:
     scenario = with_faults()
     moments = set()
     for seed in range(20):
-        moved = move_fault(draws(seed), scenario, INTERVALS, scenario)
+        moved = move_fault(draws(seed), scenario, Ground(INTERVALS, scenario))
         assert moved is not None
         assert len(moved.world.faults) == len(scenario.world.faults)
         moments |= {fault.at_ms for fault in moved.world.faults} - {
@@ -89,11 +90,23 @@ def test_a_fault_moves_into_an_operation() -> None:
     assert all(2_000 <= at_ms < 2_040 or at_ms == 5_000 for at_ms in moments)
 
 
+def test_a_fault_moves_sooner_into_an_operation_that_it_has_seldom_come_upon() -> None:
+    scenario = with_faults()
+    [kind] = {fault.kind for fault in scenario.world.faults[:1]}
+    one = replace(scenario.world, faults=scenario.world.faults[:1])
+    often = {f"{FAULT}{kind}.commit": 99}
+    ground = Ground(INTERVALS, scenario, often)
+    moved = [move_fault(draws(n), replace(scenario, world=one), ground) for n in range(50)]
+    moments = [mutant.world.faults[0].at_ms for mutant in moved if mutant is not None]
+    assert len(moments) == 50
+    assert moments.count(5_000) > 45
+
+
 def test_a_fault_is_doubled_and_dropped() -> None:
     scenario = with_faults()
     count = len(scenario.world.faults)
-    doubled = double_fault(draws(1), scenario, INTERVALS, scenario)
-    dropped = drop_fault(draws(1), scenario, INTERVALS, scenario)
+    doubled = double_fault(draws(1), scenario, Ground(INTERVALS, scenario))
+    dropped = drop_fault(draws(1), scenario, Ground(INTERVALS, scenario))
     assert doubled is not None and dropped is not None
     assert doubled.world.faults[:count] == scenario.world.faults
     again = doubled.world.faults[count]
@@ -103,7 +116,7 @@ def test_a_fault_is_doubled_and_dropped() -> None:
 
 def test_a_spliced_scenario_has_the_first_faults_of_one_and_the_last_of_another() -> None:
     first, donor = with_faults(), with_faults("operations")
-    spliced = splice(draws(3), first, (Interval("load", 20_000, 20_001),), donor)
+    spliced = splice(draws(3), first, Ground((Interval("load", 20_000, 20_001),), donor))
     assert spliced is not None
     early = [fault for fault in first.world.faults if fault.at_ms < 20_000]
     late = [
@@ -118,7 +131,7 @@ def test_a_spliced_scenario_has_the_first_faults_of_one_and_the_last_of_another(
 
 def test_one_setting_changes_to_that_of_another_scenario() -> None:
     scenario, donor = with_faults(), generate("faulty", 5)
-    changed = change_setting(draws(2), scenario, (), donor)
+    changed = change_setting(draws(2), scenario, Ground((), donor))
     assert changed is not None
     before, after = scenario.world, changed.world
     differing = [name for name in before.__slots__ if getattr(before, name) != getattr(after, name)]
@@ -129,4 +142,4 @@ def test_one_setting_changes_to_that_of_another_scenario() -> None:
 def test_without_faults_there_is_nothing_to_do(name: str) -> None:
     scenario = generate("calm", 1)
     scenario = replace(scenario, world=replace(scenario.world, faults=()))
-    assert MUTATORS[name](draws(1), scenario, INTERVALS, scenario) is None
+    assert MUTATORS[name](draws(1), scenario, Ground(INTERVALS, scenario)) is None
