@@ -30,12 +30,12 @@ from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.spark.detection.mix import needs_clean
 
 DEFECTS = (
-    "mut-no-epoch-fence",
-    "mut-prev-epoch-any",
-    "mut-client-second-reconciliation",
-    "mut-client-signs-at-creation",
-    "KAFKA-19335",
     "sim-late-answer",
+    "mut-commit-no-fence",
+    "mut-client-leave-needs-success",
+    "mut-no-epoch-fence",
+    "mut-keeps-failed-batch",
+    "mut-client-adopts-late-answers",
 )
 PROFILE = "chaos"
 ROUND = 12

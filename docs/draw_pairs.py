@@ -10,7 +10,8 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import LogNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, to_rgba
 from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,8 +21,8 @@ from rebalance_sim.scenarios.hunt.grid import Grid
 
 FOLDER = Path(__file__).parent
 NAMES = ("pairs-requests.svg", "pairs-faults.svg", "pairs-settings.svg")
-CELL_IN, LABELS_IN = 0.16, 3.2
-NEVER, IMPOSSIBLE = "#b03a2e", "#eeeeee"
+CELL_IN, LABELS_IN = 0.19, 2.8
+NEVER, IMPOSSIBLE = "#e0524a", "#e8e8e8"
 
 
 def main() -> None:
@@ -29,7 +30,9 @@ def main() -> None:
     head, found = grids()
     for name, grid in zip(NAMES, found, strict=True):
         # Ids and date would differ from one drawing to the next.
-        with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 7}):
+        with matplotlib.rc_context(
+            {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 6.5}
+        ):
             figure = draw(grid, most=head["runs"])
             figure.savefig(FOLDER / name, metadata={"Date": None})
 
@@ -39,18 +42,18 @@ def draw(grid: Grid, *, most: int) -> Figure:
     counts = np.array(
         [[grid.counts.get((row, column), np.nan) for column in grid.columns] for row in grid.rows]
     )
-    counts[counts == 0] = 0.5  # a logarithm knows no 0: below the scale
     width = LABELS_IN + CELL_IN * len(grid.columns)
     figure = Figure(figsize=(width, LABELS_IN + CELL_IN * len(grid.rows)), layout="constrained")
     axes = figure.subplots()
-    colours = matplotlib.colormaps["viridis"].with_extremes(bad=IMPOSSIBLE, under=NEVER)
-    image = axes.imshow(
-        np.ma.masked_invalid(counts), cmap=colours, norm=LogNorm(1, most), aspect="equal"
-    )
+    colours = matplotlib.colormaps["viridis"].with_extremes(bad=IMPOSSIBLE)
+    norm = LogNorm(1, most)
+    cells = colours(norm(np.ma.masked_invalid(counts)))
+    cells[counts == 0] = to_rgba(NEVER)  # a logarithm knows no 0
+    axes.imshow(cells, aspect="equal", interpolation="nearest")
     axes.set_xticks(range(len(grid.columns)), grid.columns, rotation=90)
     axes.set_yticks(range(len(grid.rows)), grid.rows)
-    axes.set_title(f"{grid.title}: runs that visited it; red never, grey no such pair")
-    figure.colorbar(image, ax=axes, shrink=0.5)
+    axes.set_title(grid.title)
+    figure.colorbar(ScalarMappable(norm, colours), ax=axes, shrink=0.5)
     return figure
 
 

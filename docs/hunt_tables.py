@@ -22,6 +22,14 @@ REASONS: Mapping[tuple[str, str], str] = {
     "converted, under it",
     ("ConsumerGroupPrepareAssignment", "classic"): "sent by members of the consumer protocol only",
     ("ConsumerGroupInstallAssignment", "classic"): "sent by members of the consumer protocol only",
+    (
+        "ConsumerGroupPrepareAssignment",
+        "",
+    ): "under `kip-848` only, which one profile in twelve draws",
+    (
+        "ConsumerGroupInstallAssignment",
+        "",
+    ): "under `kip-848` only, which one profile in twelve draws",
     ("OffsetFetch", "classic"): "clients of the classic protocol name no member here",
     (
         "",
