@@ -1,4 +1,4 @@
-"""The tables of docs/hunt.md and docs/pairs.md, from the last measurement (docs/measured/)."""
+"""The tables of docs/hunt.md, docs/pairs.md and docs/explore.md, from the last measurement (docs/measured/)."""
 
 from __future__ import annotations
 
@@ -148,33 +148,35 @@ def hunt_reach() -> str:
 
 
 def explored_issues() -> str:
-    """Each known issue that an exploration of a shipped version reaches, with a shortest way."""
+    """Each known issue that an exploration of its version reaches, with a shortest way."""
     data = _measured("explored")
-    head = ("version", "states", "known issue", "violated first", "steps", "scenario")
+    head = ("version", "known issue", "violated first", "steps", "scenario", "a run of it")
     lines = [_line(*head), _line(*["---"] * len(head))]
-    for row in data["rows"]:
-        first: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
-        for found, written in zip(row["violated"], row["scenarios"], strict=True):
-            kept = first.setdefault(found["known_as"], (found, written))
-            if len(found["steps"]) < len(kept[0]["steps"]):
-                first[found["known_as"]] = (found, written)
-        for known, (found, written) in first.items():
-            name = Path(written["file"]).name
-            link = f"[{name}](explored/{row['semantics']}/{name})"
-            unconfirmed = "" if written["is_confirmed"] else ", not confirmed by a run"
+    for row in sorted(data["rows"], key=lambda row: (not row["steps"], len(row["steps"]))):
+        if row["steps"]:
+            file = f"{row['issue']}.toml"
+            confirmed = (
+                "violates the same" if row["is_confirmed"] else "does not: times cannot say it"
+            )
             lines.append(
                 _line(
-                    f"`{row['semantics']}`",
-                    f"{row['states']:,}",
-                    f"`{known}`" if known else "none: a violation",
-                    f"`{found['property']}`",
-                    len(found["steps"]),
-                    f"{link}{unconfirmed}",
+                    f"`{row['version']}`",
+                    f"`{row['issue']}`: {row['title']}",
+                    f"`{row['property']}`",
+                    len(row["steps"]),
+                    f"[{file}](explored/{file})",
+                    confirmed,
                 )
             )
-    return f"Commit {data['commit']}: {data['rows'][0]['scope'].rpartition(',')[0]}.\n\n" + "".join(
-        lines
-    )
+    missing = [row for row in data["rows"] if not row["steps"]]
+    whole = [f"`{row['issue']}`" for row in missing if row["is_complete"]]
+    part = [f"`{row['issue']}`" for row in missing if not row["is_complete"]]
+    text = f"Commit {data['commit']}: {data['scope']}.\n\n" + "".join(lines)
+    if part:
+        text += f"\nNot within {data['max_states']:,} states: {', '.join(part)}.\n"
+    if whole:
+        text += f"\nNot in the whole scope: {', '.join(whole)}.\n"
+    return text
 
 
 def _measured(kind: str) -> Any:

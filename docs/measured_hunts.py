@@ -1,4 +1,4 @@
-"""Keeps the last measurements of searches, for docs/hunt.md, docs/pairs.md and docs/explore.md.
+"""Keeps the last measurements of searches, for docs/hunt.md and docs/pairs.md.
 
     rebalance-sim hunt --profile calm ... --runs 360 --corpus results/a --json > results/hunt.json
     rebalance-sim hunt --profile calm ... --runs 360 --corpus results/b --plain --json > plain.json
@@ -6,8 +6,6 @@
     python docs/measured_hunts.py hunt-reach results/hunt.json plain.json
     python benchmarks/hunt.py --starts 5 --out results/hunt-defects.jsonl
     python docs/measured_hunts.py hunt-defects results/hunt-defects.jsonl
-    rebalance-sim explore --semantics kafka-4.3 --out docs/explored/kafka-4.3 --json > e.json
-    python docs/measured_hunts.py explored e.json
     python docs/generate.py
     python docs/draw_pairs.py
 
@@ -32,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("pairs", "hunt-reach", "hunt-defects", "explored"))
+    parser.add_argument("kind", choices=("pairs", "hunt-reach", "hunt-defects"))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--commit", default="HEAD")
     options = parser.parse_args()
@@ -42,11 +40,9 @@ def main() -> None:
             head, rows = _pairs(json.loads(texts[0]))
         case "hunt-reach":
             head, rows = _reach([json.loads(text) for text in texts])
-        case "explored":
-            head, rows = _explored([json.loads(text) for text in texts])
         case _:  # a line for the head, and one for each row
             head, *rows = map(json.loads, texts[0].splitlines())
-    write(options.kind, {"commit": _commit(options.commit), **head}, rows)
+    write(options.kind, {"commit": commit_of(options.commit), **head}, rows)
 
 
 def _pairs(hunted: Mapping[str, Any]) -> tuple[dict[str, Any], Rows]:
@@ -67,13 +63,8 @@ def _reach(hunts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], Rows]:
     return {name: hunts[0][name] for name in ("code", "profiles", "runs")}, rows
 
 
-def _explored(scopes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], Rows]:
-    """What was violated in each scope that was explored, with the steps that lead there."""
-    names = ("semantics", "scope", "is_complete", "states", "violated", "scenarios")
-    return {"code": scopes[0]["code"]}, [{name: one[name] for name in names} for one in scopes]
-
-
-def _commit(name: str) -> str:
+def commit_of(name: str = "HEAD") -> str:
+    """The first digits of a commit of this checkout."""
     done = subprocess.run(
         ["git", "rev-parse", "--short=12", name], cwd=ROOT, capture_output=True, text=True
     )

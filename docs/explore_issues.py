@@ -1,0 +1,94 @@
+"""Find the shortest way to each known issue of shipped versions, for docs/explore.md.
+
+    python docs/explore_issues.py --max-states 100_000
+    python docs/generate.py
+
+Each is explored alone: the version without its known issues, but for this one, stopped at the first
+violated property. Scenarios go to docs/explored/, the list to docs/measured/explored.json. Issues
+of classic groups are no part of the scope. An issue that two versions have is explored in the
+newer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from measured import write
+from measured_hunts import commit_of
+
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.scenarios.explore.explorer import Explorer
+from rebalance_sim.scenarios.explore.scenario_of import scenario_of
+from rebalance_sim.scenarios.explore.scope import Scope
+from rebalance_sim.scenarios.explore.verdict import describe_scope
+from rebalance_sim.scenarios.version import code_version
+
+FOLDER = Path(__file__).parent / "explored"
+VERSIONS = ("kafka-4.3", "kafka-4.1")
+OF_CLASSIC_GROUPS = "classic-"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--max-states", type=int, default=100_000)
+    options = parser.parse_args()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    rows = []
+    for version, issue in issues():
+        rows.append(explore(version, issue, options.max_states))
+        print(
+            {name: rows[-1][name] for name in ("issue", "states", "property", "steps")}, flush=True
+        )
+    head = {
+        "commit": commit_of(),
+        "code": code_version(),
+        "scope": describe_scope(Scope()).rpartition(",")[0],
+        "max_states": options.max_states,
+    }
+    write("explored", head, rows)
+
+
+def issues() -> Iterator[tuple[str, str]]:
+    """Each known issue, with the newest version that has it."""
+    seen = set()
+    for version in VERSIONS:
+        for issue in SEMANTICS[version].shipped_defects:
+            if issue not in seen and not issue.startswith(OF_CLASSIC_GROUPS):
+                seen.add(issue)
+                yield version, issue
+
+
+def explore(version: str, issue: str, max_states: int) -> dict[str, Any]:
+    """What became of one issue; the scenario is written if there is a way to it."""
+    explorer = Explorer(Scope(semantics=f"{version}-clean", defects=(issue,)))
+    explored = explorer.run(max_states=max_states, stops_at_first=True)
+    row = {
+        "version": version,
+        "issue": issue,
+        "title": DEFECTS[issue].title,
+        "states": explored.progress.states,
+        "is_complete": not explored.cut_off,
+        "property": "",
+        "steps": [],
+        "is_confirmed": False,
+    }
+    if explored.paths:
+        path = explored.paths[0]
+        concrete = scenario_of(explorer, path)
+        (FOLDER / f"{issue}.toml").write_text(concrete.text(), encoding="utf-8")
+        row["property"] = path.finding.property
+        row["steps"] = [str(action) for action in path.actions]
+        row["is_confirmed"] = concrete.is_confirmed
+    return row
+
+
+if __name__ == "__main__":
+    main()
