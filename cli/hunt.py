@@ -106,15 +106,17 @@ def _describe(hunted: Hunted, folder: str) -> Iterator[str]:
     last = hunted.rows[-1] if hunted.rows else None
     cpu = f", {last.cpu_s:,.1f} CPU seconds" if last else ""
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(corpus.outcomes.items()))
-    yield f"{corpus.runs:,} runs in {corpus.rounds:,} rounds{cpu}: {counts}"
+    rounds = "1 round" if corpus.rounds == 1 else f"{corpus.rounds:,} rounds"
+    yield f"{corpus.runs:,} runs in {rounds}{cpu}: {counts}"
     yield (
         f"{len(corpus.reached):,} situations reached; {len(corpus.kept):,} scenarios kept in "
         f"{folder}; {corpus.discarded:,} mutants discarded"
     )
     for (outcome, what), count in sorted(corpus.findings.items()):
+        times = "1 run" if count == 1 else f"{count:,} runs"
         first = next(one for one in corpus.found if (one.outcome, one.what) == (outcome, what))
         name = f" {what}" if what else ""
-        yield f"{outcome}{name} in {count:,} runs, first in round {first.round + 1}, {first.made}"
+        yield f"{outcome}{name} in {times}, first in round {first.round + 1}, {first.made}"
         yield f"         {first.reason}"
         yield f"         rebalance-sim run {hunted.files[first.scenario.hash]}"
 

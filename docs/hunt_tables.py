@@ -1,4 +1,4 @@
-"""The tables of docs/hunt.md, docs/pairs.md and docs/explore.md, from the last measurement (docs/measured/)."""
+"""The tables of docs/hunt.md, docs/pairs.md and docs/explore.md, from docs/measured/."""
 
 from __future__ import annotations
 

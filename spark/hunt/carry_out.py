@@ -70,7 +70,7 @@ class HuntInterrupted(Exception):
     """The user stopped the hunt. Rounds that have ended are kept."""
 
     def __init__(self, rounds: int) -> None:
-        super().__init__(f"interrupted after {rounds} rounds")
+        super().__init__(f"interrupted after {rounds} round{'' if rounds == 1 else 's'}")
 
 
 def hunt(

@@ -39,7 +39,7 @@ def test_a_hunt_that_finds_nothing_says_what_it_reached(call: Call, tmp_path: Pa
     code, out, err = call(*HUNT, "--runs", 6, "--corpus", tmp_path)
     assert (code, err) == (0, "")
     first, second = out.splitlines()
-    assert first.startswith("6 runs in 1 rounds, ")
+    assert first.startswith("6 runs in 1 round, ")
     assert f"kept in {tmp_path}; 0 mutants discarded" in second
     figures = json.loads(call(*HUNT, "--runs", 12, "--corpus", tmp_path, "--json").out)
     assert figures["runs"] == 12

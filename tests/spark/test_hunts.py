@@ -19,7 +19,8 @@ from rebalance_sim.scenarios.hunt.hunt import ROUND
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.hunt import carry_out
-from rebalance_sim.spark.hunt.carry_out import Hunted, HuntOptions, hunt
+from rebalance_sim.spark.hunt.carry_out import Hunted, HuntInterrupted, HuntOptions, hunt
+from rebalance_sim.spark.hunt.folder import RoundRow
 from rebalance_sim.spark.hunt.rounds import ROUND_TRIES
 from rebalance_sim.spark.supervised import Limits
 
@@ -127,6 +128,16 @@ def test_a_killed_hunt_goes_on_where_it_was(tmp_path: Path) -> None:
     assert begun >= 6
     assert a_hunt(folder).corpus == whole.corpus
     assert contents(folder) == contents(tmp_path / "whole")
+
+
+def test_a_hunt_that_is_stopped_keeps_its_rounds(tmp_path: Path) -> None:
+    def stop(row: RoundRow, found: list[Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(HuntInterrupted, match="interrupted after 1 round"):
+        hunt((variant(),), tmp_path, OPTIONS, on_round=stop)
+    assert json.loads((tmp_path / "hunt.json").read_text())["runs"] == 6
+    assert a_hunt(tmp_path).corpus.runs == 18
 
 
 def test_another_hunt_in_the_same_folder_is_refused(tmp_path: Path) -> None:
