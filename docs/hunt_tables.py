@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.scenarios.hunt.grid import Grid, fault_grid, request_grid, setting_grid
 
 MEASURED = Path(__file__).parent / "measured"
@@ -161,22 +162,31 @@ def explored_issues() -> str:
             lines.append(
                 _line(
                     f"`{row['version']}`",
-                    f"`{row['issue']}`: {row['title']}",
+                    f"[{row['issue']}]({_page(row['issue'])}), {_small(row['title'])}",
                     f"`{row['property']}`",
                     len(row["steps"]),
-                    f"[{file}](explored/{file})",
+                    f"[scenario](explored/{file})",
                     confirmed,
                 )
             )
     missing = [row for row in data["rows"] if not row["steps"]]
-    whole = [f"`{row['issue']}`" for row in missing if row["is_complete"]]
-    part = [f"`{row['issue']}`" for row in missing if not row["is_complete"]]
+    whole = [f"[{row['issue']}]({_page(row['issue'])})" for row in missing if row["is_complete"]]
+    part = [f"[{row['issue']}]({_page(row['issue'])})" for row in missing if not row["is_complete"]]
     text = f"Commit {data['commit']}: {data['scope']}.\n\n" + "".join(lines)
     if part:
         text += f"\nNot within {data['max_states']:,} states: {', '.join(part)}.\n"
     if whole:
         text += f"\nNot in the whole scope: {', '.join(whole)}.\n"
     return text
+
+
+def _page(issue: str) -> str:
+    """Where an issue is described, from a page of docs."""
+    return page_of(issue).page.removeprefix("docs/")
+
+
+def _small(title: str) -> str:
+    return title[:1].lower() + title[1:]
 
 
 def _measured(kind: str) -> Any:

@@ -45,8 +45,9 @@ def test_json_names_the_files_too(call: Call, tmp_path: Path) -> None:
     defect = ("--disturbances", 0, "--defect", "mut-early-grant", "--first")
     figures = json.loads(call("explore", *defect, "--out", tmp_path, "--json").out)
     file = tmp_path / "coordinator.exclusive_ownership.toml"
-    assert figures["scenarios"] == [{"file": str(file), "is_confirmed": True}]
-    assert file.exists()
+    assert {"file": str(file), "is_confirmed": True} in figures["scenarios"]
+    assert {Path(one["file"]) for one in figures["scenarios"]} == set(tmp_path.iterdir())
+    assert len(figures["scenarios"]) == len(figures["violated"])
     assert figures["semantics"] == "kafka-4.3-clean"
 
 
