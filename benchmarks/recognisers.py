@@ -234,7 +234,7 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
         text.append(f"| [`{issue}`]({link}) | `{property_id}` | {' | '.join(cells)} | {under} |")
     silent = sorted(_recognisers() - counts.keys())
     text += [
-        "",
+        *([""] if counts else []),
         f"{len(silent)} {'other ' if counts else ''}recognisers explained nothing that the runs "
         "without a defect do not:",
         "",

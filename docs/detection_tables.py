@@ -101,8 +101,9 @@ def defects_later() -> str:
     """What the mix did not notice: how it fares in more runs of the profiles that it is about."""
     head = ("defect", "profiles", "runs", "reached", "noticed", "by", "first run", "density, 95 %")
     lines = [_table_line(*head), _table_line(*["---"] * len(head))]
-    _, later = _rows()
-    for row in sorted((row for rows in later.values() for row in rows), key=_by_component):
+    by_id, later = _rows()
+    rows = [row for one, its in later.items() if not by_id[one]["noticed"] for row in its]
+    for row in sorted(rows, key=_by_component):
         noticed = "yes" if row["noticed"] else "**no**"
         by = f"`{row['by']}`" if row["by"] else ""
         cells = (row["profiles"], row["runs"], row["reached"], noticed, by, row["first_run"])
