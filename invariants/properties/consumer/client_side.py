@@ -13,6 +13,7 @@ from rebalance_sim.invariants.model.computations import is_fit, problem_in
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.protocol.consumer.timer_keys import computation_key
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (
     ClientAssignor,
@@ -85,6 +86,32 @@ class OneComputingMember(ClientSideProperty):
             f"{self.model.who(response.member_id or '')} was told to compute while "
             f"{self.model.who(chosen.member_id)} has until {chosen.deadline_ms} ms",
             {"member": response.member_id, "computing": chosen.member_id},
+        )
+
+
+class ComputationIsLimited(ClientSideProperty):
+    """coordinator §12.3. Told again, the member has the time that it had."""
+
+    id = "assignment.computation_is_limited"
+    sentence = "Once a member is told to compute, a timer runs out if it does not finish."
+    clauses = ("coordinator §12.3", "defects L1")
+    violated_by = ("mut-no-computation-timer",)
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Is a member told for the first time?"""
+        response: ConsumerGroupHeartbeatResponse = step.response
+        if not response.should_compute_assignment:
+            return None
+        shard = shard_of(step)
+        if (
+            self.model.computations.chosen(shard.name) is not None
+            or computation_key(self.model.group_id) in shard.armed_timers
+        ):
+            return None
+        return Finding(
+            f"{self.model.who(response.member_id or '')} was told to compute, and no timer limits "
+            "that",
+            {"member": response.member_id},
         )
 
 
