@@ -10,7 +10,7 @@ from rebalance_sim.scenarios.profile import PROFILES
 from rebalance_sim.scenarios.scenario import Scenario
 
 FOR_FIGURES = "production"
-"""A profile that is not for finding bugs: its half-hours cost as much as all others together."""
+"""A profile that is not for finding bugs: a run costs as much as seven of the others."""
 
 MIX = tuple(name for name in PROFILES if name != FOR_FIGURES)
 """The profiles in turn: run ``n`` is seed ``n`` of profile ``n`` modulo their number."""
