@@ -36,9 +36,14 @@ def defect_summary() -> str:
         ids = [one for one, its in history.items() if its == part]
         lines.append(_count(f"of history: {part}", ids, by_id, later))
     lines += [_count(f"**{words}**", ids, by_id, later) for words, ids in _lists(by_id)]
+    again: dict[str, list[str]] = {}
+    for one, row in by_id.items():
+        if "commit" in row:
+            again.setdefault(row["commit"], []).append(f"`{one}`")
+    commits = "".join(f" ({', '.join(ids)}: {commit})" for commit, ids in again.items())
     budget = (
-        f"Commit {data['commit']}: {data['seeds']} runs of the mix for each defect, fewer once "
-        f"{data['enough']} of them noticed it.\n\n"
+        f"Commit {data['commit']}{commits}: {data['seeds']} runs of the mix for each defect, fewer "
+        f"once {data['enough']} of them noticed it.\n\n"
     )
     return budget + "".join(lines)
 

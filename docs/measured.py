@@ -35,6 +35,9 @@ def main() -> None:
     )
     parser.add_argument("kind", choices=("defects", "mutants", "comparison"))
     parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument(
+        "--again", action="store_true", help="defects that were measured anew: only these change"
+    )
     options = parser.parse_args()
     if options.kind == "comparison":
         for folder in options.results:
@@ -52,6 +55,9 @@ def main() -> None:
         rows = [row for parts in lists for row in parts[1:]]
     for head in heads:
         _check_code(head["code"])
+    if options.again:
+        keep_again(options.kind, heads, rows)
+        return
     seeds = {"seed": ", ".join(str(head["seed"]) for head in heads)} if "seed" in heads[0] else {}
     write(options.kind, {"commit": _commit(), **heads[0], **seeds}, rows)
 
@@ -76,6 +82,20 @@ def keep_comparison(folder: Path) -> None:
     [profile] = {variant["profile"] for variant in plan["variants"]}
     rows = json.loads(rs.read_comparison(folder).to_json(orient="records"))
     write(f"comparison-{profile}", {"commit": _commit(), **head}, rows)
+
+
+def keep_again(
+    kind: str, heads: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Defects of the mix that newer code was measured with: their rows name its commit."""
+    kept = json.loads((FOLDER / f"{kind}.json").read_text(encoding="utf-8"))
+    for head in heads:
+        if head["profiles"] or head["seeds"] != kept["seeds"]:
+            raise SystemExit(f"measured: error: not the {kept['seeds']} runs of the others")
+    commit = _commit()
+    again = {row["defect"]: {**row, "commit": commit} for row in rows}
+    others = [row for row in kept.pop("rows") if row["defect"] not in again]
+    write(kind, kept, [*others, *again.values()])
 
 
 def _check_code(measured: str) -> None:
