@@ -75,7 +75,8 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
-    from rebalance_sim.spark.reports.comparison_report import headline_rows, number
+    from rebalance_sim.spark.reports.comparison_rows import difference, headline_rows
+    from rebalance_sim.spark.reports.units import title_of
 
     plan, throughput = summary.plan, summary.throughput
     yield (
@@ -95,9 +96,8 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
         rows = [["metric", "difference", "95 %", "won", "tied", "lost"]]
         for e in summary.estimates:
             if e.protocol == protocol != summary.base:
-                interval = f"[{number(e.difference_low)}, {number(e.difference_high)}]"
                 shares = [f"{count / e.seeds:.1%}" for count in (e.won, e.tied, e.lost)]
-                rows.append([e.metric, number(e.difference), interval, *shares])
+                rows.append([title_of(e.metric), *difference(e), *shares])
         if len(rows) > 1:
             yield ""
             yield f"{protocol} against {summary.base}: medians of the differences, seed by seed"

@@ -12,7 +12,7 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.output import print_json, say
+from rebalance_sim.cli.output import print_json, say, write_text
 from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.spark import Limits
 
@@ -39,7 +39,7 @@ def defects(
         str | None, typer.Option(help="Only the runs of these profiles, names between commas.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs; new, or to go on in.")
+        Path | None, typer.Option(help="Folder for the runs and a page; new, or to go on in.")
     ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; without it, one per core.")
@@ -75,14 +75,32 @@ def defects(
     )
     with progress_bar("defects") as on_progress:
         figures = measure_defects(ids or (), out=out, options=options, on_progress=on_progress)
+    page = _write_page(figures, out, seeds=seeds, enough=enough)
     if json:
         head = {"code": code_version(), "seeds": seeds, "enough": enough, "profiles": profiles}
         print_json({**head, "defects": [_as_json(one) for one in figures]})
     else:
         for line in _describe(figures):
             say(line)
+        if page is not None:
+            say(f"report: {page}")
     is_complete = all(one.noticed for one in figures)
     return OK if is_complete or not require_noticed else FOUND
+
+
+def _write_page(
+    figures: Sequence[DefectFigures], out: Path | None, *, seeds: int, enough: int
+) -> Path | None:
+    """``report.html`` in the folder of the runs; None without a folder, or without Plotly."""
+    from rebalance_sim.scenarios.html_page import has_plotly
+    from rebalance_sim.spark.detection.page import defects_page
+    from rebalance_sim.spark.reports.markdown import PAGE_FILE
+
+    if out is None or not has_plotly():
+        return None
+    file = out / PAGE_FILE
+    write_text(file, defects_page(figures, seeds=seeds, enough=enough).text())
+    return file
 
 
 def _as_json(one: DefectFigures) -> dict[str, Any]:

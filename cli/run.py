@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rebalance_sim.sim.observe.sampling import MetricSample
 
 VIOLATIONS_SHOWN = 5
-STORY_LINES = 14
 
 
 def run(
@@ -169,23 +168,17 @@ def replay_command(words: str) -> str:
 
 
 def led_to(scenario: Scenario, result: RunResult) -> list[str]:
-    """The last that happened before the first violated property, and that one; nothing for a run
-    that violated none. Takes another run."""
+    """What led to the first violated property; nothing for a run that violated none. Takes another
+    run."""
     from rebalance_sim.scenarios.runner import run as run_scenario
+    from rebalance_sim.scenarios.traces import story
     from rebalance_sim.scenarios.traces.run_trace import run_trace_of
-    from rebalance_sim.scenarios.traces.story import folded, story_of
     from rebalance_sim.sim.trace import FullTrace
 
     if not result.violations:
         return []
     trace = FullTrace()
-    run_trace = run_trace_of(trace, run_scenario(scenario, trace=trace))
-    last = result.violations[0].step
-    lines = folded(entry for entry in story_of(run_trace) if entry.step <= last)
-    return [
-        f"  {line.entry.step:>7}  {line.entry.at_ms / 1000:>10.3f} s  {line}"
-        for line in lines[-STORY_LINES:]
-    ]
+    return story.led_to(run_trace_of(trace, run_scenario(scenario, trace=trace)))
 
 
 def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = ()) -> list[str]:

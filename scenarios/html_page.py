@@ -17,6 +17,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 """Colours that colour-blind people tell apart (Okabe and Ito)."""
 
 _CODE = re.compile(r"`([^`]+)`")
+_LINK = re.compile(r"\[([^\]]+)\]\((\w[\w./-]*)\)")
 
 
 def has_plotly() -> bool:
@@ -34,11 +35,13 @@ def check_plotly() -> None:
 
 
 class HtmlPage:
-    """A page that is written from top to bottom. Text may have `code` between backticks."""
+    """A page that is written from top to bottom. As in Markdown, text may have `code` between
+    backticks, and [links](to/files) beside the page."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._body: list[str] = [f"<h1>{_text(title)}</h1>"]
+        self._figure_count = 0
 
     def heading(self, text: str) -> None:
         """The heading of a part."""
@@ -84,11 +87,25 @@ class HtmlPage:
 
     def figure(self, figure: Any) -> None:
         """A Plotly figure."""
+        self._body.append(f"<div class='figure'>{self._drawn(figure)}</div>")
+
+    def panels(self, figures: Iterable[Any]) -> None:
+        """Small Plotly figures side by side, as many as the screen is wide for."""
+        panels = "".join(f"<div class='panel'>{self._drawn(figure)}</div>" for figure in figures)
+        self._body.append(f"<div class='panels'>{panels}</div>")
+
+    def _drawn(self, figure: Any) -> str:
         from plotly.io import to_html
 
-        config = {"responsive": True, "displayModeBar": False}
-        drawn = to_html(figure, include_plotlyjs=False, full_html=False, config=config)
-        self._body.append(f"<div class='figure'>{drawn}</div>")
+        self._figure_count += 1
+        drawn = to_html(
+            figure,
+            include_plotlyjs=False,
+            full_html=False,
+            config={"responsive": True, "displayModeBar": False},
+            div_id=f"figure-{self._figure_count}",  # else by lot: equal pages are equal bytes
+        )
+        return str(drawn)
 
     def fold(self, title: str, *, is_open: bool = False) -> _Fold:
         """What is written within is folded away under a title: ``with page.fold("Coverage"):``."""
@@ -116,7 +133,8 @@ class _Fold:
 
 
 def _text(text: str) -> str:
-    return _CODE.sub(r"<code>\1</code>", html.escape(text, quote=False))
+    linked = _LINK.sub(r"<a href='\2'>\1</a>", html.escape(text, quote=False))
+    return _CODE.sub(r"<code>\1</code>", linked)
 
 
 def _is_number(text: str) -> bool:
@@ -135,6 +153,9 @@ h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
 code, pre { font: .88em ui-monospace, monospace; }
 pre, .wide, .figure { overflow-x: auto; }
 pre { background: #f6f6f6; padding: .6rem .8rem; }
+.panels { display: grid; gap: .5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); }
+.panel { min-width: 0; }
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
 .tile { flex: 1 1 8rem; padding: .5rem .8rem; background: #f4f4f4; border-left: 5px solid #999;
   font-size: .9rem; }
@@ -144,8 +165,9 @@ pre { background: #f6f6f6; padding: .6rem .8rem; }
 .tile.bad { border-color: #b23a48; background: #fbeef0; }
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
-  vertical-align: top; min-width: 3.5rem; }
-td { max-width: 34rem; }
+  vertical-align: top; }
+td { max-width: 34rem; min-width: 8rem; }
+td.n { min-width: 3.5rem; }
 .n { text-align: right; white-space: nowrap; }
 th { cursor: pointer; background: #fff; }
 th::after { content: " \\2195"; color: #bbb; }
@@ -166,9 +188,12 @@ for (const head of document.querySelectorAll("th")) head.onclick = () => {
   });
   body.append(...rows);
 };
-for (const fold of document.querySelectorAll("details")) fold.ontoggle = () => {
-  for (const plot of fold.querySelectorAll(".js-plotly-plot")) Plotly.Plots.resize(plot);
+const fit = part => {
+  for (const plot of part.querySelectorAll(".js-plotly-plot"))
+    if (plot.offsetWidth) Plotly.Plots.resize(plot);
 };
+for (const fold of document.querySelectorAll("details")) fold.ontoggle = () => fit(fold);
+addEventListener("load", () => fit(document));
 </script>
 </body></html>
 """

@@ -14,7 +14,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.scenarios.case_studies import CaseState, CaseStep, CaseStudy, Promotion, replay
+from rebalance_sim.scenarios.case_studies import (
+    CaseState,
+    CaseStep,
+    CaseStudy,
+    Promotion,
+    load_case_study,
+    replay,
+)
 from rebalance_sim.scenarios.ownership import Holding, OwnershipInterval
 
 _PALETTE = (
@@ -35,12 +42,14 @@ _INK = "#333333"
 _FAINT = "#999999"
 
 
-def plot_case_study(case: CaseStudy, promotion: Promotion = Promotion.EAGER) -> Figure:
+def plot_case_study(case: CaseStudy | str, promotion: Promotion = Promotion.EAGER) -> Figure:
     """Epochs above, ownership below, one column for each step as our coordinator carries it out.
 
-    A hatched cell is held but has to be given up; a triangle is a partition that a member at the
-    target epoch still waits for, in that member's colour.
+    ``case`` is a case study or its name. A hatched cell is held but has to be given up; a triangle
+    is a partition that a member at the target epoch still waits for, in that member's colour.
     """
+    if isinstance(case, str):
+        case = load_case_study(case)
     played = list(replay(case, promotion))
     states = [case.initial, *(row.state for row in played)]
     steps = [None, *(row.step for row in played)]

@@ -31,14 +31,15 @@ from rebalance_sim.sim.faults.fault import register as register_fault
 __all__ = ["Rule", "installed_plugins", "load_plugins", "loaded_plugins"]
 
 
-def load_plugins(names: Iterable[str]) -> None:
-    """Import these modules, and register what they bring; those that are loaded stay as they are.
+def load_plugins(names: Iterable[str] | str) -> None:
+    """Import these modules, or this one, and register what they bring; those that are loaded stay
+    as they are.
 
     Raises ScenarioError for a module that cannot be imported, that brings nothing, or whose names
     are taken.
     """
     installed = frozenset(installed_plugins())
-    for name in names:
+    for name in [names] if isinstance(names, str) else names:
         if name not in LOADED:
             _load(name)
             LOADED[name] = name in installed

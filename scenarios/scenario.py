@@ -159,7 +159,10 @@ def dump_scenario(scenario: Scenario, *, defaults: bool = True) -> str:
     """The scenario as TOML; ``parse_scenario`` gives it back.
 
     With ``defaults`` it is written whole; without, only what differs from them, for a reader.
+    Raises ScenarioError for anything else.
     """
+    if not isinstance(scenario, Scenario):
+        raise ScenarioError(f"{scenario!r} is no scenario")
     return tomli_w.dumps(encode(scenario, defaults=defaults))
 
 

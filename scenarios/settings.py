@@ -183,7 +183,9 @@ def _parse(text: str, path: str) -> Any:
     except (tomllib.TOMLDecodeError, KeyError) as problem:
         if re.fullmatch(r"[A-Za-z][\w.@+~-]*", text):
             return text  # a bare word: quotes are hard to type in a shell
-        raise ScenarioError(f"is no value of TOML: {text}", place=path) from problem
+        raise ScenarioError(
+            f'is no value of TOML: {text!r}; write it as in 60_000, "text" or [1, 2]', place=path
+        ) from problem
 
 
 def _inline(value: object) -> str:

@@ -10,6 +10,7 @@ It is the clients' view (``OwnershipTrace``), whatever protocol they speak.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,6 @@ AFTERWARDS_MS = 2_000
 
 STILL_PICTURES = (".svg", ".png", ".pdf")
 PAGE = ".html"
-_ENDS_TOPICS = ("topic_delete", "topic_recreate")
 
 
 class Timeline(TimelineRows):
@@ -106,13 +106,14 @@ def timeline_of(scenario: Scenario | Path | str, *, until_ms: int | None = None)
         scenario = load_scenario(scenario)
     trace = TimelineTrace()
     result = run(scenario, trace=trace)
-    return make_timeline(scenario, result, trace, until_ms=until_ms)
+    name = scenario.name or f"seed {scenario.seed}"
+    return make_timeline(name, result, trace, until_ms=until_ms)
 
 
 def make_timeline(
-    scenario: Scenario, result: RunResult, trace: TimelineTrace, *, until_ms: int | None = None
+    name: str, result: RunResult, trace: TimelineTrace, *, until_ms: int | None = None
 ) -> Timeline:
-    """The timeline of a run that ``trace`` has followed."""
+    """The timeline of a run, by the name it is to have, that ``trace`` has followed."""
     intervals = trace.intervals(result.simulated_ms)
     bands = trace.bands(result.simulated_ms)
     findings = (
@@ -126,12 +127,11 @@ def make_timeline(
         ends += [at_ms for rows in trace.member_epochs.values() for at_ms, _ in rows]
         until_ms = min(result.simulated_ms, max(ends, default=0) + AFTERWARDS_MS)
     cut = tuple(row for row in intervals if row.from_ms < until_ms)
-    name = scenario.name or f"seed {scenario.seed}"
     return Timeline(
         title=f"{name}: {result.outcome}",
         until_ms=until_ms,
         intervals=cut,
-        gaps=_gaps(cut, scenario, until_ms),
+        gaps=_gaps(cut, trace.deleted_topics, until_ms),
         member_epochs={name: tuple(rows) for name, rows in sorted(trace.member_epochs.items())},
         group_epochs={name: tuple(rows) for name, rows in sorted(trace.group_epochs.items())},
         bands=bands,
@@ -141,15 +141,9 @@ def make_timeline(
 
 
 def _gaps(
-    intervals: tuple[OwnershipInterval, ...], scenario: Scenario, until_ms: int
+    intervals: tuple[OwnershipInterval, ...], deleted_topics: Collection[str], until_ms: int
 ) -> tuple[Gap, ...]:
     """Between the owners of a partition, and behind the last one unless its topic was deleted."""
-    gone = {
-        topic
-        for fault in scenario.world.faults
-        if fault.kind in _ENDS_TOPICS
-        for topic in (getattr(fault, "topic", None),)
-    }
     owned_until: dict[TopicPartition, int] = {}
     gaps = []
     for row in intervals:  # by partition and time
@@ -158,6 +152,6 @@ def _gaps(
             gaps.append(Gap(row.partition, before_ms, row.from_ms))
         owned_until[row.partition] = max(before_ms or 0, row.to_ms)
     for partition, to_ms in owned_until.items():
-        if to_ms < until_ms and partition.topic_id.split(":")[0] not in gone:
+        if to_ms < until_ms and partition.topic_id.split(":")[0] not in deleted_topics:
             gaps.append(Gap(partition, to_ms, until_ms))
     return tuple(sorted(gaps))

@@ -13,6 +13,7 @@ from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.sim.faults.fault import Fault
 
 _LIFE = {StepKind.CLIENT_STARTED: "starts", StepKind.CLIENT_CRASHED: "crashes"}
+_ENDS_TOPICS = ("topic_delete", "topic_recreate")
 _LOADING = {StepKind.COORDINATOR_LOADED: "loaded", StepKind.COORDINATOR_UNLOADED: "unloaded"}
 
 
@@ -70,6 +71,12 @@ class TimelineTrace(OwnershipTrace):
             elif isinstance(record, GroupMetadata) and record.value is not None:
                 generation = record.value.generation
                 self._epoch(self.group_epochs, record.group_id, step.at_ms, generation)
+
+    @property
+    def deleted_topics(self) -> frozenset[str]:
+        """Topics that were deleted at some time, by name."""
+        faults = (fault for fault, *_ in self._bands if fault.kind in _ENDS_TOPICS)
+        return frozenset(str(getattr(fault, "topic", "")) for fault in faults)
 
     def bands(self, until_ms: int) -> tuple[FaultBand, ...]:
         """Every fault that took effect, by time; what is still open lasts until ``until_ms``."""

@@ -75,6 +75,7 @@ class WorldSpec:
 
     def __post_init__(self) -> None:
         not_empty(self, "group_id")
+        at_least(self, 0, "seed")
         at_least(self, 1, "duration_ms")
         at_least(self, 0, "quiet_period_ms")
         semantics = simulated(self.semantics, defects=self.defects, repairs=self.repairs)
@@ -115,7 +116,19 @@ class WorldSpec:
         configs_ever_in_force(self)
 
     def _check_assignors(self, known: Mapping[str, object]) -> None:
-        """A broker does not start with an assignor that it does not have."""
+        """A broker does not start with an assignor that it does not have; a client may ask for one
+        that its broker does not use, and here for none that there is not."""
+        asked = [(f"clients: {c.name}", c.server_assignor) for c in self.clients]
+        asked += [
+            (f"faults[{index}]", getattr(fault, "server_assignor", None))
+            for index, fault in enumerate(self.faults)
+        ]
+        for place, name in asked:
+            if name and name not in known:
+                raise ValueError(
+                    f"{place}: no broker has the server_assignor {name!r}; "
+                    + did_you_mean(name, known)
+                )
         for name in self.config.group_consumer_assignors:
             if name not in known:
                 raise ValueError(

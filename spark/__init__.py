@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rebalance_sim.spark.plan import SeedRange, SweepPlan
     from rebalance_sim.spark.progress import Progress
     from rebalance_sim.spark.reports.comparison import ComparisonSummary, read_comparison
-    from rebalance_sim.spark.reports.report import SweepSummary, summarise, write_report
+    from rebalance_sim.spark.reports.report import SweepSummary, summarise
+    from rebalance_sim.spark.reports.sweep_report import write_report
     from rebalance_sim.spark.runner import DEFAULT_RUNNER
     from rebalance_sim.spark.store.compact import compact
     from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
@@ -70,7 +71,8 @@ _HOMES = {
     "rebalance_sim.spark.plan": ("SeedRange", "SweepPlan"),
     "rebalance_sim.spark.experiments": ("carry_out_experiment", "experiment"),
     "rebalance_sim.spark.store.experiment_tables": ("read_experiment", "read_rebalances"),
-    "rebalance_sim.spark.reports.report": ("SweepSummary", "summarise", "write_report"),
+    "rebalance_sim.spark.reports.report": ("SweepSummary", "summarise"),
+    "rebalance_sim.spark.reports.sweep_report": ("write_report",),
     "rebalance_sim.spark.store.compact": ("compact",),
     "rebalance_sim.spark.store.reading": ("read_metrics", "read_plan", "read_table"),
     "rebalance_sim.spark.runner": ("DEFAULT_RUNNER",),

@@ -18,7 +18,8 @@ from rebalance_sim.spark.options import SweepOptions
 from rebalance_sim.spark.plan import SeedRange, Seeds, SweepPlan
 from rebalance_sim.spark.presence import present
 from rebalance_sim.spark.progress import OnProgress, ignore
-from rebalance_sim.spark.reports.report import SweepSummary, summarise, write_report
+from rebalance_sim.spark.reports.report import SweepSummary, summarise
+from rebalance_sim.spark.reports.sweep_report import write_report
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.shipping import code_digest, packages_of
 from rebalance_sim.spark.sizing import measured_batch_size

@@ -54,6 +54,14 @@ class SweepOptions:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise SweepError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.backend != "spark" and self.master is not None:
+            raise SweepError(
+                f"master {self.master!r}: only the backend spark has one: leave one of the two out"
+            )
+        if not all(part for part in self.runner.partition(":")):
+            raise SweepError(f"runner {self.runner!r}: write module:function")
+        if self.processes is not None and not self.processes >= 1:
+            raise SweepError(f"processes {self.processes!r}: give 1 or more")
         if self.time_budget_s is not None and self.time_budget_s <= 0:
             raise SweepError(f"time budget {self.time_budget_s:g} s: give more than 0")
         if self.stop_after is not None and self.stop_after < 1:

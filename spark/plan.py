@@ -53,7 +53,9 @@ class SeedRange:
                 return seeds
             case str():
                 return cls.parse(seeds)
-            case range() if seeds.step == 1:
+            case range():
+                if seeds.step != 1:
+                    raise SweepError(f"seeds {seeds!r}: a sweep leaves none out, give a step of 1")
                 return cls(seeds.start, seeds.stop)
             case int() if not isinstance(seeds, bool):
                 return cls(0, seeds)

@@ -77,6 +77,7 @@ from rebalance_sim.scenarios.case_studies.model import (
     CaseStudy,
     Current,
     Promotion,
+    load_case_study,
 )
 
 __all__ = ["GROUP_ID", "CaseStudyReplay", "ReplayedStep", "differences", "replay"]
@@ -102,8 +103,11 @@ class ReplayError(Exception):
     """The coordinator refused what the chapter's member sends, or armed no timer for a step."""
 
 
-def replay(case: CaseStudy, promotion: Promotion = Promotion.EAGER) -> Iterator[ReplayedStep]:
-    """Play the case study step by step. Raises ReplayError where it cannot go on."""
+def replay(case: CaseStudy | str, promotion: Promotion = Promotion.EAGER) -> Iterator[ReplayedStep]:
+    """Play the case study, or that of a name, step by step. Raises ReplayError where it cannot go
+    on, and ScenarioError for an unknown name."""
+    if isinstance(case, str):
+        case = load_case_study(case)
     player = CaseStudyReplay(case, promotion)
     for step in case.steps:
         yield player.play(step)

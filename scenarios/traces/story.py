@@ -131,6 +131,19 @@ def story_of(trace: RunTrace) -> list[Entry]:
     return _Story(trace).entries
 
 
+def led_to(trace: RunTrace, *, lines: int = 14) -> list[str]:
+    """The last that happened before the first violated property, and that one; nothing for a run
+    that violated none."""
+    if not trace.violations:
+        return []
+    last = trace.violations[0].step
+    told = folded(entry for entry in story_of(trace) if entry.step <= last)
+    return [
+        f"  {line.entry.step:>7}  {line.entry.at_ms / 1000:>10.3f} s  {line}"
+        for line in told[-lines:]
+    ]
+
+
 class _Story:
     """What was there before, and the entries so far."""
 

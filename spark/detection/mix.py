@@ -34,6 +34,14 @@ def scenario_of(index: int, *, is_clean: bool = False, defect_id: str = "") -> S
     return replace(scenario, world=replace(scenario.world, semantics=semantics, defects=defects))
 
 
+def command_of(index: int, defect_id: str) -> str:
+    """What to type to see a run with the defect again."""
+    is_clean = needs_clean(defect_id)
+    semantics = scenario_of(index, is_clean=is_clean, defect_id=defect_id).world.semantics
+    settings = f"--set world.semantics={semantics} --set 'world.defects=[\"{defect_id}\"]'"
+    return f"rebalance-sim run --profile {profile_of(index)} --seed {index} {settings}"
+
+
 def needs_clean(defect_id: str) -> bool:
     """Whether some version of the mix shipped with the defect: switched on, it would change nothing
     there, so it is measured in the version without."""

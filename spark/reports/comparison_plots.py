@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
+from rebalance_sim.scenarios.html_page import COLOURS
 from rebalance_sim.scenarios.plots import plot_ownership_of
-from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.timeline import Timeline, timeline_of
 from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
 from rebalance_sim.spark.reports.plots import PLOT_FOLDER, write_figure
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 CHOSEN_BY = "unowned_partition_ms"
 PARTITIONS_DRAWN = 24
 AFTERWARDS_MS = 2_000
@@ -25,20 +24,22 @@ DISTRIBUTIONS_FILE = f"{PLOT_FOLDER}/distributions.png"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """The picture of one seed over time: where it is, and why it is of this seed."""
+class SeedDrawn:
+    """The picture of one seed over time: where it is, and why it is of this seed; and what is in it
+    by protocol."""
 
     seed: int
     file: str
     why: str
+    timelines: Mapping[str, Timeline]
 
 
 def draw_comparison(
     out: Location, summary: ComparisonSummary, *, timeline_seed: int | None = None
-) -> Timeline | None:
+) -> SeedDrawn | None:
     """Draw what there is data for into ``out``; the timeline, if any."""
     store = open_store(out)
-    compared = _compared_seeds(summary)
+    compared = compared_seeds(summary)
     values = {name: read_values(out, name, compared) for name in summary.plan.protocols}
     if compared:
         write_figure(store, DISTRIBUTIONS_FILE, _distributions(values))
@@ -52,11 +53,16 @@ def draw_comparison(
     if timeline_seed is None:
         return None
     file = f"{PLOT_FOLDER}/timeline.png"
-    write_figure(store, file, _timeline(summary, timeline_seed))
-    return Timeline(seed=timeline_seed, file=file, why=why)
+    timelines = {
+        name: timeline_of(generate(summary.plan.base.speaking(name), timeline_seed))
+        for name in summary.plan.protocols
+    }
+    fault_times = [f.at_ms for f in generate(summary.plan.base, timeline_seed).world.faults]
+    write_figure(store, file, _picture(timelines, fault_times))
+    return SeedDrawn(seed=timeline_seed, file=file, why=why, timelines=timelines)
 
 
-def _compared_seeds(summary: ComparisonSummary) -> list[int]:
+def compared_seeds(summary: ComparisonSummary) -> list[int]:
     left_out = {seed for seed, *_ in summary.failures}
     seeds = range(summary.plan.seeds.first, summary.plan.seeds.end)
     return [seed for seed in seeds if seed not in left_out]
@@ -95,18 +101,12 @@ def _example_seed(values: Mapping[str, pd.DataFrame], base: str) -> int | None:
     return int(spread.index[len(spread) // 2])
 
 
-def _timeline(summary: ComparisonSummary, seed: int) -> Figure:
-    found: dict[str, list[OwnershipInterval]] = {}
+def _picture(timelines: Mapping[str, Timeline], fault_times: Sequence[int]) -> Figure:
+    found = {}
     until_ms = 1
-    fault_times: list[int] = []
-    for name in summary.plan.protocols:
-        scenario = generate(summary.plan.base.speaking(name), seed)
-        trace = OwnershipTrace()
-        end_ms = run(scenario, trace=trace).simulated_ms
-        rows = trace.intervals(end_ms)
-        kept = sorted({row.partition for row in rows})[:PARTITIONS_DRAWN]
-        found[name] = [row for row in rows if row.partition in kept]
-        last = max((row.from_ms for row in rows), default=0)
-        until_ms = max(until_ms, min(end_ms, last + AFTERWARDS_MS))
-        fault_times = [fault.at_ms for fault in scenario.world.faults]
+    for name, timeline in timelines.items():
+        kept = timeline.partitions[:PARTITIONS_DRAWN]
+        found[name] = [row for row in timeline.intervals if row.partition in kept]
+        last = max((row.from_ms for row in timeline.intervals), default=0)
+        until_ms = max(until_ms, min(timeline.until_ms, last + AFTERWARDS_MS))
     return plot_ownership_of(found, until_ms=until_ms, fault_times=fault_times)

@@ -14,9 +14,9 @@ from typing import Any
 
 from rebalance_sim.scenarios.experiment import Cell, Parameter, common
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, Point
+from rebalance_sim.spark.reports.units import unit_of
 
 LINES_MOST = 8
-_SECONDS = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +64,6 @@ def pictures(summary: ExperimentSummary) -> Iterator[MetricPicture]:
                 unit=unit,
                 rows=tuple(_row(summary, points, parameter, scale) for parameter in parameters),
             )
-
-
-def unit_of(metric: str) -> tuple[str, float]:
-    """What a metric is shown in, and by what its values are divided."""
-    words = metric.split("_")
-    if "ms" in words:
-        return ("partition-seconds", _SECONDS) if "partition" in words else ("s", _SECONDS)
-    return ("", 1.0)
 
 
 def _row(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+PAGE_FILE = "report.html"
+"""The page with pictures to look into, beside the short one."""
+
 
 def section(title: str, rows: Sequence[Sequence[str]], plot: str | None = None) -> Iterator[str]:
     """Lines of a heading, a table whose first row is its header, and the plot that goes with it."""

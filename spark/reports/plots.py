@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from rebalance_sim.spark.reports.colours import colour_of
+from rebalance_sim.spark.reports.units import title_of, unit_of
 from rebalance_sim.spark.store.store import Store
-from rebalance_sim.spark.store.tables import NO_VERDICT, PASSING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ SERIES: Mapping[str, str] = {
 }
 """Metric that is drawn over time -> what stands above it."""
 
-GREEN, RED, GREY, BLUE = "#3a7d44", "#b23a48", "#8d99ae", "#33658a"
+BLUE = "#33658a"
 
 
 def draw_plots(
@@ -38,8 +39,9 @@ def draw_plots(
 ) -> dict[str, str]:
     """Draw what there is data for. Returns plot name -> file, in ``store``.
 
-    ``distributions``: metric -> value -> runs with it. ``coverage``: situation -> runs that visited
-    it. ``series`` is as ``reading.read_metrics`` gives it.
+    ``distributions``: metric -> value -> runs with it, of which the first metrics are drawn.
+    ``coverage``: situation -> runs that visited it. ``series`` is as ``reading.read_metrics`` gives
+    it.
     """
     figures = {"outcomes": _outcomes(outcomes)}
     if distributions:
@@ -66,7 +68,7 @@ def _outcomes(outcomes: Mapping[str, int]) -> Figure:
     figure = Figure(figsize=(7, 0.6 + 0.35 * len(outcomes)), layout="constrained")
     axes = figure.subplots()
     names = list(outcomes)[::-1]
-    colours = [GREEN if n in PASSING else GREY if n in NO_VERDICT else RED for n in names]
+    colours = [colour_of(name) for name in names]
     bars = axes.barh(names, [outcomes[name] for name in names], color=colours)
     axes.bar_label(bars, fmt="{:,.0f}", padding=3)
     axes.set_xlabel("runs")
@@ -75,13 +77,15 @@ def _outcomes(outcomes: Mapping[str, int]) -> Figure:
 
 
 def _metrics(distributions: Mapping[str, Mapping[float, int]]) -> Figure:
-    groups = sorted(distributions.items())[:METRICS_DRAWN]
+    groups = list(distributions.items())[:METRICS_DRAWN]
     rows = -(-len(groups) // 3)
     figure = Figure(figsize=(10, 2.4 * rows), layout="constrained")
     grid = figure.subplots(rows, 3, squeeze=False).flat
     for axes, (name, values) in zip(grid, groups, strict=False):
-        axes.hist(list(values), weights=list(values.values()), bins=40, color=BLUE)
-        axes.set_title(name, fontsize=9)
+        _, scale = unit_of(name)
+        shown = [value / scale for value in values]
+        axes.hist(shown, weights=list(values.values()), bins=40, color=BLUE)
+        axes.set_title(title_of(name), fontsize=9)
         axes.set_ylabel("runs", fontsize=8)
         axes.tick_params(labelsize=8)
         axes.locator_params(axis="x", nbins=4)

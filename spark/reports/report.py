@@ -1,4 +1,4 @@
-"""What a sweep found: a summary value, and a page for people. Needs no Spark."""
+"""What a sweep found, as one value. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from dataclasses import asdict, dataclass, field
 from rebalance_sim.invariants.engine.discovery import unmet_goals
 from rebalance_sim.scenarios.result import UNPROVEN
 from rebalance_sim.spark.plan import SweepPlan
-from rebalance_sim.spark.reports.markdown import section
-from rebalance_sim.spark.reports.plots import SERIES, draw_plots
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.store.opening import open_store
-from rebalance_sim.spark.store.reading import read_metrics, read_plan, read_summary
+from rebalance_sim.spark.store.reading import read_plan, read_summary
 from rebalance_sim.spark.store.store import Location, shown
 from rebalance_sim.spark.store.summary import Summary
-from rebalance_sim.spark.store.tables import NO_VERDICT, OUTCOMES, PASSING
+from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 from rebalance_sim.spark.traces import traces_in
 
 REPORT_FILE = "report.md"
 NORMAL_95 = 1.96
-FAILURES_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,20 +168,6 @@ def summarise(
     )
 
 
-def write_report(out: Location, summary: SweepSummary) -> None:
-    """Write ``report.md`` and its plots into ``out``."""
-    store = open_store(out)
-    plots = draw_plots(
-        store,
-        outcomes=summary.outcomes,
-        distributions=summary.distributions,
-        coverage={visited.name: visited.runs for visited in summary.coverage},
-        series=read_metrics(out, SERIES),
-    )
-    text = "\n".join(_page(summary, plots))
-    store.put(REPORT_FILE, f"{text}\n".encode())
-
-
 def _violations(total: Summary) -> Iterator[Finding]:
     for name, one in sorted(total.violations.items()):
         yield Finding(
@@ -232,120 +215,3 @@ def _metrics(total: Summary) -> Iterator[MetricSummary]:
             p99=values.quantile(0.99),
             max=values.max,
         )
-
-
-def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
-    plan, throughput = summary.plan, summary.throughput
-    yield f"# Sweep of `{plan.base}`, seeds {plan.seeds}"
-    yield ""
-    yield (
-        f"Sweep `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}, "
-        f"{plan.batch_count} batches of {plan.batch_size}."
-    )
-    if not summary.is_complete:
-        yield f"Not complete: {summary.runs:,} of {len(plan.seeds):,} seeds have run."
-    yield (
-        f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours; "
-        f"a run took {throughput.run_ms_mean:.1f} ms on average, "
-        f"{throughput.run_ms_p99:.1f} ms at the 99th percentile."
-    )
-    if throughput.seeds_run:
-        yield (
-            f"The last call ran {throughput.seeds_run:,} seeds in {throughput.elapsed_s:.1f} s: "
-            f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included."
-        )
-    yield from section("Outcomes", _outcome_rows(summary), plots.get("outcomes"))
-    yield from section("Violated properties", _finding_rows(summary, summary.violations))
-    yield from section("Known issues", _known_rows(summary))
-    yield from section("Runs to look at", _failure_rows(summary))
-    yield from section("Metrics", _metric_rows(summary), plots.get("metrics"))
-    if "series" in plots:
-        yield from _series(summary, plots["series"])
-    missed = [["situation", "in words"], *(list(row) for row in summary.missed)]
-    yield from section("Never happened, and should in a sweep", missed)
-    yield from section("Coverage", _coverage_rows(summary), plots.get("coverage"))
-
-
-def _series(summary: SweepSummary, plot: str) -> Iterator[str]:
-    yield ""
-    yield "## Over time"
-    yield ""
-    yield (
-        f"Of up to {summary.plan.metrics_seeds:,} seeds, evenly spread, sampled every "
-        f"{summary.plan.metrics_interval_ms:,} ms of simulated time: the mean of the runs that "
-        "still go on, and the middle 80 % of them. The whole series are the table `metrics`."
-    )
-    yield ""
-    yield f"![Over time]({plot})"
-
-
-def _outcome_rows(summary: SweepSummary) -> list[list[str]]:
-    total = summary.runs or 1
-    rows = [["outcome", "runs", "share", "meaning"]]
-    for name, count in summary.outcomes.items():
-        rows.append([name, f"{count:,}", f"{count / total:.2%}", OUTCOMES[name]])
-    return rows
-
-
-def _finding_rows(summary: SweepSummary, findings: tuple[Finding, ...]) -> list[list[str]]:
-    rows = [["name", "runs", "times", "see it"]]
-    for finding in findings:
-        name = f"`{finding.name}` {finding.sentence}".strip()
-        command = f"`{summary.replay_command(finding.first_seed)}`"
-        rows.append([name, f"{finding.runs:,}", f"{finding.count:,}", command])
-    return rows
-
-
-def _known_rows(summary: SweepSummary) -> list[list[str]]:
-    header = ["name", "runs", "times", "held against runs without it", "first seen", "see it"]
-    rows = [header]
-    for issue in summary.known:
-        first = f"step {issue.step}, {issue.subject}: {issue.detail}" if issue.page else ""
-        name = f"`{issue.name}` {issue.sentence}".strip()
-        rows.append(
-            [
-                f"{name} (`{issue.page}`)" if issue.page else name,
-                f"{issue.runs:,}",
-                f"{issue.count:,}",
-                issue.proof,
-                first,
-                f"`{summary.replay_command(issue.first_seed)}`",
-            ]
-        )
-    return rows
-
-
-def _failure_rows(summary: SweepSummary) -> list[list[str]]:
-    rows = [["seed", "outcome", "reason", "see it", "every step"]]
-    traced_first = sorted(summary.failures, key=lambda failure: failure[0] not in summary.traces)
-    for seed, outcome, reason in sorted(traced_first[:FAILURES_LISTED]):
-        trace = ""
-        if seed in summary.traces:
-            file = "/".join(str(summary.traces[seed]).rsplit("/", 2)[1:])
-            trace = f"[{file}]({file}): `rebalance-sim replay {file}`"
-        rows.append([str(seed), outcome, reason, f"`{summary.replay_command(seed)}`", trace])
-    left = summary.failed - FAILURES_LISTED
-    if left > 0:
-        rows.append(["...", "", f"{left:,} more in `runs/`", "", ""])
-    return rows
-
-
-def _metric_rows(summary: SweepSummary) -> list[list[str]]:
-    rows = [["metric", "runs", "mean", "± 95 %", "p50", "p95", "p99", "max"]]
-    for metric in summary.metrics:
-        numbers = (metric.mean, metric.ci95, metric.p50, metric.p95, metric.p99, metric.max)
-        rows.append([metric.name, f"{metric.runs:,}", *map(_number, numbers)])
-    return rows
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _coverage_rows(summary: SweepSummary) -> list[list[str]]:
-    judged = sum(n for name, n in summary.outcomes.items() if name not in NO_VERDICT) or 1
-    rows = [["situation", "runs", "share", "times"]]
-    for visited in sorted(summary.coverage, key=lambda visited: (visited.runs, visited.name)):
-        share = f"{visited.runs / judged:.1%}"
-        rows.append([visited.name, f"{visited.runs:,}", share, f"{visited.count:,}"])
-    return rows

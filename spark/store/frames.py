@@ -20,7 +20,7 @@ def read_frame(out: Location, kind: str) -> pd.DataFrame:
     a dict. Raises SweepError if there is no sweep, or no such table.
     """
     if kind not in SCHEMAS:
-        raise SweepError(f"no table {kind!r}; {did_you_mean(kind, SCHEMAS)}")
+        raise SweepError(f"no table {kind!r}; {did_you_mean(str(kind), SCHEMAS)}")
     read_plan(out)
     frame = read_table(out, kind).to_pandas()
     for name in _MAPS:

@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +25,8 @@ def open_store(out: Location) -> Store:
     """
     from rebalance_sim.spark.store.posix import PosixStore
 
+    if not isinstance(out, str | PathLike):
+        raise SweepError(f"{out!r} is no folder: give a path, or the URL of one")
     text = str(out)
     match = _SCHEME.match(text)
     if match is None:

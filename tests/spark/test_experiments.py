@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
 from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
 from rebalance_sim.spark.experiments import estimate
 from rebalance_sim.spark.reports.experiment import ExperimentSummary
-from rebalance_sim.spark.reports.experiment_report import headline_rows
+from rebalance_sim.spark.reports.experiment_report import write_experiment_report
+from rebalance_sim.spark.reports.experiment_rows import headline_rows
 
 ROOT = Path(__file__).parents[2]
 POOL = SweepOptions(backend="pool", processes=2, batch_size=2)
@@ -111,23 +111,19 @@ def test_the_page_stands_for_itself(summary: ExperimentSummary) -> None:
     own = page.replace(get_plotlyjs(), "")
     assert len(own) < len(page)
     assert "src=" not in own and "http" not in own
-    assert page.count("Plotly.newPlot(") == 2
+    # Two metrics over two parameters, under two protocols each.
+    assert page.count("Plotly.newPlot(") == 8
 
 
 def test_without_plotly_there_are_still_pictures(
     summary: ExperimentSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rebalance_sim.spark.reports.experiment_plots import write_page
-
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any, **options: Any) -> Any:
-        if name.startswith("plotly"):
-            raise ImportError(name)
-        return real(name, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    assert not write_page(tmp_path, summary, [])
+    monkeypatch.setattr("rebalance_sim.scenarios.html_page.has_plotly", lambda: False)
+    monkeypatch.setattr("rebalance_sim.spark.reports.experiment_report.has_plotly", lambda: False)
+    write_experiment_report(tmp_path, summary)
+    assert (tmp_path / "report" / "unowned_partition_ms.png").stat().st_size > 5_000
+    assert not (tmp_path / "report.html").exists()
+    assert "report.html" not in (tmp_path / "report.md").read_text()
 
 
 def test_from_python_the_same_as_a_frame(tmp_path: Path) -> None:

@@ -1,0 +1,192 @@
+"""Pages of HTML with pictures: what they say, in which order, and that they need nothing else."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from sample_plans import with_options
+
+from rebalance_sim.cli.main import invoke
+from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.settings import Setting
+from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.spark import Limits, SweepSummary, compare, summarise, sweep, write_report
+from rebalance_sim.spark.detection.figures import DefectFigures
+from rebalance_sim.spark.detection.mix import command_of, needs_clean, scenario_of
+from rebalance_sim.spark.detection.page import defects_page
+from rebalance_sim.spark.reports.colours import colour_of
+from rebalance_sim.spark.reports.intervals import share_of
+from rebalance_sim.spark.reports.page_plots import histogram
+from rebalance_sim.spark.reports.units import shown_in_unit, title_of
+
+POOL = {"backend": "pool", "processes": 1, "limits": Limits(soft_s=30, hard_s=60)}
+
+
+def own_part(page: str) -> str:
+    """A page without the library that draws its pictures."""
+    from plotly.offline import get_plotlyjs
+
+    own = page.replace(get_plotlyjs(), "")
+    assert len(own) < len(page)
+    return own
+
+
+def places(page: str, *said: str) -> list[int]:
+    found = [page.find(words) for words in said]
+    assert -1 not in found, [words for words, place in zip(said, found, strict=True) if place < 0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepSummary, str]:
+    """A sweep in which a defect shows, and its page."""
+    out = tmp_path_factory.mktemp("failing") / "out"
+    variant = Variant.of("calm").setting([Setting.parse('world.defects=["mut-early-grant"]')])
+    options = {**POOL, "batch_size": 4, "metrics_seeds": 2, "traces": 2}
+    summary = sweep(**with_options(profile=variant, seeds="0:4", out=out, **options))
+    return summary, own_part((out / "report.html").read_text())
+
+
+def test_first_what_was_asked_and_what_came_out_then_failures_then_costs(
+    failing: tuple[SweepSummary, str],
+) -> None:
+    _, page = failing
+    order = places(
+        page, "Asked: does every property hold in 4 scenarios", "Came out: No",
+        "Violated properties", "Runs to look at", "What rebalances cost", "Over time",
+        "<summary>Coverage: ", "<summary>How it was run",
+    )  # fmt: skip
+    assert order == sorted(order)
+
+
+def test_each_failing_seed_has_its_command_and_the_first_their_story_and_timeline(
+    failing: tuple[SweepSummary, str],
+) -> None:
+    summary, page = failing
+    assert summary.failed >= 2
+    for seed, *_ in summary.failures:
+        assert summary.replay_command(seed) in page
+    stories = re.findall("<summary>Seed ([0-9]+): what led to", page)
+    assert stories == [str(seed) for seed in summary.traces]
+    assert "VIOLATED  coordinator.exclusive_ownership" in page
+    assert "has no owner" in page or "owns orders" in page
+
+
+def test_time_without_an_owner_comes_before_all_other_metrics(
+    failing: tuple[SweepSummary, str],
+) -> None:
+    summary, page = failing
+    rows = re.findall(r"<tr><td>(\w+)", page)
+    metrics = [row for row in rows if row in {metric.name for metric in summary.metrics}]
+    assert metrics[0] == "unowned_partition_ms"
+    assert len(metrics) == len(summary.metrics)
+
+
+def test_a_page_needs_nothing_from_elsewhere(failing: tuple[SweepSummary, str]) -> None:
+    _, page = failing
+    assert "src=" not in page and "http" not in page
+    assert 'name="viewport"' in page
+
+
+def test_equal_sweeps_have_equal_pages(failing: tuple[SweepSummary, str], tmp_path: Path) -> None:
+    summary, _ = failing
+    out = summary.report.parent
+    before = (out / "report.html").read_bytes()
+    write_report(out, summarise(out))
+    assert (out / "report.html").read_bytes() == before
+
+
+def test_a_sweep_with_a_runner_of_ones_own_has_a_page(tmp_path: Path) -> None:
+    options = {**POOL, "batch_size": 30, "runner": "fake_scenarios:run_seed", "traces": 0}
+    sweep(**with_options(profile="mixed", seeds="0:30", out=tmp_path / "out", **options))
+    assert "Runs to look at" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_page_of_a_comparison_has_distributions_and_a_timeline_for_each_protocol(
+    tmp_path: Path,
+) -> None:
+    protocols = ("eager", "consumer-uniform")
+    options = {**POOL, "batch_size": 2}
+    summary = compare(
+        **with_options(
+            profile="calm", seeds="0:2", out=tmp_path / "out", protocols=protocols, **options
+        )
+    )
+    page = own_part((tmp_path / "out" / "report.html").read_text())
+    order = places(page, "Asked: what do 2 rebalance protocols cost", "What rebalances cost",
+                   "Medians over seeds", "Who could fetch what", "<h2>Outcomes")  # fmt: skip
+    assert order == sorted(order)
+    assert sum(page.count(f"calm+{name}") for name in protocols) >= 2
+    assert page.count("Plotly.newPlot(") == 9 + len(protocols) + 1
+    assert summary.seeds_compared == 2
+
+
+# --- defects --------------------------------------------------------------------------------------
+
+
+def figures(defect: str, *, noticed: int, first: int | None) -> DefectFigures:
+    return DefectFigures(
+        defect=defect, runs=20, reached=5, noticed=noticed, known=0, first=first,
+        density=share_of(noticed, 20), by="client.revoke_before_ack" if noticed else "",
+    )  # fmt: skip
+
+
+def test_the_page_of_defects_has_those_first_that_are_not_noticed() -> None:
+    rows = [figures("mut-early-grant", noticed=4, first=0),
+            figures("KAFKA-16147", noticed=0, first=None)]  # fmt: skip
+    page = own_part(defects_page(rows, seeds=20, enough=4).text())
+    order = places(page, "1 of 2 defects noticed", "Not noticed", "KAFKA-16147",
+                   "How often they are noticed", "--profile calm --seed 0")  # fmt: skip
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("defect", ["mut-early-grant", "KAFKA-16147"])
+def test_the_command_of_a_defect_is_its_run(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Scenario] = []
+
+    def keep(scenario: Scenario, *_: object, **__: object) -> None:
+        seen.append(scenario)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rebalance_sim.scenarios.runner.run", keep)
+    invoke(shlex.split(command_of(6, defect))[1:])
+    expected = scenario_of(6, is_clean=needs_clean(defect), defect_id=defect)
+    assert [one.hash for one in seen] == [expected.hash]
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def test_known_is_not_as_green_as_ok() -> None:
+    colours = [colour_of(name) for name in ("ok", "known", "violation", "budget")]
+    assert len(set(colours)) == 4
+    assert colour_of("stuck") == colour_of("violation")
+
+
+def test_numbers_are_in_units_for_people() -> None:
+    assert title_of("rebalance_ms_max") == "rebalance_ms_max (s)"
+    assert title_of("unowned_partition_ms") == "unowned_partition_ms (partition-seconds)"
+    assert title_of("unowned_partition_ms_max") == "unowned_partition_ms_max (s)"
+    assert shown_in_unit("unowned_partition_ms", 150_000) == "150"
+    assert shown_in_unit("partition_moves", 1_500) == "1,500"
+
+
+def test_a_histogram_counts_every_run() -> None:
+    figure = histogram("settling_ms", "", {1_000.0: 3, 9_000.0: 4}, 9_000.0)
+    assert sum(figure.data[0].y) == 7
+    assert max(figure.data[0].x) < 10
+
+
+def test_text_is_no_html_and_folds_close() -> None:
+    page = HtmlPage("<b> & `code`")
+    with page.fold("more"):
+        page.table([["a", "n"], ["<i>", "1,000"], ["[file](traces/a.gz)", "20"]])
+    text = own_part(page.text())
+    assert "<h1>&lt;b&gt; &amp; <code>code</code></h1>" in text
+    assert "<td>&lt;i&gt;</td><td class=n>1,000</td>" in text
+    assert "<a href='traces/a.gz'>file</a>" in text
+    assert text.count("<details>") == text.count("</details>") == 1
