@@ -188,7 +188,6 @@ world.faults=[{kind="broker_crash",at_ms=-1,duration_ms=5}] => world.faults[0] |
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=0}] => world.faults[0] | must be >= 1
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=5,broker=99}] => broker 99 | must lie within
 world.faults=[{kind="client_crash",at_ms=1,client="nobody",down_ms=5}] => 'nobody' | one of the clients
-world.faults=[{kind="client_redeploy",at_ms=1,client="client-00",down_ms=5,server_assignor="x"}] => server_assignor 'x' | known:
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
 max_steps=0                                => max_steps | must be >= 1
 max_steps="many"                           => max_steps | must be an integer
