@@ -116,9 +116,8 @@ class WorldSpec:
         configs_ever_in_force(self)
 
     def _check_assignors(self, known: Mapping[str, object]) -> None:
-        """A broker does not start with an assignor that it does not have; a client that asks
-        for one that there is not is a slip of the keyboard; a redeployed one may do so on
-        purpose."""
+        """A broker does not start with an assignor that it does not have. A client that asks for
+        one that there is not is taken for a slip of the keyboard; a redeployment may do so."""
         for client in self.clients:
             name = client.server_assignor
             if name is not None and name not in known:

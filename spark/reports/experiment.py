@@ -95,24 +95,45 @@ def summarise_experiment(
     out: Location, experiment: Experiment, *, runs: int = 0, elapsed_s: float = 0.0
 ) -> ExperimentSummary:
     """Read the tables in ``out``. Raises SweepError if there are none."""
-    plan, frame = read_plan(out), read_experiment(out)
+    return summary_of(
+        experiment,
+        read_plan(out),
+        read_experiment(out),
+        read_rebalances(out),
+        report=open_store(out).location(REPORT_FILE),
+        runs_done=runs,
+        elapsed_s=elapsed_s,
+    )
+
+
+def summary_of(
+    experiment: Experiment,
+    plan: SweepPlan,
+    runs: pd.DataFrame,
+    rebalances: pd.DataFrame,
+    *,
+    report: Location,
+    runs_done: int = 0,
+    elapsed_s: float = 0.0,
+) -> ExperimentSummary:
+    """What these rows say, wherever they come from."""
     for name, none in _NONE.items():
-        if name in frame:
-            frame[name] = frame[name].where(frame[name] != none)
-    counts = Counter(frame["outcome"])
-    passing = frame[frame["outcome"].isin(sorted(PASSING))].copy()
+        if name in runs:
+            runs[name] = runs[name].where(runs[name] != none)
+    counts = Counter(runs["outcome"])
+    passing = runs[runs["outcome"].isin(sorted(PASSING))].copy()
     passing["group"] = _groups(passing)
     return ExperimentSummary(
         experiment=experiment,
         plan=plan,
-        report=open_store(out).location(REPORT_FILE),
-        runs=frame,
-        rebalances=read_rebalances(out),
+        report=report,
+        runs=runs,
+        rebalances=rebalances,
         outcomes={name: counts[name] for name in OUTCOMES if name in counts},
         points=tuple(_points(passing, experiment)),
         effects=tuple(_effects(passing, experiment)),
-        failures=tuple(_failures(plan, frame)),
-        runs_done=runs,
+        failures=tuple(_failures(plan, runs)),
+        runs_done=runs_done,
         elapsed_s=elapsed_s,
     )
 
