@@ -75,8 +75,8 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
+    from rebalance_sim.scenarios.units import title_of
     from rebalance_sim.spark.reports.comparison_rows import difference, headline_rows
-    from rebalance_sim.spark.reports.units import title_of
 
     plan, throughput = summary.plan, summary.throughput
     yield (

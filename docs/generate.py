@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -52,6 +53,7 @@ from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 sys.path.insert(0, str(Path(__file__).parent))
 import comparison_tables
 import detection_tables
+import failover_tables
 import hunt_tables
 
 __all__ = ["PAGES", "regenerate"]
@@ -61,6 +63,7 @@ PAGES = tuple(
     for name in (
         "detection.md",
         "experiments.md",
+        "failover.md",
         "explore.md",
         "hunt.md",
         "pairs.md",
@@ -348,6 +351,14 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "unnoticed-defects": detection_tables.unnoticed_defects,
     "mutant-summary": detection_tables.mutant_summary,
     "mutant-lists": detection_tables.mutant_lists,
+    "failover-head": failover_tables.head,
+    "failover-pictures": failover_tables.figure_lines,
+    "failover-effects": failover_tables.effects,
+    "failover-restart": partial(failover_tables.medians, failover_tables.RESTART),
+    "failover-unowned": partial(failover_tables.medians, "unowned_partition_ms"),
+    "failover-longest": partial(failover_tables.medians, "unowned_partition_ms_max"),
+    "failover-stopped": partial(failover_tables.medians, "group_stopped_ms"),
+    "failover-rebalance": partial(failover_tables.medians, "rebalance_ms_max"),
     "pair-summary": hunt_tables.pair_summary,
     "unvisited-requests": hunt_tables.unvisited_requests,
     "unvisited-faults": hunt_tables.unvisited_faults,

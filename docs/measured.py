@@ -7,6 +7,8 @@
     python docs/measured.py mutants results/mutants.jsonl
     rebalance-sim compare --profile production --seeds 0:60 --out results/production
     python docs/measured.py comparison results/production
+    rebalance-sim experiment experiments/failover.toml --out results/failover
+    python docs/measured.py failover results/failover
     python docs/generate.py
 
 The commit is that of this checkout; a measurement of other code is refused.
@@ -22,23 +24,30 @@ from pathlib import Path
 from typing import Any
 
 import rebalance_sim as rs
+from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.version import code_version
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "measured"
+RESTART, RESTART_MS = "restart_unowned_partition_ms", 30_000
+"""Time without an owner in rebalances from the restart of experiments/failover.toml on."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("defects", "mutants", "comparison"))
+    parser.add_argument("kind", choices=("defects", "mutants", "comparison", "failover"))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument(
         "--again", action="store_true", help="defects that were measured anew: only these change"
     )
     options = parser.parse_args()
+    if options.kind == "failover":
+        [folder] = options.results
+        keep_experiment(options.kind, folder)
+        return
     if options.kind == "comparison":
         for folder in options.results:
             keep_comparison(folder)
@@ -96,6 +105,23 @@ def keep_again(
     again = {row["defect"]: {**row, "commit": commit} for row in rows}
     others = [row for row in kept.pop("rows") if row["defect"] not in again]
     write(kind, kept, [*others, *again.values()])
+
+
+def keep_experiment(kind: str, folder: Path) -> None:
+    """The runs of an experiment: what was varied, the outcome, and the metrics of interest."""
+    frame = rs.read_experiment(folder)
+    for code in rs.read_table(folder, "runs")["code_version"].unique():
+        _check_code(code)
+    experiment = load_experiment(ROOT / "experiments" / f"{kind}.toml")
+    varied = [parameter.name for parameter in experiment.vary]
+    rebalances = rs.read_rebalances(folder)
+    of_run = ["seed", "cell", "protocol"]
+    late = rebalances[rebalances["at_ms"] >= RESTART_MS].groupby(of_run)["unowned_partition_ms"]
+    frame = frame.merge(late.sum().rename(RESTART), how="left", on=of_run).fillna({RESTART: 0})
+    columns = [*of_run[:2], *varied, *of_run[2:], "semantics", "outcome", RESTART]
+    rows = json.loads(frame[[*columns, *experiment.metrics]].to_json(orient="records"))
+    seeds = int(frame["seed"].nunique())
+    write(kind, {"commit": _commit(), "code": code_version(), "seeds": seeds, "note": ""}, rows)
 
 
 def _check_code(measured: str) -> None:

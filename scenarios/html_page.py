@@ -111,6 +111,10 @@ class HtmlPage:
         """What is written within is folded away under a title: ``with page.fold("Coverage"):``."""
         return _Fold(self._body, title, is_open)
 
+    def fragment(self) -> str:
+        """What was written, for a notebook: without style, and without the library of pictures."""
+        return "\n".join(self._body)
+
     def text(self) -> str:
         """The page. Raises ScenarioError if Plotly is not installed."""
         check_plotly()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.sim.observe.sampling import MetricSample
 
 if TYPE_CHECKING:
@@ -129,3 +131,29 @@ class RunResult:
     def unproven(self) -> tuple[str, ...]:
         """Known issues that were not held against a run without them, or in vain."""
         return tuple(sorted({r.issue for r in self.known_issues if r.verdict == UNPROVEN}))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        page = HtmlPage(f"{self.outcome}: seed {self.seed}, profile `{self.profile or 'none'}`")
+        page.paragraph(
+            f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, "
+            f"digest `{self.digest}`"
+        )
+        if self.reason:
+            page.paragraph(self.reason)
+        if self.violations:
+            rows = [["property", "step", "s", "seen"]]
+            for row in self.violations:
+                at = (f"{row.step:,}", f"{row.at_ms / 1000:,.3f}")
+                rows.append([f"`{row.property}`", *at, row.detail])
+            page.table(rows)
+        if self.known_issues:
+            rows = [["known issue", "violates", "step", "s", "seen"]]
+            for known in self.known_issues:
+                at = (f"{known.step:,}", f"{known.at_ms / 1000:,.3f}")
+                rows.append([known.issue, f"`{known.property}`", *at, known.detail])
+            page.table(rows)
+        with page.fold(f"{len(self.metrics)} metrics"):
+            metrics = ([title_of(n), shown_in_unit(n, v)] for n, v in self.metrics.items())
+            page.table([["metric", "value"], *metrics])
+        return page.fragment()

@@ -11,6 +11,7 @@ It is the clients' view (``OwnershipTrace``), whatever protocol they speak.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,33 @@ PAGE = ".html"
 
 class Timeline(TimelineRows):
     """What is drawn of a run, and how to see it."""
+
+    def __repr__(self) -> str:
+        return f"<Timeline of {self.title}, {self.until_ms / 1000:g} s>"
+
+    def until(self, at_ms: int) -> Timeline:
+        """The same run as far as this time, for going through it step by step."""
+        return replace(
+            self,
+            until_ms=at_ms,
+            intervals=tuple(
+                replace(row, to_ms=min(row.to_ms, at_ms))
+                for row in self.intervals
+                if row.from_ms < at_ms
+            ),
+            gaps=tuple(
+                gap._replace(to_ms=min(gap.to_ms, at_ms))
+                for gap in self.gaps
+                if gap.from_ms < at_ms
+            ),
+            bands=tuple(
+                band._replace(to_ms=min(band.to_ms, at_ms))
+                for band in self.bands
+                if band.from_ms <= at_ms
+            ),
+            moments=tuple(one for one in self.moments if one.at_ms <= at_ms),
+            findings=tuple(one for one in self.findings if one.at_ms <= at_ms),
+        )
 
     def figure(self) -> Figure:
         """The picture, by matplotlib."""

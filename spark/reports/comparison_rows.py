@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, Estimate
-from rebalance_sim.spark.reports.units import shown_in_unit, title_of
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 FAILURES_LISTED = 20

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rebalance_sim.scenarios.html_page import COLOURS, HtmlPage
+from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark.reports.colours import tile_of
 from rebalance_sim.spark.reports.experiment import WORDS, ExperimentSummary
 from rebalance_sim.spark.reports.experiment_panels import MetricPicture, Panel, pictures
@@ -17,7 +18,6 @@ from rebalance_sim.spark.reports.experiment_rows import (
     headline_rows,
     outcome_rows,
 )
-from rebalance_sim.spark.reports.units import title_of
 
 EFFECTS_FIRST = 8
 """Effects that stand above all pictures: those on the first metric."""

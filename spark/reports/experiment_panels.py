@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance_sim.scenarios.experiment import Cell, Parameter, common
+from rebalance_sim.scenarios.units import unit_of
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, Point
-from rebalance_sim.spark.reports.units import unit_of
 
 LINES_MOST = 8
 

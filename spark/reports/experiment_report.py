@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalance_sim.scenarios.html_page import has_plotly
+from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark.reports.experiment import REPORT_FILE, WORDS, ExperimentSummary
 from rebalance_sim.spark.reports.experiment_page import experiment_page
 from rebalance_sim.spark.reports.experiment_plots import draw_files
@@ -17,7 +18,6 @@ from rebalance_sim.spark.reports.experiment_rows import (
     outcome_rows,
 )
 from rebalance_sim.spark.reports.markdown import PAGE_FILE, section
-from rebalance_sim.spark.reports.units import title_of
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location
 

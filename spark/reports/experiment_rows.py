@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rebalance_sim.scenarios.units import number, title_of, unit_of
 from rebalance_sim.spark.reports.experiment import Effect, ExperimentSummary, Point
 from rebalance_sim.spark.reports.experiment_panels import shown
-from rebalance_sim.spark.reports.units import number, title_of, unit_of
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 FAILURES_LISTED = 20

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rebalance_sim.scenarios.html_page import COLOURS
+from rebalance_sim.scenarios.units import number, unit_of
 from rebalance_sim.spark.reports.colours import GREY, RED, colour_of
-from rebalance_sim.spark.reports.units import number, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd

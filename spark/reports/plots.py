@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from rebalance_sim.scenarios.units import title_of, unit_of
 from rebalance_sim.spark.reports.colours import colour_of
-from rebalance_sim.spark.reports.units import title_of, unit_of
 from rebalance_sim.spark.store.store import Store
 
 if TYPE_CHECKING:

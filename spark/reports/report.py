@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
+from rebalance_sim.scenarios.html_page import HtmlPage
 from rebalance_sim.scenarios.result import UNPROVEN
+from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.store.opening import open_store
@@ -19,6 +21,7 @@ from rebalance_sim.spark.traces import traces_in
 
 REPORT_FILE = "report.md"
 NORMAL_95 = 1.96
+FAILURES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,25 @@ class SweepSummary:
         if self.plan.runner != DEFAULT_RUNNER:
             return f"seed {seed} of {self.plan.runner}"
         return f"rebalance-sim run {self.plan.base.options} --seed {seed}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; the whole is in the report."""
+        page = HtmlPage(f"Sweep of `{self.plan.base}`, seeds {self.plan.seeds}")
+        counts = ([name, f"{count:,}", OUTCOMES[name]] for name, count in self.outcomes.items())
+        page.table([["outcome", "runs", "meaning"], *counts])
+        rows = [["seed", "outcome", "reason", "see it"]]
+        for seed, outcome, reason in self.failures[:FAILURES_SHOWN]:
+            rows.append([str(seed), outcome, reason, f"`{self.replay_command(seed)}`"])
+        if self.failures:
+            page.table(rows)
+        with page.fold(f"{len(self.metrics)} metrics"):
+            rows = [["metric", "runs", "median", "95 % below", "max"]]
+            for one in self.metrics:
+                values = (shown_in_unit(one.name, value) for value in (one.p50, one.p95, one.max))
+                rows.append([title_of(one.name), f"{one.runs:,}", *values])
+            page.table(rows)
+        page.paragraph(f"report: `{shown(self.report)}`")
+        return page.fragment()
 
     def trace_command(self, seed: int) -> str | None:
         """What to type to read its trace along; None if there is none."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.units import number, title_of, unit_of
 from rebalance_sim.spark.reports.colours import tile_of
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.failure_stories import stories_of
@@ -19,7 +20,6 @@ from rebalance_sim.spark.reports.sweep_rows import (
     known_rows,
     outcome_rows,
 )
-from rebalance_sim.spark.reports.units import number, title_of, unit_of
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 if TYPE_CHECKING:

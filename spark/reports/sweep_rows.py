@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rebalance_sim.scenarios.units import number, title_of, unit_of
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.report import Finding, MetricSummary, SweepSummary
-from rebalance_sim.spark.reports.units import number, title_of, unit_of
 from rebalance_sim.spark.store.tables import NO_VERDICT, OUTCOMES
 
 FAILURES_LISTED = 20

@@ -112,6 +112,14 @@ def test_it_ends_soon_after_the_last_change(timeline: rs.Timeline) -> None:
     assert 35_000 < timeline.until_ms < 60_000
 
 
+def test_a_run_can_be_gone_through_step_by_step(timeline: rs.Timeline) -> None:
+    half = timeline.until(31_000)
+    assert max(row.to_ms for row in half.intervals) == 31_000
+    assert [tuple(band) for band in half.bands][-1] == ("broker_crash", 30_000, 31_000)
+    assert timeline.until(timeline.until_ms).gaps == timeline.gaps
+    assert half.figure().axes[-1].get_xlim() == (0, 31)
+
+
 def test_the_still_picture_names_what_is_drawn_and_no_more(timeline: rs.Timeline) -> None:
     figure = timeline.figure()
     names = [text.get_text() for text in figure.legends[0].get_texts()]

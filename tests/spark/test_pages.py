@@ -10,9 +10,12 @@ import pytest
 from sample_plans import with_options
 
 from rebalance_sim.cli.main import invoke
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.settings import Setting
+from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits, SweepSummary, compare, summarise, sweep, write_report
 from rebalance_sim.spark.detection.figures import DefectFigures
@@ -21,7 +24,6 @@ from rebalance_sim.spark.detection.page import defects_page
 from rebalance_sim.spark.reports.colours import colour_of
 from rebalance_sim.spark.reports.intervals import share_of
 from rebalance_sim.spark.reports.page_plots import histogram
-from rebalance_sim.spark.reports.units import shown_in_unit, title_of
 
 POOL = {"backend": "pool", "processes": 1, "limits": Limits(soft_s=30, hard_s=60)}
 
@@ -123,6 +125,20 @@ def test_the_page_of_a_comparison_has_distributions_and_a_timeline_for_each_prot
     assert sum(page.count(f"calm+{name}") for name in protocols) >= 2
     assert page.count("Plotly.newPlot(") == 9 + len(protocols) + 1
     assert summary.seeds_compared == 2
+
+
+def test_a_notebook_shows_what_a_sweep_and_a_run_came_to(
+    failing: tuple[SweepSummary, str],
+) -> None:
+    summary, _ = failing
+    shown = summary._repr_html_()
+    assert summary.replay_command(summary.failures[0][0]) in shown
+    assert "unowned_partition_ms (partition-seconds)" in shown
+    result = run(defect_scenario("mut-early-grant"))
+    shown = result._repr_html_()
+    assert shown.startswith("<h1>violation: seed ")
+    assert f"<td><code>{result.violations[0].property}</code></td>" in shown
+    assert result.digest in shown
 
 
 # --- defects --------------------------------------------------------------------------------------
