@@ -18,15 +18,16 @@ seed = 1
 duration_ms = 10_000
 quiet_period_ms = 120_000
 topics = [{ name = "orders", partition_count = 2 }]
+config = { group_consumer_assignors = ["uniform"] }
 clients = [
-    { name = "a", topics = ["orders"], server_assignor = "unheard-of" },
+    { name = "a", topics = ["orders"], server_assignor = "range" },
     { name = "b", topics = ["orders"], start_ms = 500 },
 ]
 """
 
 
 def with_clients(*names: str, **settings: Any) -> Scenario:
-    """Client ``a`` asks for an assignor that the broker does not have, and fails for good."""
+    """Client ``a`` asks for an assignor that the broker does not use, and fails for good."""
     scenario = parse_scenario(SCENARIO)
     clients = tuple(
         replace(client, **settings) for client in scenario.world.clients if client.name in names
