@@ -92,6 +92,7 @@ RIGHT = {
     ("chaos@kafka-4.1-clean", 1590): "a leader that is none any more ends its load",
     ("whole@kafka-4.3-clean", 1592): "who was away too long reads its join, and leaves",
     ("whole@kafka-4.3-clean", 800071): "librdkafka repeats what it owned when a broker loads",
+    ("librdkafka_classic@kafka-4.3-clean", 812040): "a subscription waits for the leave before it",
     ("client_assignors", 213): "who is removed with an owner is granted nothing",
     ("client_assignors", 223): "who is still closing comes back for a surge",
 }

@@ -130,6 +130,7 @@ class TakesMatchedTopics(Property):
         if (
             not member.state.is_in_group
             or not entry.state.is_in_group
+            or member.state is ClientState.PREPARE_LEAVING
             or member.subscribed_topic_names == event.topic_names
         ):
             return None
