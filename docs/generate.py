@@ -361,6 +361,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "failover-rebalance": partial(failover_tables.medians, "rebalance_ms_max"),
     "pair-summary": hunt_tables.pair_summary,
     "unvisited-requests": hunt_tables.unvisited_requests,
+    "rare-operations": hunt_tables.rare_operations,
     "unvisited-faults": hunt_tables.unvisited_faults,
     "hunt-defects": hunt_tables.hunt_defects,
     "hunt-reach": hunt_tables.hunt_reach,
