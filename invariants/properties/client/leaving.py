@@ -19,6 +19,7 @@ from rebalance_sim.protocol.clients import (
     Close,
     CloseConnection,
     CommitAnswered,
+    CoordinatorConnectionClosed,
     Disconnected,
     HeartbeatAnswered,
     JoinGroupAnswered,
@@ -80,14 +81,22 @@ class LeaveSent(Property):
     sentence = (
         "unsubscribe and close of a member of either protocol that knows its coordinator, and is "
         "refused nothing meanwhile, do not return before a leave was sent, unless it is a classic "
-        "member that stays; but unsubscribe of librdkafka returns at once."
+        "member that stays; but unsubscribe of librdkafka returns at once, and its close sends no "
+        "leave where the connection to the coordinator was lost."
     )
     clauses = ("client §6.2", "client §1.3", "client §10.1", "classic §4.5")
     violated_by = ("test:goes-without-a-word",)
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
-        events=(Close, Unsubscribe, Disconnected, OffsetFetchAnswered, *_REFUSALS),
+        events=(
+            Close,
+            Unsubscribe,
+            Disconnected,
+            CoordinatorConnectionClosed,
+            OffsetFetchAnswered,
+            *_REFUSALS,
+        ),
         effects=(SendHeartbeat, SendLeaveGroup, CallReturned, CloseConnection),
     )
 
