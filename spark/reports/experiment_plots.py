@@ -55,11 +55,11 @@ def figure_of(picture: MetricPicture) -> Figure:
             axes.set_title(panel.title, fontsize=9)
             axes.set_xlabel(panel.x_title, fontsize=8)
             axes.tick_params(labelsize=8)
-            axes.set_ylim(bottom=0)
             if panel.is_log:
                 axes.set_xscale("log")
         if names:
             of_row[-1].legend(fontsize=7, frameon=False)
+    grid[0, 0].set_ylim(bottom=0)  # shared; only now, since it ends the search for the top
     figure.supylabel(picture.unit, fontsize=9)
     figure.suptitle(picture.metric, fontsize=10)
     return figure
