@@ -186,6 +186,10 @@ _WAITING = (
 (coordinator §8.2)."""
 
 
+_NEVER = 1 << 62
+"""An offset that no log comes to."""
+
+
 class CommitBeforeResponse(Property):
     """coordinator C20, §9.6. Reads (describe, list) show committed state and wait for nothing."""
 
@@ -206,6 +210,7 @@ class CommitBeforeResponse(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._waits_for: dict[tuple[str, int], int] = {}
+        """Shard and operation -> the end offset of what its answer waits for."""
 
     def on_request(self, step: Step) -> Finding | None:
         """Remember what an answer must wait for."""
@@ -227,11 +232,20 @@ class CommitBeforeResponse(Property):
             return None
         if _is_brokers_own(step.response):
             return _judge_refusal(step, shard, offset)
+        awaited = "records that are lost" if offset == _NEVER else f"offset {offset}"
         return Finding(
             f"{shard.name} released the answer to operation {step.operation}, which waits for "
-            f"offset {offset}; committed is {shard.high_watermark}",
+            f"{awaited}; committed is {shard.high_watermark}",
             {"shard": shard.name},
         )
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What could not be written is never committed, whatever comes to its offsets later."""
+        shard = shard_of(step)
+        for key, end in self._waits_for.items():
+            if key[0] == shard.name and end > shard.log_end_offset:
+                self._waits_for[key] = _NEVER
+        return None
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """Answers of a shard that gave up are errors by now."""
