@@ -243,7 +243,8 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
 
 
 SLOW_SWEEP = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # Background jobs start without it.
 from rebalance_sim.spark import Limits, SweepInterrupted, SweepOptions, sweep
 options = SweepOptions(backend=sys.argv[2], batch_size=4, runner="fake_scenarios:run_seed",
                        limits=Limits(soft_s=1.5, hard_s=3.0, memory_mib=100))
