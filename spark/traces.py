@@ -42,7 +42,12 @@ def trace_failures(folder: ResultFolder, plan: SweepPlan, total: Summary, *, cou
     todo = [seed for seed in list(digests)[:count] if seed not in present]
     for attempt in supervised(_body(runner, plan.base), todo, plan.limits):
         if not attempt.failure and attempt.result.digest == digests[attempt.unit]:
-            folder.write_trace(f"seed-{attempt.unit}.jsonl.gz", attempt.result.data)
+            folder.store.put(trace_name(attempt.unit), attempt.result.data)
+
+
+def trace_name(seed: int) -> str:
+    """Where the trace of a seed lies in the folder of a sweep."""
+    return f"{TRACE_FOLDER}/seed-{seed}.jsonl.gz"
 
 
 def traces_in(out: Location) -> dict[int, Location]:

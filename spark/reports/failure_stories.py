@@ -13,8 +13,10 @@ from rebalance_sim.scenarios.traces.story import led_to
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.reports.report import SweepSummary
 from rebalance_sim.spark.runner import Runner, load_runner
-from rebalance_sim.spark.store.opening import local_copy
+from rebalance_sim.spark.store.opening import local_file
+from rebalance_sim.spark.store.store import Store
 from rebalance_sim.spark.supervised import supervised
+from rebalance_sim.spark.traces import trace_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +31,13 @@ class FailureStory:
     timeline: Timeline | None
 
 
-def stories_of(summary: SweepSummary, *, count: int) -> Iterator[FailureStory]:
-    """The first ``count`` that are kept. Runs each of them once more."""
+def stories_of(store: Store, summary: SweepSummary, *, count: int) -> Iterator[FailureStory]:
+    """The first ``count`` that are kept in the sweep's ``store``. Runs each of them once more."""
     plan = summary.plan
     kept = {}
-    for seed, location in summary.traces.items():
+    for seed in summary.traces:
         try:
-            with local_copy(str(location)) as path:
+            with local_file(store, trace_name(seed)) as path:
                 trace = read_trace(path)
         except ScenarioError as problem:  # somebody has put something else in its place
             lines = [f"its trace cannot be read: {problem.problem}"]

@@ -20,6 +20,7 @@ from rebalance_sim.spark.reports.sweep_rows import (
     known_rows,
     outcome_rows,
 )
+from rebalance_sim.spark.store.store import Store
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ HISTOGRAMS_DRAWN = 9
 _WORDS = {metric.name: metric.words for metric in COMPARED}
 
 
-def sweep_page(summary: SweepSummary, series: pd.DataFrame) -> HtmlPage:
-    """The page. Runs a few of the failing runs once more, to draw them."""
+def sweep_page(store: Store, summary: SweepSummary, series: pd.DataFrame) -> HtmlPage:
+    """The page of the sweep in ``store``. Runs a few failing runs once more, to draw them."""
     page = HtmlPage(f"Sweep of `{summary.plan.base}`, seeds {summary.plan.seeds}")
     _head(page, summary)
-    _failures(page, summary)
+    _failures(page, store, summary)
     _costs(page, summary)
     _known(page, summary)
     if len(series):
@@ -78,13 +79,13 @@ def _head(page: HtmlPage, summary: SweepSummary) -> None:
         page.table(outcome_rows(summary))
 
 
-def _failures(page: HtmlPage, summary: SweepSummary) -> None:
+def _failures(page: HtmlPage, store: Store, summary: SweepSummary) -> None:
     if not summary.failed:
         return
     page.heading("Violated properties")
     page.table(finding_rows(summary, summary.violations))
     page.heading("Runs to look at")
-    for story in stories_of(summary, count=STORIES_TOLD):
+    for story in stories_of(store, summary, count=STORIES_TOLD):
         about = f"what led to `{story.property}`" if story.property else "no story"
         with page.fold(f"Seed {story.seed}: {about}", is_open=True):
             page.lines([f"$ {summary.replay_command(story.seed)}", "", *story.lines])

@@ -37,7 +37,7 @@ def write_report(out: Location, summary: SweepSummary) -> None:
     )
     has_page = has_plotly()
     if has_page:
-        store.put(PAGE_FILE, sweep_page(summary, series).text().encode())
+        store.put(PAGE_FILE, sweep_page(store, summary, series).text().encode())
     text = "\n".join(_page(summary, plots, has_page))
     store.put(REPORT_FILE, f"{text}\n".encode())
 

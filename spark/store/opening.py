@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -58,12 +58,25 @@ def local_copy(address: str) -> Iterator[Path]:
     if _SCHEME.match(address) is None:
         yield Path(address)
         return
-    folder, _, name = address.partition("?")[0].rpartition("/")
-    query = address.partition("?")[2]
-    with tempfile.TemporaryDirectory(prefix="rebalance-sim-") as scratch:
-        copy = Path(scratch) / name
+    place, _, query = address.partition("?")
+    folder, _, name = place.rpartition("/")
+    with ExitStack() as stack:
         try:
-            copy.write_bytes(open_store(f"{folder}?{query}" if query else folder).get(name))
+            store = open_store(f"{folder}?{query}" if query else folder)
+            copy = stack.enter_context(local_file(store, name))
         except OSError as problem:
             raise SweepError(f"cannot read {address} ({problem.strerror})") from problem
+        yield copy
+
+
+@contextmanager
+def local_file(store: Store, name: str) -> Iterator[Path]:
+    """A file of a store where it is, or a temporary copy of an object."""
+    location = store.location(name)
+    if isinstance(location, Path):
+        yield location
+        return
+    with tempfile.TemporaryDirectory(prefix="rebalance-sim-") as scratch:
+        copy = Path(scratch) / Path(name).name
+        copy.write_bytes(store.get(name))
         yield copy

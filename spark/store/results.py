@@ -25,13 +25,12 @@ from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import (
     PLAN_FILE,
     RUNS_FOLDER,
-    TRACE_FOLDER,
     batch_name,
     batches_of,
     manifest_of,
     plan_of,
 )
-from rebalance_sim.spark.store.store import Data, Location, Store
+from rebalance_sim.spark.store.store import Location, Store
 
 
 class ResultFolder:
@@ -110,7 +109,3 @@ class ResultFolder:
         self.store.put(f"{RUNS_FOLDER}/{name}", container.to_bytes(rows))
         if instead and instead != name:
             self.store.delete(f"{RUNS_FOLDER}/{instead}")
-
-    def write_trace(self, name: str, data: Data) -> None:
-        """Publish the trace of a run."""
-        self.store.put(f"{TRACE_FOLDER}/{name}", data)
