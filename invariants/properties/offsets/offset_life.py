@@ -161,12 +161,16 @@ class OffsetsExpire(Property):
 
 
 def _emptied_ms(model: ModelView, shard: ShardView, ledger: GroupLedger) -> int | None:
-    """When the last member of a classic group went, by the wall clock; None for others."""
+    """When the last member of a classic group went, by the wall clock; None for others. The log may
+    know of an earlier time only, if the record of the last could not be written."""
+    times_ms = []
     classic = ledger.classic
     if classic is not None and classic.protocol_type and not classic.members:
-        return classic.current_state_timestamp
+        times_ms.append(classic.current_state_timestamp)
     classic_model = model.classic.get(shard.name)
-    return None if classic_model is None else classic_model.emptied_ms
+    if classic_model is not None:
+        times_ms.append(classic_model.emptied_ms)
+    return max((time_ms for time_ms in times_ms if time_ms is not None), default=None)
 
 
 class GroupGone(Property):
