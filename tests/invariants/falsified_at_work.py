@@ -41,7 +41,7 @@ from rebalance_sim.protocol.clients.librdkafka.consumer import (
     librdkafka_heartbeats,
 )
 from rebalance_sim.protocol.consumer import consumer_heartbeat, member_update, regexes, removal
-from rebalance_sim.protocol.hosting import shard
+from rebalance_sim.protocol.hosting import error_answers, shard
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
@@ -461,5 +461,5 @@ def _denies_coordinator(error: Any, request: Any) -> ErrorCode:
     return ErrorCode.NOT_COORDINATOR if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
 
 
-_reported = shard.reported
+_reported = error_answers.reported
 run_mutant("timeout-denies-coordinator", "faulty", 7, (shard, "reported", _denies_coordinator))
