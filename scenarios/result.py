@@ -132,6 +132,10 @@ class RunResult:
         """Known issues that were not held against a run without them, or in vain."""
         return tuple(sorted({r.issue for r in self.known_issues if r.verdict == UNPROVEN}))
 
+    def __repr__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"<RunResult of {self.profile} {self.seed}: {self.outcome}{reason}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         page = HtmlPage(f"{self.outcome}: seed {self.seed}, profile `{self.profile or 'none'}`")

@@ -126,6 +126,10 @@ class SweepSummary:
             return f"seed {seed} of {self.plan.runner}"
         return f"rebalance-sim run {self.plan.base.options} --seed {seed}"
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.items())
+        return f"<SweepSummary of {self.plan.base}, seeds {self.plan.seeds}: {counts}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows; the whole is in the report."""
         page = HtmlPage(f"Sweep of `{self.plan.base}`, seeds {self.plan.seeds}")
