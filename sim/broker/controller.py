@@ -217,12 +217,17 @@ class Controller:
         self._publish(configs=configs)
 
     def notify(self, broker: Broker) -> None:
-        """Let a broker learn the newest state."""
+        """Let a broker learn the newest state.
+
+        A process that starts has caught up with the controller before it acts on anything (KIP-631,
+        "Broker Startup"): what was on its way to the one before is not for it.
+        """
         node_id = broker.node_id
         metadata = self.metadata
+        listener = broker.incarnation if broker.is_alive else None
 
         def on_arrival(call: Call) -> None:
-            if broker.is_alive and not broker.is_cut_off:
+            if not broker.is_cut_off and broker.incarnation == listener:
                 broker.learn(metadata)
 
         delay_ms = self._delays[node_id]() + max(broker.metadata_lags_ms, default=0)
