@@ -40,8 +40,8 @@ class Replica:
     """One replica. The log survives a crash of the broker, everything else does not.
 
     ``number`` stands for the replica where a number is wanted. ``tail_cut_epoch``: a leader epoch
-    at whose start this replica turns out not to have had what was not committed. ``synced_epoch``:
-    the leader epoch whose leader the log has been compared with.
+    at whose start this replica turns out not to have fetched what was not committed, unless it has
+    led all along. ``synced_epoch``: the leader epoch whose leader the log has been compared with.
     """
 
     def __init__(
@@ -112,7 +112,9 @@ class Replica:
             self._follow()
 
     def _lead(self) -> None:
-        if self.tail_cut_epoch == self.leader_epoch:
+        # One that never heard that another led meanwhile wrote its tail itself: a leader that is
+        # elected again keeps its log, and what is in memory with it (coordinator §9.5).
+        if self.tail_cut_epoch == self.leader_epoch and not self.replication.is_leading:
             committed = max(replica.log.high_watermark for replica in (self, *self.peers))
             for replica in self.peers:
                 replica.replication.forget_beyond(self, committed)

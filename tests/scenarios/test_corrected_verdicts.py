@@ -96,6 +96,7 @@ RIGHT = {
     ("client_assignors", 213): "who is removed with an owner is granted nothing",
     ("client_assignors", 223): "who is still closing comes back for a surge",
     ("chaos@kafka-4.3-clean", 150): "a broker that starts hears nothing that its past was told",
+    ("chaos@kafka-4.3-clean", 1903): "a leader that is elected again keeps what it wrote",
 }
 
 PROVEN = {

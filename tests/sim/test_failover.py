@@ -240,6 +240,29 @@ def test_a_broker_with_lagging_metadata_is_a_coordinator_that_commits_nothing() 
     assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
 
 
+def test_a_leader_that_never_heard_of_another_loses_nothing_that_it_has_written() -> None:
+    # The join of b at about 30,000 is written, and its replication takes 2 s.
+    faults = (
+        ReplicationSlowdown(at_ms=29_000, duration_ms=20_000, factor=1_000),
+        BrokerMetadataLag(at_ms=20_000, duration_ms=11_000, broker=0, lag_ms=500_000),
+        CoordinatorMove(at_ms=30_500, to_broker=1, keeps_tail=False),
+        CoordinatorMove(at_ms=30_600, to_broker=0, keeps_tail=False),
+    )
+    watched = Watched(spec(client("a"), client("b", start_ms=30_000), faults=faults))
+    watched.advance_to(30_900)
+    shard, log = watched.world.brokers[0].shards[0], watched.world.brokers[0].replicas[0].log
+    end_offset, first_term = log.end_offset, shard.leader_epoch
+    assert end_offset > log.high_watermark
+    assert len(watched.steps(StepKind.LOG_TRUNCATED, shard="broker-1")) == 0
+    watched.advance_to(31_100)
+    assert shard.is_active and shard.leader_epoch == first_term + 2
+    assert log.end_offset >= end_offset
+    watched.run()
+    assert len(watched.steps(StepKind.LOG_TRUNCATED, shard="broker-0")) == 0
+    assert len(watched.steps(StepKind.COORDINATOR_LOADED, shard="broker-0")) == 1
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
 def test_a_broker_with_lagging_metadata_catches_up_at_the_end() -> None:
     faults = (
         BrokerMetadataLag(at_ms=20_000, duration_ms=12_000, broker=0, lag_ms=500_000),
