@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from rebalance_sim.invariants.explanation import Seen, Subject
@@ -66,6 +66,7 @@ class ModelView:
     went_back_at_step: int | None
     """The last step at which a new leader lacked what had been committed, and might: a fault that
     loses such records had begun. None: never."""
+    _held_since: Mapping[str, Set[TopicPartition]]
     has_lost_topics: bool
     """Whether some topic was deleted, or created anew: commits may name what is gone."""
     topics_changed_ms: int
@@ -134,6 +135,13 @@ class ModelView:
     def seen(self, subject: Subject, what: str) -> Seen:
         """Something that happens to a subject in this step."""
         return Seen(subject=subject, step=self.step_index, at_ms=self.view.now_ms, what=what)
+
+    def is_from_lost_commit(self, member_id: str, partition: TopicPartition) -> bool:
+        """Whether a member can have a partition only by a record that was committed and lost: since
+        the group went back in time, that was never held for it."""
+        if self.went_back_at_step is None:
+            return False
+        return partition not in self._held_since.get(member_id, ())
 
     def is_recreated(self, partition: TopicPartition) -> bool:
         """Whether the name of its topic belongs, or has belonged, to another topic as well."""

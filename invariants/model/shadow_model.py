@@ -83,6 +83,8 @@ class ShadowModel(ModelView):
         self.may_lose_committed = False
         """A fault has begun that may lose what was committed."""
         self.went_back_at_step: int | None = None
+        self._held_since: dict[str, set[TopicPartition]] = {}
+        """Member -> all that was ever held for it since the group went back in time."""
         self._committed_to = 0
         self._lost_unrevoked: dict[str, dict[TopicPartition, Seen]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
@@ -256,6 +258,8 @@ class ShadowModel(ModelView):
         self.computations.forget(shard.name)
         self.failed_writes.forget(shard.name)
         ledger = self.open_ledger(shard)
+        if self.went_back_at_step == self.step_index:
+            self._held_since = {name: set(entry.held()) for name, entry in ledger.members.items()}
         if (ledger.target_epoch, ledger.target_timestamp) == self._converted:
             # Compaction may have removed the tombstone that tells so.
             ledger.converted_epoch = ledger.target_epoch
@@ -276,6 +280,10 @@ class ShadowModel(ModelView):
         change.group = self.group_in(shard)
         change.is_by_client = type(request) is ConsumerGroupInstallAssignmentRequest
         change.ledger.note_states(change, step.at_ms)
+        if self.went_back_at_step is not None:
+            for member_id, (_, after) in change.members.items():
+                if after is not None:
+                    self._held_since.setdefault(member_id, set()).update(after.held())
         if change.moved:
             is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
             self.note_releases(change, by_full_request=is_full)

@@ -97,6 +97,8 @@ RIGHT = {
     ("client_assignors", 223): "who is still closing comes back for a surge",
     ("chaos@kafka-4.3-clean", 150): "a broker that starts hears nothing that its past was told",
     ("chaos@kafka-4.3-clean", 1903): "a leader that is elected again keeps what it wrote",
+    ("chaos@kafka-4.1-clean", 2101): "an epoch comes again after a grant at it was lost",
+    ("faulty@kafka-4.1-clean", 3056): "who was granted by a lost record goes on with that",
 }
 
 PROVEN = {

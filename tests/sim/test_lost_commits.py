@@ -69,6 +69,25 @@ def test_a_batch_is_lost_as_a_whole() -> None:
     assert watched.world.brokers[1].replicas[0].log.end_offset == starts[-2]
 
 
+def test_a_grant_that_is_lost_is_told_from_what_the_group_has_held_since() -> None:
+    fault = UncleanElection(at_ms=44_000, duration_ms=5_000, lost_batches=1)
+    watched = Watched(spec(client("a"), client("b", start_ms=30_000), faults=(fault,)))
+    watched.advance_to(43_999)
+    model = watched.checkers["group"].model
+    before = {name: model.clients[name].member_id for name in ("a", "b")}
+    granted = set(model.clients["b"].member.fetchable)
+    assert granted and not any(model.is_from_lost_commit(before["b"], p) for p in granted)
+    watched.advance_to(44_030)
+    assert model.went_back_at_step is not None
+    held = set(watched.group().members[before["a"]].assigned)
+    assert held and not any(model.is_from_lost_commit(before["a"], p) for p in held)
+    assert all(model.is_from_lost_commit(before["b"], p) for p in granted)
+    watched.run()
+    for client_entry in model.clients.values():
+        for partition in client_entry.member.fetchable:
+            assert not model.is_from_lost_commit(client_entry.member_id, partition)
+
+
 def test_few_properties_are_not_judged_after_that() -> None:
     """A client keeps what it had at an epoch that is lost, which others get, and which comes
     again; and positions go back to what is still committed."""

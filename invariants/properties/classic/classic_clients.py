@@ -80,6 +80,7 @@ class ExclusiveAmongKinds(Property):
         "classic_clients",
         "forgot",
         "has_reused_generation",
+        "is_from_lost_commit",
         "outlived",
         "readmitted",
         "recreation",
@@ -134,7 +135,7 @@ class ExclusiveAmongKinds(Property):
         standing = {
             name: member.member_id
             for name, member in users.items()
-            if member is not None and self._is_in_good_standing(member)
+            if member is not None and self._is_in_good_standing(member, partition)
         }
         if len(standing) < 2:
             return None
@@ -182,8 +183,9 @@ class ExclusiveAmongKinds(Property):
         of_entry, partitions, seen_then = self._reused.get(name, (None, frozenset(), None))
         return seen_then if of_entry is entry and partition in partitions else None
 
-    def _is_in_good_standing(self, member: GroupMember) -> bool:
-        """Whether the coordinator has it, at exactly the number that the client is at."""
+    def _is_in_good_standing(self, member: GroupMember, partition: TopicPartition) -> bool:
+        """Whether the coordinator has it, at exactly the number that the client is at, and has ever
+        given it the partition. A term has generations of its own, but not epochs."""
         shard = self.model.acting_shard()
         if shard is None or member.member_epoch <= 0:
             return False
@@ -194,7 +196,11 @@ class ExclusiveAmongKinds(Property):
             )
         group = self.model.group_in(shard)
         stored = None if group is None else group.members.get(member.member_id)
-        return stored is not None and stored.member_epoch == member.member_epoch
+        return (
+            stored is not None
+            and stored.member_epoch == member.member_epoch
+            and not self.model.is_from_lost_commit(member.member_id, partition)
+        )
 
 
 class OfLeaderAssignment(Property):

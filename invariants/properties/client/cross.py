@@ -26,7 +26,8 @@ _RELEASING = (
 
 
 class ExclusiveConsumption(Property):
-    """client O1, and with it coordinator E1."""
+    """client O1, and with it coordinator E1. Who goes on with what was granted by a record that is
+    lost is a member in good standing as soon as its epoch comes again."""
 
     id = "cross.exclusive_consumption"
     sentence = "No two members that are registered at their present epoch may fetch a partition."
@@ -37,7 +38,7 @@ class ExclusiveConsumption(Property):
         "KAFKA-16258",
         "mut-client-rejoins-before-lost",
     )
-    relies_on = ("clients", "lost_unrevoked")
+    relies_on = ("clients", "is_from_lost_commit", "lost_unrevoked")
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -50,6 +51,7 @@ class ExclusiveConsumption(Property):
                 for name in sorted(self.model.fetchers[partition])
                 if name in self.model.clients
                 and is_registered(self.model.clients[name].member, ledger)
+                and not self._is_from_lost_commit(name, partition)
             ]
             if len(names) > 1:
                 return self._found(partition, names)
@@ -72,8 +74,18 @@ class ExclusiveConsumption(Property):
         for name, partitions in fetchable.items():
             for partition in partitions:
                 fetchers.setdefault(partition, []).append(name)
-        shared = sorted(p for p, names in fetchers.items() if len(names) > 1)
-        return self._found(shared[0], fetchers[shared[0]]) if shared else None
+        for partition in sorted(p for p, names in fetchers.items() if len(names) > 1):
+            names = [
+                name
+                for name in fetchers[partition]
+                if not self._is_from_lost_commit(name, partition)
+            ]
+            if len(names) > 1:
+                return self._found(partition, names)
+        return None
+
+    def _is_from_lost_commit(self, name: str, partition: TopicPartition) -> bool:
+        return self.model.is_from_lost_commit(self.model.clients[name].member_id, partition)
 
     def _found(self, partition: TopicPartition, names: list[str]) -> Finding:
         subjects = tuple(self._subject(name, partition) for name in names)
