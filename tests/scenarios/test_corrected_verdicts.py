@@ -99,6 +99,10 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 1903): "a leader that is elected again keeps what it wrote",
     ("chaos@kafka-4.1-clean", 2101): "an epoch comes again after a grant at it was lost",
     ("faulty@kafka-4.1-clean", 3056): "who was granted by a lost record goes on with that",
+    ("whole@kafka-4.3-clean", 369): "a commit is acknowledged after its offsets are deleted",
+    ("chaos@kafka-4.3-clean", 496): "librdkafka had cut its connection when it was closed",
+    ("classic@kafka-4.3-clean", 258): "an answer that close reads has nobody to tell",
+    ("cooperative@kafka-4.3-clean", 258): "and so it is with the cooperative assignor",
 }
 
 PROVEN = {

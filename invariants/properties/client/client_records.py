@@ -312,8 +312,9 @@ class StartCommitted(_WithCommits):
         younger one back."""
         request = step.request
         if type(request) is not OffsetCommitRequest or not is_of_member(request):
-            for partition, _ in stored_by(step):
+            for partition, offset in stored_by(step):
                 self._committed.pop(partition, None)
+                self._order.alter(partition, offset)
             return None
         for partition, offset in self._order.set_back(request, stored_by(step)):
             known = self._committed.get(partition)

@@ -25,17 +25,23 @@ from rebalance_sim.protocol.clients import (
     JoinGroupAnswered,
     MembershipOperation,
     OffsetFetchAnswered,
+    OwnStateChanged,
+    PollingResumed,
     SendHeartbeat,
     SendLeaveGroup,
     SyncGroupAnswered,
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC,
     CLASSIC_KINDS,
     EVERY_KIND,
     JAVA_KINDS,
     LIBRDKAFKA_KINDS,
 )
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 330
 
@@ -47,6 +53,13 @@ _REFUSALS = (
     CommitAnswered,
 )
 """Answers by which a client may learn that it is no member any more."""
+
+_NOBODY_TO_TELL = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
+"""Errors of a JoinGroup after which a classic client has no member id, or no coordinator."""
 
 _MAY_STAY = (ClientState.FATAL, ClientState.PREPARE_LEAVING)
 
@@ -82,9 +95,10 @@ class LeaveSent(Property):
         "unsubscribe and close of a member of either protocol that knows its coordinator, and is "
         "refused nothing meanwhile, do not return before a leave was sent, unless it is a classic "
         "member that stays; but unsubscribe of librdkafka returns at once, and its close sends no "
-        "leave where the connection to the coordinator was lost."
+        "leave where the connection to the coordinator was lost. A classic Java client that nobody "
+        "polls reads the answer to its JoinGroup when it closes."
     )
-    clauses = ("client §6.2", "client §1.3", "client §10.1", "classic §4.5")
+    clauses = ("client §6.2", "client §1.3", "client §10.1", "classic §4.2", "classic §4.5")
     violated_by = ("test:goes-without-a-word",)
     client_kinds = EVERY_KIND
     judges_mixed = True
@@ -95,6 +109,7 @@ class LeaveSent(Property):
             Disconnected,
             CoordinatorConnectionClosed,
             OffsetFetchAnswered,
+            PollingResumed,
             *_REFUSALS,
         ),
         effects=(SendHeartbeat, SendLeaveGroup, CallReturned, CloseConnection),
@@ -104,6 +119,8 @@ class LeaveSent(Property):
         super().__init__(model)
         self._owes: set[str] = self.of_process(set())
         """Clients that have to send a leave before a call returns."""
+        self._unread: set[str] = self.of_process(set())
+        """Classic Java clients that are to learn from a JoinGroup that they have nobody to tell."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Is there somebody to tell, and something?"""
@@ -111,11 +128,16 @@ class LeaveSent(Property):
         kind = type(step.event)
         if kind is OffsetFetchAnswered and member.coordinator_id is not None:
             return None
+        if kind is JoinGroupAnswered or kind is PollingResumed:
+            self._note_unread(step.event, entry)
+        if kind is PollingResumed:
+            return None
         is_told = (
             (kind is Close or (kind is Unsubscribe and entry.kind not in LIBRDKAFKA_KINDS))
             and entry.state.is_in_group
             and entry.member_epoch > 0
             and member.coordinator_id is not None
+            and entry.name not in self._unread
             and not (entry.kind in CLASSIC_KINDS and self._goes_silently(step.event, entry))
         )
         if is_told:
@@ -123,6 +145,19 @@ class LeaveSent(Property):
         else:
             self._owes.discard(entry.name)
         return None
+
+    def _note_unread(
+        self, event: JoinGroupAnswered | PollingResumed, entry: AnyClientEntry
+    ) -> None:
+        if (
+            type(event) is JoinGroupAnswered
+            and event.response.error_code in _NOBODY_TO_TELL
+            and entry.kind == CLASSIC
+            and not entry.member.is_polling
+        ):
+            self._unread.add(entry.name)
+        else:
+            self._unread.discard(entry.name)
 
     @staticmethod
     def _goes_silently(event: Close | Unsubscribe, entry: AnyClientEntry) -> bool:
@@ -141,6 +176,8 @@ class LeaveSent(Property):
         for effect in step.effects:
             if type(effect) is CallReturned:
                 self._owes.discard(entry.name)
+                if _ends_without_connection(step):
+                    return None
                 return Finding(
                     f"{effect.call.value} of {entry.name} returns, and no leave was sent",
                     {"client": entry.name},
@@ -153,6 +190,18 @@ class LeaveSent(Property):
         if entry.member.coordinator_id is None:
             self._owes.discard(entry.name)
         return None
+
+
+def _ends_without_connection(step: Step) -> bool:
+    """Whether librdkafka's close ends in any state of the coordinator but ``up``: it had closed the
+    connection itself, maybe before the call, and none has come about since."""
+    return any(
+        type(effect) is OwnStateChanged
+        and effect.what == COORDINATOR_STATE
+        and effect.to_state == CoordinatorState.TERM.value
+        and effect.from_state != CoordinatorState.UP.value
+        for effect in step.effects
+    )
 
 
 class SubscriptionEnds(Property):

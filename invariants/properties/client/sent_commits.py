@@ -66,7 +66,8 @@ class OrderOfCommits:
         self._newest: dict[TopicPartition, tuple[str, int]] = {}
         """Partition -> the member that has stored something last, and the last sent of that."""
         self._left: dict[TopicPartition, int] = {}
-        """Partition -> what an older commit has stored, while nothing was stored since."""
+        """Partition -> what an older commit, or who is no member, has stored, while nothing was
+        stored since."""
 
     def send(self, request: OffsetCommitRequest) -> None:
         """A commit is sent, maybe once more."""
@@ -80,6 +81,11 @@ class OrderOfCommits:
     def left_of(self, partition: TopicPartition, acknowledged: int) -> int:
         """What is committed, if this was acknowledged just now."""
         return min(acknowledged, self._left.get(partition, acknowledged))
+
+    def alter(self, partition: TopicPartition, offset: int | None) -> None:
+        """Somebody who is no member has stored this, or removed what there was: None. A commit that
+        was stored before may be acknowledged after."""
+        self._left[partition] = 0 if offset is None else offset
 
     def set_back(
         self, request: OffsetCommitRequest, stored: Iterable[tuple[TopicPartition, int | None]]
