@@ -102,6 +102,7 @@ RIGHT = {
     ("whole@kafka-4.3-clean", 369): "a commit is acknowledged after its offsets are deleted",
     ("chaos@kafka-4.3-clean", 496): "librdkafka had cut its connection when it was closed",
     ("classic@kafka-4.3-clean", 258): "an answer that close reads has nobody to tell",
+    ("migration@kafka-4.3-clean", 3038): "a topic has the offsets that its former self left behind",
     ("cooperative@kafka-4.3-clean", 258): "and so it is with the cooperative assignor",
 }
 

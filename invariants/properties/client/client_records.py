@@ -360,9 +360,10 @@ class StartProcessed(_WithRetries):
     id = "client.start.processed"
     sentence = (
         "A consumer starts no later than processing has come, unless nothing was committed, or "
-        "librdkafka has committed what it had only handed out."
+        "librdkafka has committed what it had only handed out, or the offset was stored for a "
+        "former topic of this name, and no coordinator was active when that was deleted."
     )
-    clauses = ("defects S4", "client C25", "client §8")
+    clauses = ("defects S4", "client C25", "client §8", "coordinator §8.4")
     violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
     interest = Interest(
         events=(*_ENDS_OF_REQUESTS, PositionsKnown, CommitOffsets),
@@ -416,6 +417,9 @@ class StartProcessed(_WithRetries):
                 continue
             done = intake.group_processed_offset(partition)
             if done is not None and position > max(done, self._let_off.get(partition, 0)):
+                if self._is_inherited(partition, position):
+                    self._let_off[partition] = position
+                    continue
                 return Finding(
                     f"{entry.name} starts {self.model.name_of(partition)} at {position}; nobody "
                     f"has processed more than up to {done}",
@@ -437,10 +441,33 @@ class StartProcessed(_WithRetries):
                 self._let_off.update(_raised(self._let_off, effect.request.offsets))
         if type(step.event) is PositionsKnown:
             reset = self._reset.get(entry.name, set())
-            positions = {p: at for p, at in step.event.positions.items() if p in reset}
+            positions = {
+                p: at
+                for p, at in step.event.positions.items()
+                if p in reset or self._is_inherited(p, at)
+            }
             self._let_off.update(_raised(self._let_off, positions))
             reset.difference_update(positions)
         return None
+
+    def _is_inherited(self, partition: TopicPartition, position: int) -> bool:
+        """Whether this is what a former topic of the same name has left behind: deleted offsets are
+        those of active shards alone (coordinator §8.4, D13)."""
+        created = self.model.recreation(partition)
+        shard = None if created is None else self.model.acting_shard()
+        if created is None or shard is None:
+            return False
+        coordinator = shard.coordinator
+        topic = coordinator.image.by_id.get(partition.topic_id)
+        if topic is None:
+            return False
+        stored = coordinator.offsets.of_group(self.model.group_id)
+        value = stored.get((topic.name, partition.partition))
+        if value is None or value.offset != position:
+            return False
+        if value.topic_id is None:
+            return value.commit_timestamp <= created.at_ms
+        return value.topic_id != partition.topic_id
 
     def _note_repeated(self, offsets: Mapping[TopicPartition, int], failed: Seen) -> None:
         for partition, offset in offsets.items():
