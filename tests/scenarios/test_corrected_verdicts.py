@@ -104,6 +104,7 @@ RIGHT = {
     ("classic@kafka-4.3-clean", 258): "an answer that close reads has nobody to tell",
     ("migration@kafka-4.3-clean", 3038): "a topic has the offsets that its former self left behind",
     ("cooperative@kafka-4.3-clean", 258): "and so it is with the cooperative assignor",
+    ("cooperative@kafka-4.3-clean", 146): "a session begins when the answer to a join is read",
 }
 
 PROVEN = {

@@ -15,15 +15,18 @@ from rebalance_sim.protocol.clients import (
     CloseConnection,
     CoordinatorFound,
     Disconnected,
-    JoinGroupAnswered,
+    OwnStateChanged,
     RequestExpired,
     SendClassicHeartbeat,
     SendJoinGroup,
 )
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 187
+
+_JOINED = ClassicState.COMPLETING_REBALANCE.value
 
 _IS_GOOD = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 _IS_OF_OLD = (
@@ -75,10 +78,10 @@ class HeartbeatRetried(Property):
     judges_mixed = True
     interest = Interest(
         events=(
-            *(ClassicHeartbeatAnswered, JoinGroupAnswered, CoordinatorFound),
+            *(ClassicHeartbeatAnswered, CoordinatorFound),
             *(Disconnected, RequestExpired),
         ),
-        effects=(SendClassicHeartbeat, SendJoinGroup, CloseConnection),
+        effects=(SendClassicHeartbeat, SendJoinGroup, CloseConnection, OwnStateChanged),
     )
     outlives_clock_steps = False
 
@@ -92,9 +95,7 @@ class HeartbeatRetried(Property):
         if failures is None:
             return None
         failures.forget_answered(entry.heard_id)
-        if type(event) is JoinGroupAnswered:
-            failures.failed_ms = None
-        elif type(event) is ClassicHeartbeatAnswered:
+        if type(event) is ClassicHeartbeatAnswered:
             failures.in_flight.discard(event.correlation_id)
             error_code = event.response.error_code
             if error_code in _IS_GOOD:
@@ -143,7 +144,10 @@ class HeartbeatRetried(Property):
                         f"that failed; its backoff is at least {least_ms} ms",
                         {"client": entry.name},
                     )
-            elif type(effect) is SendJoinGroup:
+            elif type(effect) is SendJoinGroup or (
+                # Its answer is read when the application polls, however long it is there by then.
+                type(effect) is OwnStateChanged and effect.to_state == _JOINED
+            ):
                 failures.failed_ms = None
             elif type(effect) is CloseConnection:
                 failures.forget_answered(entry.heard_id)

@@ -21,12 +21,14 @@ from rebalance_sim.protocol.clients import (
     HeartbeatAnswered,
     JoinGroupAnswered,
     OffsetFetchAnswered,
+    OwnStateChanged,
     RequestExpired,
     RunCallback,
     SendClassicHeartbeat,
     SyncGroupAnswered,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
@@ -44,6 +46,7 @@ _ANSWERS = (
 )
 _READ_IN_POLL = (JoinGroupAnswered, SyncGroupAnswered)
 _LOSSES = (Disconnected, RequestExpired)
+_JOINED = ClassicState.COMPLETING_REBALANCE.value
 
 
 def _codes(event: object) -> frozenset[ErrorCode]:
@@ -159,20 +162,22 @@ def _is_silent(step: Step, entry: ClassicClientEntry) -> bool:
 class ClassicSessionWatched(Property):
     """classic §4.4: the only way for it to notice a broker that keeps a connection and says
     nothing. What begins the session anew: a good answer, a JoinGroup granted, a coordinator found.
+    The answer to a JoinGroup counts from when the application polls, and it is read.
     """
 
     id = "classic.client.session_watched"
     sentence = (
         "A Java client of the classic protocol sends no Heartbeat to a coordinator that has "
-        "answered neither a Heartbeat nor a JoinGroup, and was not found, for session.timeout.ms."
+        "answered no Heartbeat, and was not found, for session.timeout.ms, nor has the client read "
+        "for so long that its JoinGroup was granted."
     )
     clauses = ("classic §4.4",)
     violated_by = ("test:never-misses-its-coordinator",)
     client_kinds = (CLASSIC,)
     judges_mixed = True
     interest = Interest(
-        events=(ClassicHeartbeatAnswered, JoinGroupAnswered, CoordinatorFound),
-        effects=(SendClassicHeartbeat,),
+        events=(ClassicHeartbeatAnswered, CoordinatorFound),
+        effects=(SendClassicHeartbeat, OwnStateChanged),
     )
     outlives_clock_steps = False
 
@@ -188,6 +193,14 @@ class ClassicSessionWatched(Property):
 
     def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Is it over?"""
+        is_sent = False
+        for effect in step.effects:
+            if type(effect) is SendClassicHeartbeat:
+                is_sent = True
+            elif type(effect) is OwnStateChanged and effect.to_state == _JOINED:
+                self._begun_ms[entry.name] = step.at_ms
+        if not is_sent:
+            return None
         begun_ms = max(self._begun_ms.get(entry.name, step.at_ms), entry.heard_ms)
         config = entry.member.config
         assert isinstance(config, ClassicConsumerConfig)
