@@ -97,7 +97,7 @@ class ClassicWatch:
             and isinstance(step.request, JoinGroupRequest)
             and group.state is ClassicGroupState.STABLE
         ):
-            self._model.note_quiet_return(step.request, group, step.records)
+            self._model.note_quiet_return(step.request, group, classic_model, step.records)
         if group is not None or classic_model.group is not None:
             look = classic_model.look(step, shard, group)
             self._model.note_classic(look)

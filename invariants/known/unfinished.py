@@ -121,8 +121,8 @@ def _quiet_returns(
 ) -> Iterator[Seen]:
     """Static members that came back to the generation that is still in force, and left this
     partition unnoticed: nobody was given it, and it is of a topic that the member subscribes to by
-    now, or that grew unseen by the leader; or the group was converted by that, and whoever was
-    given it was not told."""
+    now, or that grew unseen by the leader, or was to be given up by its predecessor; or the group
+    was converted by that, and whoever was given it was not told."""
     partition = subject.partition
     if partition is None:
         return
@@ -140,7 +140,10 @@ def _quiet_returns(
             if isinstance(member.assignment, Assignment)
         )
     for one in model.quiet_returns.get(generation_id, ()):
-        if one.is_conversion or (not is_given and (one.is_leader or name in one.topics)):
+        if one.is_conversion or (
+            not is_given
+            and (one.is_leader or name in one.topics or (name, partition.partition) in one.withheld)
+        ):
             yield replace(one.seen, subject=Subject(partition=partition))
 
 

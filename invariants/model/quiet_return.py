@@ -9,9 +9,12 @@ from rebalance_sim.invariants.explanation import Seen
 
 class QuietReturn(NamedTuple):
     """What it may leave unnoticed: ``topics`` that it subscribes to by now, what grew while its
-    group had no leader (``is_leader``), and after a conversion everything (``is_conversion``)."""
+    group had no leader (``is_leader``), what its predecessor was to give up before others could be
+    given it (``withheld``: topic and number), and after a conversion everything
+    (``is_conversion``)."""
 
     topics: frozenset[str]
+    withheld: frozenset[tuple[str, int]]
     is_leader: bool
     is_conversion: bool
     seen: Seen

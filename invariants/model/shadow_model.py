@@ -18,6 +18,7 @@ from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import to_give_up
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
@@ -387,24 +388,38 @@ class ShadowModel(ModelView):
                     )
 
     def note_quiet_return(
-        self, request: JoinGroupRequest, group: ClassicGroup, records: Iterable[Record]
+        self,
+        request: JoinGroupRequest,
+        group: ClassicGroup,
+        before: ClassicModel,
+        records: Iterable[Record],
     ) -> None:
-        """A static member came back to a Stable group, and nothing followed from that."""
+        """A static member came back to a Stable group, and nothing followed from that; ``before``:
+        the group with its predecessor."""
         subscriptions = (protocol.metadata for protocol in request.protocols)
         topics = {n for s in subscriptions if isinstance(s, Subscription) for n in s.topics}
         leader = group.members.get(group.leader_id or "")
+        instance_id = request.group_instance_id
+        heir = group.members.get(group.static_members.get(instance_id or "", ""))
+        withheld: frozenset[tuple[str, int]] = frozenset().union(
+            *(
+                to_give_up(note.protocols, heir.assignment)
+                for note in before.members.values()
+                if heir is not None and note.group_instance_id == instance_id
+            )
+        )
         self.quiet_returns.setdefault(group.generation_id, []).append(
             QuietReturn(
                 topics=frozenset(topics),
-                is_leader=leader is not None
-                and leader.group_instance_id == request.group_instance_id,
+                withheld=withheld,
+                is_leader=leader is not None and leader.group_instance_id == instance_id,
                 is_conversion=any(
                     isinstance(record, ConsumerGroupMetadata) and record.value is None
                     for record in records
                 ),
                 seen=self.seen(
                     THE_GROUP,
-                    f"the static member {request.group_instance_id} came back to generation "
+                    f"the static member {instance_id} came back to generation "
                     f"{group.generation_id} without a rebalance",
                 ),
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rebalance_sim.protocol.runtime.outcome import Token
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, names_of
 from rebalance_sim.protocol.wire.embedded import (
+    Assignment,
     EmbeddedAssignment,
     EmbeddedMetadata,
     Subscription,
@@ -68,4 +69,21 @@ def topics_of(protocols: tuple[JoinGroupProtocol, ...]) -> frozenset[str]:
         for _, metadata in protocols
         if isinstance(metadata, Subscription)
         for topic in metadata.topics
+    )
+
+
+def to_give_up(
+    protocols: tuple[JoinGroupProtocol, ...], assignment: EmbeddedAssignment
+) -> frozenset[tuple[str, int]]:
+    """Topic and number of what a member owned as it joined, and was not assigned. A cooperative
+    leader may give it to nobody until its owner joins again without it (classic §3.5, §5.4)."""
+    kept = assignment.partitions if isinstance(assignment, Assignment) else ()
+    given = frozenset((row.topic, number) for row in kept for number in row.partitions)
+    return frozenset(
+        (row.topic, number)
+        for _, metadata in protocols
+        if isinstance(metadata, Subscription)
+        for row in metadata.owned_partitions
+        for number in row.partitions
+        if (row.topic, number) not in given
     )

@@ -37,9 +37,9 @@ class ClassicGroupRules(CoordinatorRules):
     the conversion that made the group so above all (classic §7.8, classic-early-sync)."""
 
     rebalances_on_return = True
-    """A static member that returns to a Stable group starts a rebalance if it leads the group, or
-    subscribes to other topics than before: nobody else would notice what has changed (classic §2.5,
-    classic-quiet-return)."""
+    """A static member that returns to a Stable group starts a rebalance if it leads the group,
+    subscribes to other topics than before, or was to join again once it has given partitions up:
+    nobody else would notice what has changed (classic §2.5, classic-quiet-return)."""
 
     fences_joins = True
     """A JoinGroup of a member that owns something, and has missed the generation which the group is

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.classic.classic_member import topics_of
+from rebalance_sim.protocol.classic.classic_member import to_give_up, topics_of
 from rebalance_sim.protocol.classic.classic_rebalance import (
     generation_response,
     prepare_rebalance,
@@ -126,7 +126,9 @@ def replace_static(
         skips_assignment=skips and group.leader_id == new_id,
     )
     is_noticed = op.rules.rebalances_on_return and (
-        group.leader_id == new_id or topics_of(request.protocols) != topics_of(member.protocols)
+        group.leader_id == new_id
+        or topics_of(request.protocols) != topics_of(member.protocols)
+        or bool(to_give_up(member.protocols, member.assignment))
     )
     group.update(
         member,

@@ -6,6 +6,7 @@ import pytest
 from classic_builders import SESSION_MS, ClassicBench, HoldingShard, codes, spelled, subscription
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -116,6 +117,27 @@ def test_a_return_with_another_subscription_starts_no_rebalance_either() -> None
     bench = static_pair()
     bench.send_join("B2", instance="b", metadata=subscription(("foo", "bar")))
     assert bench.state is STABLE
+
+
+@pytest.mark.parametrize(
+    ("semantics", "kept", "state"),
+    [
+        ("kafka-4.3", (1,), STABLE),
+        ("kafka-4.3-clean", (1,), PREPARING),
+        ("kafka-4.3-clean", (1, 3), STABLE),
+    ],
+)
+def test_who_was_to_give_something_up_and_join_again_returns(
+    semantics: str, kept: tuple[int, ...], state: ClassicGroupState
+) -> None:
+    bench = static_pair(semantics=SEMANTICS[semantics])
+    owner = subscription(owned={"foo": (1, 3)}, generation=bench.generation)
+    bench.send_join("B", instance="b", metadata=owner)
+    bench.send_join("A", instance="a")
+    bench.joined("B")
+    bench.sync("A", instance="a", give={"A": (0, 2), "B": kept})
+    bench.send_join("B2", instance="b")
+    assert bench.state is state
 
 
 def test_a_return_that_changes_the_selected_protocol_starts_a_rebalance() -> None:

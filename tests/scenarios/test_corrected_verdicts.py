@@ -105,6 +105,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 3038): "a topic has the offsets that its former self left behind",
     ("cooperative@kafka-4.3-clean", 258): "and so it is with the cooperative assignor",
     ("cooperative@kafka-4.3-clean", 146): "a session begins when the answer to a join is read",
+    ("cooperative@kafka-4.3-clean", 295): "who was to join again has an heir that does so",
 }
 
 PROVEN = {
