@@ -23,7 +23,7 @@ from rebalance_sim.protocol.hosting.ports import (
     ShardListener,
     Wake,
 )
-from rebalance_sim.protocol.hosting.shard_timers import ShardTimers, TimerWake
+from rebalance_sim.protocol.hosting.shard_timers import ShardTimers, TimerChange, TimerWake
 from rebalance_sim.protocol.hosting.write_path import BatchWake, LostBatch, WritePath
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
@@ -376,16 +376,20 @@ class Shard:
         """Nothing of a batch was written: memory goes back, and all that was in it has failed."""
         if self.rules.reverts_failed_batches:
             self.coordinator.revert_to(lost.offset)
-        self.timers.undo(lost.changes, self._now_ms, lost.timers)
-        if self.rules.reverts_failed_batches and not self.rules.keeps_timers_of_failed_batches:
-            armed = self.timers.armed
-            self.timers.apply(self.coordinator.timers_after_revert(armed, now_ms=self._now_ms))
+        self._undo_timers(lost.changes, lost.timers)
         self._listener.reverted(lost.offset, self._now_ms)
         for timer in lost.timers:
             self._retry(timer)
         self._listener.truncated()
         for answer in self.answers.take_beyond(lost.offset):
             self._fail(answer, lost.error)
+
+    def _undo_timers(self, changes: Sequence[TimerChange], fired: Sequence[ScheduleTimer]) -> None:
+        """Timers go with memory back to where they were before a batch that is lost."""
+        self.timers.undo(changes, self._now_ms, fired)
+        if self.rules.reverts_failed_batches and not self.rules.keeps_timers_of_failed_batches:
+            armed = self.timers.armed
+            self.timers.apply(self.coordinator.timers_after_revert(armed, now_ms=self._now_ms))
 
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for
@@ -480,7 +484,7 @@ class Shard:
         if dropped:
             # The open batch was in force in memory, which must not outlive it, were it for a step.
             self.coordinator.revert_to(self.journal.end_offset)
-            self.timers.undo(changes, self._now_ms)
+            self._undo_timers(changes, timers)
             for timer in timers:
                 self._retry(timer)
             self._listener.truncated()
