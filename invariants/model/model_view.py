@@ -258,6 +258,11 @@ class ModelView:
         members = (entry.member for entry in self.classic_clients.values())
         return next((m for m in members if m.member_id == member_id), None)
 
+    def is_used(self, member_id: str) -> bool:
+        """Whether a living client uses a member id, and has not closed."""
+        member = self.user_of(member_id)
+        return member is not None and not member.is_closed
+
     def has_reused_generation(self, member: GroupMember) -> bool:
         """Whether a former coordinator gave a classic client the generation it is at, and the
         acting one has used the number again (classic §8.2)."""

@@ -6,8 +6,11 @@ the configuration.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import ClientView, WorldView
+from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA
 
@@ -121,6 +124,38 @@ class QuietPeriod:
         return found_ms + self.slack_ms - self._request_ms + self._settling_ms
 
     @property
+    def _vacated_ms(self) -> int:
+        """When the group has settled at the latest without members of the classic protocol whose
+        client is gone for good: their sessions are their own, and may be longer than any of the
+        consumer protocol (classic §7.5). -1 if there are none."""
+        longest_ms = self._view.config.group_consumer_max_session_timeout_ms
+        end_ms = max(
+            (at_ms for at_ms, timeout_ms in self._vacant() if timeout_ms > longest_ms), default=-1
+        )
+        return -1 if end_ms < 0 else end_ms + self.slack_ms + self._settling_ms
+
+    def _vacant(self) -> Iterator[tuple[int, int]]:
+        """Members of the classic protocol that no living client uses: when the session of each
+        ends, and how long it is."""
+        model = self._model
+        shard = model.acting_shard()
+        if shard is None:
+            return
+        ledger = model.ledger_of(shard)
+        for member_id, entry in ledger.members.items():
+            classic = entry.metadata.classic_member_metadata if entry.metadata else None
+            if classic is not None and not model.is_used(member_id):
+                since_ms = max(
+                    ledger.heard_ms.get(member_id, 0), ledger.classic_ms.get(member_id, 0)
+                )
+                yield since_ms + classic.session_timeout_ms, classic.session_timeout_ms
+        group = model.classic_group_in(shard)
+        for member_id, member in group.members.items() if group is not None else ():
+            timer = shard.armed_timers.get(session_key(model.group_id, member_id))
+            if timer is not None and not model.is_used(member_id):
+                yield timer.at_ms, member.session_timeout_ms
+
+    @property
     def _settling_ms(self) -> int:
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
@@ -143,6 +178,7 @@ class QuietPeriod:
             and at_ms >= self._aware_ms
             and at_ms >= self._rejoined_ms
             and at_ms >= self._found_ms
+            and at_ms >= self._vacated_ms
             and not self._is_too_slow()
         )
 

@@ -11,6 +11,7 @@ from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.clock_step import ClockStep
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
+from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 from rebalance_sim.sim.spec import ClientSpec
 
 _QUIET_PERIOD_INTERVALS = 4
@@ -53,9 +54,14 @@ def quiet_period_ms(
         # A whole group waits until the slowest has committed what it can, and until all are there.
         slack_ms += 2 * rebalance_ms
     session_ms = config.group_consumer_max_session_timeout_ms
-    if config.group_consumer_migration_policy not in UPGRADE_POLICIES:
-        # A seat of a classic group that nobody comes back to keeps members of the consumer protocol
-        # out.
-        classic_ms = [f.session_timeout_ms or 0 for f in faults if isinstance(f, ClientRedeploy)]
-        session_ms = max(session_ms, *classic_ms, 0)
+    retired = {name for f in faults if isinstance(f, SurgeDeploy) for name in f.clients}
+    is_closed = config.group_consumer_migration_policy not in UPGRADE_POLICIES
+    # A seat of a classic group that nobody comes back to keeps members of the consumer protocol
+    # out; and one whose client is gone for good keeps what it has for a session of its own.
+    classic_ms = [
+        fault.session_timeout_ms or 0
+        for fault in faults
+        if isinstance(fault, ClientRedeploy) and (is_closed or fault.client in retired)
+    ]
+    session_ms = max(session_ms, *classic_ms, 0)
     return session_ms + slack_ms + rebalance_ms + computing_ms + clocks_ms + _LOAD_MS

@@ -107,6 +107,7 @@ RIGHT = {
     ("cooperative@kafka-4.3-clean", 146): "a session begins when the answer to a join is read",
     ("cooperative@kafka-4.3-clean", 295): "who was to join again has an heir that does so",
     ("migration@kafka-4.3-clean", 1932): "a shard that is given up undoes timers, too",
+    ("migration@kafka-4.3-clean", 2178): "a seat that nobody comes back to ends late",
 }
 
 PROVEN = {

@@ -23,10 +23,6 @@ ORDER = 310
 class _OfMembers(Property):
     kind = Kind.EVENTUALLY
 
-    def _has_user(self, member_id: str) -> bool:
-        member = self.model.user_of(member_id)
-        return member is not None and not member.is_closed
-
     def _wanted(self) -> Iterable[ClientEntry]:
         """Clients that should be working members."""
         for name in sorted(self.model.clients):
@@ -60,7 +56,7 @@ class GhostsGone(_OfMembers):
         if ledger is None:
             return
         for member_id, entry in sorted(ledger.members.items()):
-            if self._has_user(member_id):
+            if self.model.is_used(member_id):
                 continue
             since_ms = ledger.heard_ms.get(member_id)
             classic = entry.metadata.classic_member_metadata if entry.metadata else None
@@ -182,7 +178,7 @@ class Converges(_OfMembers):
         if ledger.settled_count() >= len(ledger.members):
             return
         for member_id, stored in sorted(ledger.members.items()):
-            if not self._has_user(member_id) and (
+            if not self.model.is_used(member_id) and (
                 stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch
             ):
                 yield Late(
