@@ -87,11 +87,17 @@ class DrawnAssignors:
 def keep_some_computing(
     clients: tuple[ClientSpec, ...], faults: Iterable[Fault]
 ) -> tuple[ClientSpec, ...]:
-    """Who is slow is quick, if nobody else stays: in a group that can compute nothing, nothing is
-    left to judge."""
+    """Who is slow is quick, if nobody else stays that reads what everybody writes (coordinator
+    §12.3): in a group that can compute nothing, nothing is left to judge. Who is replaced may be
+    there to the end, as a deployment that goes on then is not brought to its end."""
     gone = gone_for_good(faults)
-    if any(client.name not in gone and not _is_slow(client) for client in clients):
-        return clients
+    offers = [client.client_assignors for client in clients if client.client_assignors is not None]
+    newest = max((offer.version for offer in offers), default=0)
+    for client in clients:
+        offer = client.client_assignors
+        is_able = offer is None or (not _is_slow(client) and offer.maximum_version >= newest)
+        if is_able and client.name not in gone:
+            return clients
     return tuple(
         replace(client, client_assignors=replace(client.client_assignors, compute=_AT_ONCE))
         if client.client_assignors is not None and _is_slow(client)
