@@ -142,6 +142,8 @@ class ClassicLook:
     """The group as it is now."""
     is_untouched: bool = False
     """A request has left the group as it was, but for timers."""
+    joined_before: MemberNote | None = None
+    """Of a JoinGroup: what was noted of its sender, or of the static member that it replaces."""
 
 
 @dataclass(slots=True)
@@ -191,6 +193,8 @@ class ClassicModel:
         """Enter a step; what it has changed."""
         before, is_same = self.snapshot, group is self.group
         look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
+        if isinstance(step.request, JoinGroupRequest):
+            look.joined_before = self._noted(step.request)
         if not is_same:
             look.former = self.group
             if (
@@ -237,6 +241,14 @@ class ClassicModel:
             group, shard, look.touched, self.awaiting_count, self.protocol_counts
         )
         return look
+
+    def _noted(self, request: JoinGroupRequest) -> MemberNote | None:
+        if request.member_id or request.group_instance_id is None:
+            return self.members.get(request.member_id)
+        for note in self.members.values():
+            if note.group_instance_id == request.group_instance_id:
+                return note
+        return None
 
     def _forget_group(self) -> None:
         self.group = self.snapshot = None

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from classic_world import ClassicWorld, assignment, subscription
 from coordinator_world import GROUP, orders
-from falsified_classic import FALSIFIED
 from falsified_coordinator import answering, epoch_record, mutant
+from falsified_returns import FALSIFIED
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup

@@ -10,7 +10,7 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.classic import classic_type
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
-from rebalance_sim.protocol.clients.java import coordinator_search
+from rebalance_sim.protocol.clients.java import coordinator_search, wire_topics
 from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, consumer_closing
 from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
@@ -178,4 +178,8 @@ def _keeps_those_of_empty_groups(self: Any, group_id: str, group: Any, *, now_ms
 
 run_mutant(
     "keeps-expired-offsets", "whole", 12, (OffsetStore, "expired", _keeps_those_of_empty_groups)
+)
+
+run_mutant(
+    "keeps-its-metadata", "faulty", 1, (wire_topics.WireTopics, "refresh", lambda self: None)
 )

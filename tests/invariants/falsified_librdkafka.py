@@ -295,3 +295,10 @@ run_mutant(
 run_mutant(
     "librdkafka-assigns-at-its-end", "whole", 14, (_REBALANCE, "_after_assign", _assigns_at_its_end)
 )
+
+run_mutant(
+    "raises-what-is-tried-again",
+    "librdkafka_classic",
+    1,
+    (librdkafka_joining, "_PASSING", frozenset({ErrorCode.REQUEST_TIMED_OUT})),
+)

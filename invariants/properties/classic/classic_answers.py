@@ -34,11 +34,15 @@ class ClassicAnswersAgree(Property):
 
     id = "classic.answers_agree"
     sentence = (
-        "All JoinGroup answers of a generation name its assignor and its leader, and only the "
-        "leader gets the list of members."
+        "All JoinGroup answers of a generation name its assignor and its leader, by the id that it "
+        "has now, and only the leader gets the list of members."
     )
-    clauses = ("classic C5", "classic §1.6")
-    violated_by = ("test:classic-two-leaders", "test:classic-list-to-follower")
+    clauses = ("classic C5", "classic §1.6", "classic §2.5")
+    violated_by = (
+        "test:classic-two-leaders",
+        "test:classic-list-to-follower",
+        "test:classic-former-leader",
+    )
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare with what the generation is known by."""
@@ -53,6 +57,11 @@ class ClassicAnswersAgree(Property):
             return Finding(
                 f"{response.member_id} was told that {response.leader} leads generation "
                 f"{generation_id}; that is {' or '.join(sorted(map(str, leaders)))}"
+            )
+        if response.leader in classic_model.gone and not _reports_former_leader(request):
+            return Finding(
+                f"{response.member_id} was told that {response.leader} leads generation "
+                f"{generation_id}, which is gone"
             )
         if response.protocol_name != classic_model.protocols[generation_id]:
             return Finding(

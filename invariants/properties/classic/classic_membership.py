@@ -1,15 +1,20 @@
-"""Members of a generation: whoever comes or goes ends it.
+"""Members of a generation: whoever comes or goes ends it, and nothing else does.
 
-Sources: classic §1.4, §2.3, §2.5, §2.8, §2.9.
+Sources: classic §1.4, §2.3-§2.5, §2.8, §2.9.
 """
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupSnapshot
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import (
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+)
+from rebalance_sim.protocol.wire.embedded import Subscription
 
 ORDER = 161
 
@@ -77,3 +82,71 @@ class HeirEndsGeneration(Property):
             f"{', '.join(sorted(look.gone))} of generation {now.generation_id} came back under "
             f"another id, and the group stays {now.state.value}"
         )
+
+
+class RebalanceCause(Property):
+    """classic §1.4, the triggers of a rebalance, the other way round. Whoever comes or goes changes
+    the number of members; what else there is, is a JoinGroup that says something new, and a write
+    that failed."""
+
+    id = "classic.rebalance_cause"
+    sentence = (
+        "A generation ends when a member comes or goes (one that has only been given its id and "
+        "leaves, too), when a member joins with other metadata than before, when the leader of a "
+        "stable group joins again, when a static member returns in whose absence something may "
+        "have changed, or when the assignment cannot be written."
+    )
+    clauses = ("classic §1.4", "classic §2.4", "classic §2.5", "classic §2.8")
+    violated_by = ("test:classic-rebalance-for-nothing", "test:classic-rebalance-for-an-heir")
+    interest = Interest(is_in_changes=True)
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Has a join phase begun (maybe it is over by now), and if so, what for?"""
+        before, now = look.before, look.now
+        if (
+            before is None
+            or now is None
+            or not look.is_same_group
+            or before.state not in _HAS_GENERATION
+            or before.member_count != now.member_count
+            or (now.state in _HAS_GENERATION and now.generation_id == before.generation_id)
+        ):
+            return None
+        if type(step.request) is JoinGroupRequest and step.kind is StepKind.COORDINATOR_REQUEST:
+            if self._is_due(step.request, look, before):
+                return None
+        elif type(step.request) is LeaveGroupRequest:
+            if now.pending_join_count < before.pending_join_count:
+                return None
+        elif step.detail and before.state is ClassicGroupState.COMPLETING_REBALANCE:
+            return None  # What was to be written could not be.
+        return Finding(
+            f"generation {before.generation_id} ends in a group that was {before.state.value}; "
+            f"all {now.member_count} members are as they were"
+        )
+
+    def _is_due(self, request: JoinGroupRequest, look: ClassicLook, before: GroupSnapshot) -> bool:
+        note = look.joined_before
+        is_stable = before.state is ClassicGroupState.STABLE
+        if note is None:
+            return False
+        if request.member_id:
+            leads = request.member_id == before.leader_id
+            return (leads and is_stable) or request.protocols != note.protocols
+        if not is_stable:
+            return True
+        if tuple(protocol.name for protocol in request.protocols) != note.protocol_names:
+            return True  # Another assignor may be selected.
+        return self.model.rules().rebalances_on_return and (
+            before.leader_id in look.gone or _topics(request.protocols) != _topics(note.protocols)
+        )
+
+
+def _topics(protocols: tuple[JoinGroupProtocol, ...]) -> set[str]:
+    """What a JoinGroup subscribes to, by whichever assignor."""
+    return {
+        topic
+        for protocol in protocols
+        if isinstance(protocol.metadata, Subscription)
+        for topic in protocol.metadata.topics
+    }

@@ -1,4 +1,5 @@
-"""What follows from a callback follows at once, and calls of the application wait for their end.
+"""What follows from a callback, or a refusal, follows at once, and calls of the application wait
+for their end.
 
 Sources: client §0.1, §2.1, §4.1, §6.2, §7, §10.1; classic §3.2, §4.5.
 """
@@ -26,6 +27,7 @@ from rebalance_sim.protocol.clients import (
     OffsetFetchAnswered,
     RaiseError,
     RequestExpired,
+    RequestMetadata,
     RunCallback,
     SendCommit,
     SendHeartbeat,
@@ -36,6 +38,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA_KINDS, LIBRDKAFKA
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 236
@@ -153,6 +156,49 @@ class LookupPrompt(Property):
                 self._new[entry.name] = effect.partitions if is_assigned else frozenset()
             elif type(effect) is SendOffsetFetch:
                 self._new.pop(entry.name, None)
+        return None
+
+
+class AsksForTopics(Property):
+    """client §7: positions belong to names, and the client learns by metadata what has its name
+    now. It asks at most once in ``retry_backoff_ms``."""
+
+    id = "client.metadata.prompt"
+    sentence = (
+        "A Java client of either protocol whose commit or lookup is refused, as the coordinator "
+        "does not know its topics any more, asks for metadata, unless it has done so just now."
+    )
+    clauses = ("client §7",)
+    violated_by = ("test:keeps-its-metadata",)
+    client_kinds = JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(events=(CommitAnswered, OffsetFetchAnswered), effects=(RequestMetadata,))
+    outlives_clock_steps = False
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._asked_ms: dict[str, int] = self.of_process({})
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Was it refused for its topics alone?"""
+        response = step.event.response
+        codes = {getattr(response, "error_code", ErrorCode.NONE), *response.errors.values()}
+        if codes - {ErrorCode.NONE} != {ErrorCode.UNKNOWN_TOPIC_ID}:
+            return None
+        if any(type(effect) is RequestMetadata for effect in step.effects):
+            return None
+        asked_ms = self._asked_ms.get(entry.name)
+        if asked_ms is not None and step.at_ms < asked_ms + entry.member.config.retry_backoff_ms:
+            return None
+        return Finding(
+            f"{entry.name} is told that topics are gone, and does not ask which there are",
+            {"client": entry.name},
+        )
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Does it ask for metadata?"""
+        if any(type(effect) is RequestMetadata for effect in step.effects):
+            self._asked_ms[entry.name] = step.at_ms
         return None
 
 

@@ -49,9 +49,24 @@ _NOTHING: dict[int, int] = {}
 _Partitions = frozenset[TopicPartition]
 
 
+_TRIED_AGAIN = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
+)
+"""After these errors of a lookup the same one is pending, and a ``poll`` begins no other (client
+§7); after others its application is told."""
+
+
 class LookupBackoff(Property):
-    """client §2.2, §7. A lookup begins in a ``poll``; at any other time one is repeated. One that
-    has run for half of its time may be another one by now."""
+    """client §2.2, §7. One that has run for half of its time may be another one by now."""
 
     id = "client.lookup.backoff"
     sentence = (
@@ -87,7 +102,8 @@ class LookupBackoff(Property):
             response = event.response
             if partitions is None:
                 return None
-            if response.error_code or any(response.errors.values()):
+            codes = {response.error_code, *response.errors.values()} - {ErrorCode.NONE}
+            if codes and codes <= _TRIED_AGAIN:
                 self._note_failure(step, entry, partitions)
             else:
                 self._failed.get(entry.name, {}).pop(partitions, None)
@@ -133,7 +149,7 @@ class LookupBackoff(Property):
         failed_ms, failures, first_ms = failed[partitions]
         config = entry.member.config
         longest_ms = max(config.max_poll_interval_ms, config.default_api_timeout_ms)
-        if type(step.event) is Poll or step.at_ms - first_ms >= longest_ms // 2:
+        if step.at_ms - first_ms >= longest_ms // 2:
             del failed[partitions]
             return None
         least_ms = least_backoff_ms(entry.member, failures)
