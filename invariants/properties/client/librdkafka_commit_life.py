@@ -76,12 +76,16 @@ class _Commit:
 
 
 class _Commits:
-    """Commits of one process that are not over."""
+    """Commits of one process that are not over. ``sent_ms``: when one was sent last, and nothing
+    waited any more for a coordinator; -1: never. ``has_forgotten``: more have waited than are
+    kept."""
 
-    __slots__ = ("in_flight", "last_number", "put_off", "repeated")
+    __slots__ = ("has_forgotten", "in_flight", "last_number", "put_off", "repeated", "sent_ms")
 
     def __init__(self) -> None:
         self.last_number = 0
+        self.sent_ms = -1
+        self.has_forgotten = False
         self.in_flight: dict[int, _Commit] = {}
         self.repeated: list[_Commit] = []
         self.put_off: list[_Commit] = []
@@ -112,8 +116,17 @@ class _Commits:
         for commit in (*self.in_flight.values(), *self.repeated, *self.put_off):
             if commit.number < younger.number:
                 commit.newer |= younger.offsets.keys()
-        del self.repeated[:-_KEPT]
-        del self.put_off[:-_KEPT]
+        if len(self.repeated) > _KEPT or len(self.put_off) > _KEPT:
+            self.has_forgotten = True
+            del self.repeated[:-_KEPT]
+            del self.put_off[:-_KEPT]
+
+    def may_wait_until_ms(self, at_ms: int, longest_ms: int) -> int:
+        """Until when a commit that nobody has seen yet may be put off, which is sent as a
+        coordinator comes up: it was made after the last one that was sent."""
+        if self.sent_ms < 0 or self.has_forgotten:
+            return at_ms
+        return self.sent_ms + longest_ms
 
 
 class CommitsAgain(Property):
@@ -176,11 +189,7 @@ class CommitsAgain(Property):
             if commit.until_ms is None:
                 commit.limit(step.at_ms + _longest_ms(entry))
                 commits.put_off.append(commit)
-        elif (
-            codes[-1] is ErrorCode.STALE_MEMBER_EPOCH
-            and not entry.commits_itself
-            and (commit.until_ms is None or step.at_ms < commit.until_ms)
-        ):
+        elif codes[-1] is ErrorCode.STALE_MEMBER_EPOCH and not entry.commits_itself:
             commit.limit(step.at_ms + _longest_ms(entry))
             commits.put_off.append(commit)
 
@@ -201,11 +210,14 @@ class CommitsAgain(Property):
         """What leaves, and what should have by now."""
         commits = self._of[entry.name]
         member = entry.member
+        has_sent = False
         for effect in step.effects:
             if type(effect) is SendCommit:
                 commit = commits.take(effect.request.offsets)
                 if type(step.event) in _COMES_UP and commit.until_ms is None:
-                    commit.until_ms = step.at_ms  # It may have waited for this.
+                    # It may have waited for this.
+                    commit.until_ms = commits.may_wait_until_ms(step.at_ms, _longest_ms(entry))
+                has_sent = True
                 commits.in_flight[effect.correlation_id] = commit
                 commits.overtake(commit)
             elif type(effect) is CloseConnection:
@@ -215,6 +227,8 @@ class CommitsAgain(Property):
                     commit.failed_ms = step.at_ms
                     if commit.failures <= _MAX_REPETITIONS:
                         commits.repeated.append(commit)
+        if has_sent:
+            commits.sent_ms = step.at_ms
         if not commits.repeated and not commits.put_off:
             return None
         if member.state is ClientState.FATAL or member.is_closed:
