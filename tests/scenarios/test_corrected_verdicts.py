@@ -104,6 +104,8 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 496): "librdkafka had cut its connection when it was closed",
     ("classic@kafka-4.3-clean", 258): "an answer that close reads has nobody to tell",
     ("migration@kafka-4.3-clean", 3038): "a topic has the offsets that its former self left behind",
+    ("chaos@kafka-4.3-clean", 2370): "a commit has waited for a coordinator before it was sent",
+    ("chaos@kafka-4.3-clean", 2775): "librdkafka looks up again what it has not given up since",
     ("cooperative@kafka-4.3-clean", 258): "and so it is with the cooperative assignor",
     ("cooperative@kafka-4.3-clean", 146): "a session begins when the answer to a join is read",
     ("cooperative@kafka-4.3-clean", 295): "who was to join again has an heir that does so",

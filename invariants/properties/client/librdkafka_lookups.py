@@ -108,13 +108,29 @@ class LibrdkafkaLooksUp(Property):
                     look_up.note_failure(step.at_ms)
             elif kind is SendOffsetFetch:
                 asked_for = effect.request.partitions
+                is_rest = False
                 if asked_for is not look_up.asked_for:
-                    look_up.failures = 0  # Another look-up.
-                wrong = self._wrong(step, entry, look_up, asked_for)
+                    is_rest = self._is_rest(step, entry, look_up, asked_for)
+                    look_up.failures = 0  # Another look-up, or what is left of that one.
+                wrong = self._wrong(step, entry, look_up, asked_for, is_rest=is_rest)
                 look_up.number, look_up.asked_for = effect.correlation_id, asked_for
                 if wrong:
                     return Finding(f"{entry.name} looks {wrong}", {"client": entry.name})
         return None
+
+    @staticmethod
+    def _is_rest(
+        step: Step,
+        entry: AnyClientEntry,
+        look_up: _LookUp,
+        asked_for: frozenset[TopicPartition],
+    ) -> bool:
+        """Whether this may be a failed look-up again, without what was given up meanwhile: no
+        commit holds that up."""
+        if not look_up.failures or look_up.number or not asked_for < look_up.asked_for:
+            return False
+        gap_ms = step.at_ms - look_up.failed_ms
+        return gap_ms >= least_backoff_ms(entry.member, look_up.failures)
 
     def _wrong(
         self,
@@ -122,6 +138,8 @@ class LibrdkafkaLooksUp(Property):
         entry: AnyClientEntry,
         look_up: _LookUp,
         asked_for: frozenset[TopicPartition],
+        *,
+        is_rest: bool,
     ) -> str:
         assigned = entry.member.assigned
 
@@ -137,7 +155,7 @@ class LibrdkafkaLooksUp(Property):
         if look_up.number and any(map(waits, look_up.asked_for - asked_for)):
             return f"{self.model.names_of(asked_for)} up, and waits for a look-up already"
         if not look_up.failures:
-            if look_up.commits:
+            if look_up.commits and not is_rest:
                 return f"{self.model.names_of(asked_for)} up, and a commit is in flight"
             return ""
         least_ms = least_backoff_ms(entry.member, look_up.failures)
