@@ -22,7 +22,7 @@ from rebalance_sim.sim.faults.members_remove import MembersRemove
 from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.network.link import Moment
-from rebalance_sim.sim.spec import TopicSpec
+from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec
 
 _LISTS = {"assignors": ("range", "roundrobin")}
 
@@ -138,6 +138,29 @@ def test_an_application_commits_by_itself(kind: str, is_sync: bool) -> None:
     assert {number for _, number in stored} == {0, 1}
     assert all(value.offset > 500 for value in stored.values())
     assert watched.world.clients()["a"].member.is_polling
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_poll_that_a_commit_holds_up_comes_after_it(kind: str) -> None:
+    """Each commit lasts for most of the time between two polls, and begins as often."""
+    of_client = {
+        "kind": kind,
+        **_LISTS,
+        "poll_interval_ms": 1_000,
+        "manual_commit_interval_ms": 1_000,
+        "commits_synchronously": True,
+    }
+    names = ("a", "b", "c")
+    watched = Watched(
+        spec(
+            *(client(name, start_ms=n * 15_000, **of_client) for n, name in enumerate(names)),
+            topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+            network=NetworkSpec(latency=DelaySpec(min_ms=400)),
+            data_plane=True,
+        )
+    )
+    watched.run()
+    assert [len(watched.fetchable(name)) for name in names] == [2, 2, 2]
 
 
 def revoking(*faults: Fault, kind: str, **settings: Any) -> Watched:
