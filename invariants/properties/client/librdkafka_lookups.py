@@ -127,7 +127,7 @@ class LibrdkafkaLooksUp(Property):
     ) -> bool:
         """Whether this may be a failed look-up again, without what was given up meanwhile: no
         commit holds that up."""
-        if not look_up.failures or look_up.number or not asked_for < look_up.asked_for:
+        if not look_up.failures or look_up.number or not asked_for <= look_up.asked_for:
             return False
         gap_ms = step.at_ms - look_up.failed_ms
         return gap_ms >= least_backoff_ms(entry.member, look_up.failures)
