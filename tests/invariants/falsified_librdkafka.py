@@ -181,6 +181,10 @@ def _says_nothing_again(self: Any, loss: Any, *, is_leave: bool) -> None:
     self._core.sends_full_request = False
 
 
+def _leaves_in_silence(self: Any) -> None:
+    self._core.later.append(self._rebalance.on_left)
+
+
 run_mutant("librdkafka-always-acknowledges", "whole", 0, (_HEARTBEATS, "_send", _acknowledges))
 run_mutant(
     "librdkafka-says-nothing-again", "whole", 2, (_HEARTBEATS, "_on_lost", _says_nothing_again)
@@ -190,6 +194,15 @@ run_mutant(
     "whole",
     2,
     (_CORE, "note_refused_commit", lambda self, error_code: None),
+)
+run_mutant(
+    "librdkafka-goes-without-a-word", "calm", 5, (_HEARTBEATS, "send_leave", _leaves_in_silence)
+)
+run_mutant(
+    "librdkafka-classic-goes-without-a-word",
+    "cooperative",
+    7,
+    (librdkafka_joining.Joining, "send_leave", _leaves_in_silence),
 )
 
 # -- what it shows ---------------------------------------------------------------------------------
