@@ -378,14 +378,15 @@ class StartProcessed(_WithRetries):
         """Partition -> the highest offset in a commit that was repeated."""
         self._let_off: dict[TopicPartition, int] = {}
         """Partition -> the highest offset that tells nothing about processing: a reset led to it,
-        which is committed even by who never fetches from there, or librdkafka sent it."""
-        self._altered: set[TopicPartition] = set()
+        which is committed even by who never fetches from there, or librdkafka sent it, or somebody
+        who is no member."""
         self._is_by_application = False
 
     def on_append(self, step: Step) -> Finding | None:
         """Remember which committed offsets are no member's."""
         if not is_of_member(step.request):
-            self._altered.update(partition for partition, _ in stored_by(step))
+            altered = {p: offset for p, offset in stored_by(step) if offset is not None}
+            self._let_off.update(_raised(self._let_off, altered))
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -410,9 +411,8 @@ class StartProcessed(_WithRetries):
         intake = _intake_of(step)
         reset = self._reset.setdefault(entry.name, set())
         for partition, position in _starts(step, entry):
-            if partition in reset or partition in self._altered:
+            if partition in reset:
                 reset.discard(partition)
-                self._altered.discard(partition)
                 self._let_off[partition] = max(position, self._let_off.get(partition, 0))
                 continue
             done = intake.group_processed_offset(partition)
