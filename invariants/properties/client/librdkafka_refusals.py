@@ -20,6 +20,7 @@ from rebalance_sim.protocol.clients import (
     SendClassicHeartbeat,
     SyncGroupAnswered,
 )
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
@@ -30,6 +31,7 @@ _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 _PASSING = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 _SURVIVED = _ELSEWHERE | _FENCED | _PASSING
 _MAY_JOIN = frozenset({ClientState.JOINING, ClientState.FENCED, ClientState.RECONCILING})
+_GRANTS = (JoinGroupAnswered, SyncGroupAnswered)
 _STRANGER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -83,8 +85,8 @@ class NoticesItsEnd(Property):
         "A classic member of librdkafka that holds its assignment and is told by a heartbeat of "
         "that generation that the group rebalances, gives up or joins at once; told by whatever "
         "answer that it is unknown, or its generation over, it forgets that generation, and its id "
-        "if that is unknown, and no sooner; told that another process has its instance id, it has "
-        "failed; given an id, it takes that."
+        "if that is unknown, and no sooner, unless its session or its poll timer is over by then; "
+        "told that another process has its instance id, it has failed; given an id, it takes that."
     )
     clauses = ("classic §4.3", "classic §4.6", "client §10.1")
     violated_by = ("test:librdkafka-hears-no-end",)
@@ -99,6 +101,8 @@ class NoticesItsEnd(Property):
         super().__init__(model)
         self._sent_by: dict[str, tuple[str, int]] = self.of_process({})
         """Client -> the id and the generation of its last heartbeat."""
+        self._granted_ms: dict[str, int] = self.of_process({})
+        """Client -> when its last JoinGroup or SyncGroup was granted."""
 
     def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """A heartbeat leaves."""
@@ -112,8 +116,11 @@ class NoticesItsEnd(Property):
         """It was refused."""
         code, member = self._code(step, entry), entry.member
         if not code:
+            if type(step.event) in _GRANTS and not step.event.response.error_code:
+                self._granted_ms[entry.name] = step.at_ms
             return None
         has_generation = member.commit_identity is not None
+        has_expired = member.state is ClientState.STALE and not member.is_polling
         is_joining = type(step.event) is JoinGroupAnswered
         wrong = ""
         if code is ErrorCode.FENCED_INSTANCE_ID:
@@ -125,16 +132,24 @@ class NoticesItsEnd(Property):
         elif code in _STRANGER:
             is_known = code is ErrorCode.ILLEGAL_GENERATION
             kept = entry.member_id if is_known else ""
-            if has_generation or member.member_id != kept:
+            if has_generation or (member.member_id != kept and not has_expired):
                 wrong = f"goes on as {member.member_id or 'nobody'}"
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
-            if member.member_id != step.event.response.member_id:
+            if member.member_id != step.event.response.member_id and not has_expired:
                 wrong = f"goes on as {member.member_id or 'nobody'}"
-        elif not has_generation and not is_joining:
+        elif not (has_generation or is_joining or has_expired or self._is_silent(step, entry)):
             wrong = "has no generation any more"
         if not wrong:
             return None
         return Finding(f"{entry.name} was told {code.name}, and {wrong}", {"client": entry.name})
+
+    def _is_silent(self, step: Step, entry: ClassicClientEntry) -> bool:
+        """Whether its own session is over: one that stood still notices at whatever comes next
+        (classic §4.6)."""
+        config = entry.member.config
+        assert isinstance(config, ClassicConsumerConfig)
+        heard_ms = max(entry.heard_ms, self._granted_ms.get(entry.name, -1))
+        return step.at_ms - heard_ms >= config.session_timeout_ms
 
     def _code(self, step: Step, entry: ClassicClientEntry) -> ErrorCode:
         """What it was told of its present self; NONE: nothing."""
