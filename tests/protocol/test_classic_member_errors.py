@@ -415,6 +415,24 @@ def test_unsubscribe_returns_without_waiting_and_close_waits_for_the_leave() -> 
     assert driver.member.is_closed
 
 
+@pytest.mark.parametrize(
+    ("instance_id", "sent"), [(None, [SendLeaveGroup, SendSyncGroup]), ("i1", [])]
+)
+def test_unsubscribe_reads_the_answer_to_a_join_if_it_leaves_and_not_before(
+    instance_id: str | None, sent: list[type]
+) -> None:
+    driver = Driver(
+        "cooperative-sticky", group_instance_id=instance_id, enable_auto_commit=False
+    ).is_member()
+    driver.member_rejoins()
+    driver.handle(PollingStopped())
+    driver.answer_join(generation_id=6, member_id="A")
+    effects = driver.handle(Unsubscribe()) + driver.handle(CallbackCompleted())
+    assert [type(e) for e in effects if isinstance(e, (SendLeaveGroup, SendSyncGroup))] == sent
+    driver.handle(PollingResumed())
+    assert driver.member.classic_state is ClassicState.UNJOINED
+
+
 def test_close_in_a_rebalance_loses_what_a_cooperative_member_still_owns() -> None:
     driver = Driver("cooperative-sticky", enable_auto_commit=False).is_member()
     driver.wait(1_000)

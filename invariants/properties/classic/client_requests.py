@@ -10,6 +10,7 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property, first_among_living
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
     CallbackKind,
     ClassicHeartbeatAnswered,
     ClientState,
@@ -47,7 +48,9 @@ ORDER = 185
 
 _IN_GROUP = (ClientState.STABLE, ClientState.RECONCILING)
 _SIGNED = (SendJoinGroup, SendSyncGroup, SendClassicHeartbeat)
-_READS_JOIN = (Close, JoinGroupAnswered)
+_READS_JOIN = (CallbackCompleted, Close, JoinGroupAnswered, Unsubscribe)
+"""What a join that was answered long ago may be read in, and left again: the end of a callback goes
+on with the call that has waited for it."""
 
 
 class RequestIdentity(Property):
@@ -68,9 +71,9 @@ class RequestIdentity(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._given: dict[str, tuple[str, int]] = self.of_process({})
-        """Client -> member id and generation of its last join; a client that closes, or stayed away
-        from ``poll`` for too long, reads that answer, sends the SyncGroup and gives both up in one
-        event."""
+        """Client -> member id and generation of its last join; a client that closes, unsubscribes,
+        or stayed away from ``poll`` for too long, reads that answer, sends the SyncGroup and gives
+        both up in one event."""
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Remember what a join was answered with."""

@@ -5,6 +5,7 @@ Source: classic §3.3 (point 6) and classic §4.5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from rebalance_sim.protocol.clients.common.application import (
@@ -50,6 +51,8 @@ class ClassicCalls(BlockingCalls):
         lookup: OffsetLookup,
         heartbeats: HeartbeatThread,
         rebalance: Rebalance,
+        *,
+        read: Callable[[], None],
     ) -> None:
         super().__init__(core, application)
         self._search = search
@@ -57,6 +60,7 @@ class ClassicCalls(BlockingCalls):
         self._lookup = lookup
         self._heartbeats = heartbeats
         self._rebalance = rebalance
+        self._read = read
         self._step = _Step.WAIT
         self._operation = MembershipOperation.DEFAULT
 
@@ -114,13 +118,14 @@ class ClassicCalls(BlockingCalls):
     def _leave(self, call: Call) -> None:
         core = self._core
         self._step = _Step.WAIT
-        self._rebalance.abandon()
         operation = self._operation
         self._heartbeats.leave(
             REASONS[RebalanceCause.MEMBER_LEFT] if call is Call.CLOSE else _UNSUBSCRIBED,
             is_wanted=operation is MembershipOperation.LEAVE_GROUP
             or (operation is MembershipOperation.DEFAULT and core.is_dynamic),
+            on_sent=self._read,
         )
+        self._rebalance.abandon()
         core.subscription.drop()
         core.forget_assignments()
         if call is Call.CLOSE:

@@ -6,6 +6,7 @@ membership ends. Heartbeats go out on the interval whether the last one is answe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
@@ -118,9 +119,15 @@ class HeartbeatThread:
 
     # --- leaving ----------------------------------------------------------------------------------
 
-    def leave(self, reason: str, *, is_wanted: bool | None = None) -> None:
-        """Forget the membership; send a leave, if it is wanted: by default of dynamic
-        members only (classic §4.5)."""
+    def leave(
+        self,
+        reason: str,
+        *,
+        is_wanted: bool | None = None,
+        on_sent: Callable[[], None] = nobody_listens,
+    ) -> None:
+        """Forget the membership; send a leave before that, if it is wanted: by default of dynamic
+        members only (classic §4.5). ``on_sent`` is called in between."""
         core = self._core
         if (
             (core.is_dynamic if is_wanted is None else is_wanted)
@@ -137,6 +144,7 @@ class HeartbeatThread:
                 on_answered=nobody_listens,
                 on_lost=nobody_listens,
             )
+            on_sent()
         core.reset(Reset.MEMBER_ID, reason=_LEFT)
         self.disable()
 

@@ -30,7 +30,7 @@ from rebalance_sim.protocol.clients.common.effects import (
 )
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.common.requests import Loss
-from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.common.values import Call, FetchState
 from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
 from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
@@ -86,7 +86,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
     ) -> None:
         rules = rules() if isinstance(rules, type) else rules
         super().__init__(config=config, rules=rules, jitter=jitter, now_ms=now_ms)
-        self._held: list[events.Event] = []
+        self._held: list[events.JoinGroupAnswered] = []
         self._is_cooperative = config.is_cooperative
         self._application = Application(
             self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
@@ -116,25 +116,32 @@ class ClassicConsumer(ClassicCore, JavaMember):
             self._lookup,
             self._heartbeats,
             self._rebalance,
+            read=self._read,
         )
 
     # --- events -----------------------------------------------------------------------------------
 
     def _go_on(self, event: events.Event) -> None:
-        if self._held and self._somebody_reads:
-            held, self._held = self._held, []
-            for earlier in held:
-                self._handlers[type(earlier)](self, earlier)
+        if self._somebody_reads:
+            self._read()
         super()._go_on(event)
         self.show_state(self.state_shown(is_done=self._rebalance.is_done))
 
+    def _read(self) -> None:
+        """Look at the answers that nobody has looked at so far."""
+        if self._held:
+            held, self._held = self._held, []
+            for earlier in held:
+                super()._on_answered(earlier)
+
     @property
     def _somebody_reads(self) -> bool:
-        """Whether answers are looked at: by the application in a call, or the heartbeat thread."""
+        """Whether answers are looked at: by the application in ``poll`` or ``close``, or by the
+        heartbeat thread. ``unsubscribe`` does so only as it sends its leave (classic §4.5)."""
         application = self._application
         return (
             application.is_polling
-            or application.blocked_in is not None
+            or application.blocked_in is Call.CLOSE
             or self._heartbeats.is_running
         )
 
