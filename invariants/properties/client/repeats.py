@@ -65,6 +65,11 @@ _TRIED_AGAIN = frozenset(
 §7); after others its application is told."""
 
 
+_COMMITS_BY_ITSELF = (CallbackCompleted, Poll)
+"""When a client that commits by itself makes a commit that repeats none: once the application is
+back from a callback, and, as it polls, before a revocation or at its interval."""
+
+
 class LookupBackoff(Property):
     """client §2.2, §7. One that has run for half of its time may be another one by now."""
 
@@ -281,8 +286,8 @@ class CommitBackoff(Property):
         commits_itself = entry.member.config.enable_auto_commit
         if commits_itself and entry.kind == CLASSIC and entry.state is ClientState.RECONCILING:
             return None  # What it commits before it joins is another commit, with its own backoff.
-        if commits_itself and type(step.event) is CallbackCompleted:
-            return None  # It commits by itself once the application is back.
+        if commits_itself and type(step.event) in _COMMITS_BY_ITSELF:
+            return None
         if commits_itself and failed[0][1] != step.at_ms:
             # It commits by itself, and may have come to the same offsets again by now.
             failed[:] = [one for one in failed if one[1] == step.at_ms]
