@@ -1,9 +1,11 @@
-"""Plug-ins: modules from elsewhere whose properties, metrics, faults, assignors and rules count.
+"""Plug-ins: modules from elsewhere whose properties, metrics, faults, assignors, kinds of client
+and rules count.
 
 A plug-in is a module, or a package. What it defines, or imports from its own modules, is found by
-being there: a subclass of ``Property``, ``Metric`` or ``Fault``, a server-side assignor (a class
-with ``name`` and ``assign``), a ``Rule``. All of them use the interfaces of the built-in ones; a
-rule is switched on by its id, like a defect.
+being there: a subclass of ``Property``, ``Metric``, ``Fault``, ``PartitionAssignor`` (client-side)
+or ``ClassicAssignor``, a server-side assignor (any other class with ``name`` and ``assign``), a
+``ClientKind``, a ``Rule``. All of them use the interfaces of the built-in ones; a rule is switched
+on by its id, like a defect.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import Any
 from rebalance_sim.invariants.engine.discovery import register as register_property
 from rebalance_sim.invariants.property import Property
 from rebalance_sim.protocol import defects
-from rebalance_sim.protocol.assignors import server
+from rebalance_sim.protocol.assignors import classic, client_side, server
+from rebalance_sim.protocol.clients import kinds
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind
 from rebalance_sim.protocol.defects import Defect as Rule
 from rebalance_sim.protocol.runtime.rule_set import compose_anew
 from rebalance_sim.scenarios.errors import ScenarioError
@@ -56,7 +60,8 @@ def _load(name: str) -> None:
     found = list(_found_in(module))
     if not found:
         raise ScenarioError(
-            f"plug-in {name!r} brings nothing: no property, metric, fault, assignor or rule"
+            f"plug-in {name!r} brings nothing: no property, metric, fault, assignor, kind of "
+            "client or rule"
         )
     for value, register in found:
         try:
@@ -77,6 +82,8 @@ def _found_in(module: ModuleType) -> Iterator[_Found]:
         seen.add(id(value))
         if isinstance(value, Rule) and _is_own(value.rules[0], module):
             yield value, defects.register
+        elif isinstance(value, ClientKind) and _is_own(value.make, module):
+            yield value, kinds.register
         elif isinstance(value, type) and _is_own(value, module) and not inspect.isabstract(value):
             if issubclass(value, Property) and "id" in vars(value):
                 yield value, register_property
@@ -86,14 +93,22 @@ def _found_in(module: ModuleType) -> Iterator[_Found]:
                 if Fault.kinds().get(value.kind) is not value:  # its decorator may have done it
                     yield value, register_fault
             elif isinstance(vars(value).get("name"), str) and hasattr(value, "assign"):
-                yield value, _register_assignor
+                yield value, _register_of(value)
 
 
-def _register_assignor(kind: Any) -> None:
+def _register_of(assignor: type) -> Callable[[Any], None]:
+    if client_side.PartitionAssignor in assignor.__mro__:
+        return client_side.register
+    if classic.ClassicAssignor in assignor.__mro__:
+        return classic.register
+    return _register_server_side
+
+
+def _register_server_side(kind: Any) -> None:
     server.register(kind)
     compose_anew()
 
 
-def _is_own(value: type, module: ModuleType) -> bool:
+def _is_own(value: Any, module: ModuleType) -> bool:
     """Whether it comes from the module, or from one below it."""
     return f"{value.__module__}.".startswith(f"{module.__name__}.")

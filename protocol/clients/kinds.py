@@ -11,18 +11,29 @@ from rebalance_sim.protocol.clients.java.consumer import KIND as JAVA_CONSUMER_K
 from rebalance_sim.protocol.clients.librdkafka.classic import KIND as LIBRDKAFKA_CLASSIC_KIND
 from rebalance_sim.protocol.clients.librdkafka.consumer import KIND as LIBRDKAFKA_CONSUMER_KIND
 
-KINDS: Mapping[str, ClientKind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            JAVA_CONSUMER_KIND,
-            LIBRDKAFKA_CONSUMER_KIND,
-            JAVA_CLASSIC_KIND,
-            LIBRDKAFKA_CLASSIC_KIND,
-        )
-    }
-)
-"""Name -> kind. A further one goes to the end: scenarios are drawn in this order."""
+_KINDS: dict[str, ClientKind] = {
+    kind.name: kind
+    for kind in (
+        JAVA_CONSUMER_KIND,
+        LIBRDKAFKA_CONSUMER_KIND,
+        JAVA_CLASSIC_KIND,
+        LIBRDKAFKA_CLASSIC_KIND,
+    )
+}
+
+KINDS: Mapping[str, ClientKind] = MappingProxyType(_KINDS)
+"""Name -> kind. A further one goes to the end: scenarios are drawn in this order. Those that were
+registered come last, and are in none of the lists below."""
+
+
+def register(kind: ClientKind) -> None:
+    """Add a kind whose module lies elsewhere: clients of a scenario may be of it from now on. What
+    its members say they are (``GroupMember.kind``) decides by which properties they are judged.
+    Raises ValueError for a name that is taken."""
+    if kind.name in _KINDS:
+        raise ValueError(f"there is a kind of client {kind.name!r} already")
+    _KINDS[kind.name] = kind
+
 
 JAVA = JAVA_CONSUMER_KIND.name
 LIBRDKAFKA = LIBRDKAFKA_CONSUMER_KIND.name
@@ -30,7 +41,7 @@ CLASSIC = JAVA_CLASSIC_KIND.name
 LIBRDKAFKA_CLASSIC = LIBRDKAFKA_CLASSIC_KIND.name
 
 EVERY_KIND = tuple(KINDS)
-"""All that a scenario may name."""
+"""All that are built in."""
 
 CLIENT_KINDS = tuple(n for n, kind in KINDS.items() if kind.protocol is GroupProtocol.CONSUMER)
 """Those that speak the consumer protocol; the first is the default."""

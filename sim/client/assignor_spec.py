@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rebalance_sim.protocol.assignors.client_side import StreamsConfig
+from rebalance_sim.protocol.assignors.client_side import (
+    CLIENT_SIDE_ASSIGNORS,
+    StreamsAssignor,
+    StreamsConfig,
+)
 from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     NEWEST_VERSION,
     OLDEST_VERSION,
 )
 from rebalance_sim.sim.delays import DelaySpec
-
-CLIENT_ASSIGNOR_NAMES = ("streams", "sticky", "range")
-"""Client-side assignors that a client may offer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +76,10 @@ class ClientAssignorsSpec:
     def __post_init__(self) -> None:
         if not self.names:
             raise ValueError("names must name at least one assignor")
+        known_names = (StreamsAssignor.name, *CLIENT_SIDE_ASSIGNORS)
         for name in self.names:
-            if name not in CLIENT_ASSIGNOR_NAMES:
-                known = ", ".join(CLIENT_ASSIGNOR_NAMES)
+            if name not in known_names:
+                known = ", ".join(known_names)
                 raise ValueError(f"names: {name!r} is not known; known are: {known}")
         if len(set(self.names)) != len(self.names):
             raise ValueError("names must not name an assignor twice")

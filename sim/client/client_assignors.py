@@ -9,12 +9,11 @@ for such a reason only.
 from __future__ import annotations
 
 from rebalance_sim.protocol.assignors.client_side import (
+    CLIENT_SIDE_ASSIGNORS,
     AssignmentSpec,
     MetadataReason,
     PartitionAssignor,
     StreamsAssignor,
-    range_assignor,
-    sticky_assignor,
 )
 from rebalance_sim.protocol.assignors.client_side.streams_metadata import decode_assignment
 from rebalance_sim.protocol.clients import (
@@ -44,9 +43,10 @@ def make_assignors(
         "maximum_version": spec.maximum_version,
         "metadata_version": spec.version,
     }
-    makers = {"range": range_assignor, "sticky": sticky_assignor}
     return tuple(
-        _make_streams(name, spec, semantics) if one == "streams" else makers[one](**versions)
+        _make_streams(name, spec, semantics)
+        if one == StreamsAssignor.name
+        else CLIENT_SIDE_ASSIGNORS[one](**versions)
         for one in spec.names
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
-from rebalance_sim.protocol.clients.kinds import JAVA_KINDS, KINDS
+from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -52,7 +52,7 @@ def make_member(
 def runs_by_wall_clock(spec: ClientSpec) -> bool:
     """Whether the client times what it does by the wall clock of its host, as Java's do;
     librdkafka's ``rd_clock`` is monotonic."""
-    return spec.kind in JAVA_KINDS
+    return KINDS[spec.kind].library == KINDS[JAVA].library
 
 
 def looks_at_topics(spec: ClientSpec) -> bool:

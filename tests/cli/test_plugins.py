@@ -65,6 +65,39 @@ def test_a_property_of_ones_own_is_violated_as_any_other(tmp_path: Path) -> None
     assert "--plugin=strict" in outcome.out.splitlines()[-1]
 
 
+CLIENTS = {
+    "kind of client": ("faulty", 'kind="research-punctual"'),
+    "classic assignor": ("cooperative", 'assignors=["research-whole-topics"]'),
+    "client-side assignor": ("client_assignors", 'client_assignors={names=["research-leader"]}'),
+}
+
+
+@pytest.mark.parametrize("what", CLIENTS)
+def test_what_a_client_is_made_of_may_be_ones_own(what: str) -> None:
+    profile, setting = CLIENTS[what]
+    line = ("run", "--profile", profile, "--seed", 3, "--json")
+    settings = ["--set", f"world.clients[*].{setting}"]
+    if what == "classic assignor":  # librdkafka takes none but its own
+        settings += ["--set", 'world.clients[*].kind="classic"']
+    ours = rebalance_sim(*line, *settings, *PLUGIN)
+    assert ours.code == 0, ours
+    theirs = rebalance_sim(*line)
+    assert json.loads(ours.out)["digest"] != json.loads(theirs.out)["digest"]
+    unknown = rebalance_sim(*line, *settings)
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "research-" in unknown.err and "known are: " in unknown.err
+
+
+def test_a_client_of_ones_own_is_swept_on_workers(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = rebalance_sim(
+        "sweep", "--profile", "calm", "--seeds", "0:4", *PLUGIN, "--backend", "pool", "--out", out,
+        "--set", 'world.clients[*].kind="research-punctual"', "--json",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome
+    assert json.loads(outcome.out)["outcomes"] == {"ok": 4}
+
+
 def test_an_experiment_holds_a_rule_against_that_of_kafka(tmp_path: Path) -> None:
     file, out = tmp_path / "rule.toml", tmp_path / "out"
     file.write_text(
@@ -88,6 +121,22 @@ def test_an_experiment_holds_a_rule_against_that_of_kafka(tmp_path: Path) -> Non
         (
             "class Range:\n    name = 'range'\n    def assign(self, spec, counts): ...\n",
             "plug-in 'mine': there is an assignor 'range' already",
+        ),
+        (
+            "from rebalance_sim.protocol.assignors.classic import ClassicAssignor\n"
+            "class Range(ClassicAssignor):\n    name = 'range'\n    assign = print\n",
+            "plug-in 'mine': there is a classic assignor 'range' already",
+        ),
+        (
+            "from rebalance_sim.protocol.assignors.client_side import PartitionAssignor\n"
+            "class Sticky(PartitionAssignor):\n    name = 'sticky'\n    assign = print\n",
+            "plug-in 'mine': there is a client-side assignor 'sticky' already",
+        ),
+        (
+            "from dataclasses import replace\n"
+            "from rebalance_sim.protocol.clients.kinds import KINDS\n"
+            "def make(new): ...\nKIND = replace(KINDS['java'], make=make)\n",
+            "plug-in 'mine': there is a kind of client 'java' already",
         ),
     ],
 )
@@ -122,7 +171,7 @@ def test_plugins_are_shipped_with_the_code() -> None:
 
 
 def test_the_examples_are_short() -> None:
-    most = {"invariant.py": 12, "assignor.py": 25, "rule.py": 25, "metric.py": 25, "fault.py": 25}
+    most = dict.fromkeys((file.name for file in EXAMPLE.glob("*/*.py")), 25) | {"invariant.py": 12}
     for name, lines in most.items():
         assert len((EXAMPLE / "research_plugins" / name).read_text().splitlines()) <= lines
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     Assigned,
@@ -38,17 +39,30 @@ __all__ = [
     "ClaimingMember",
     "ClassicAssignor",
     "EndlessAssignmentError",
+    "register",
 ]
 
 
-def _by_name(*assignors: ClassicAssignor) -> Mapping[str, ClassicAssignor]:
-    return MappingProxyType({assignor.name: assignor for assignor in assignors})
+def _by_name(*assignors: ClassicAssignor) -> dict[str, ClassicAssignor]:
+    return {assignor.name: assignor for assignor in assignors}
 
 
 _SIMPLE = (ClassicRangeAssignor(), RoundRobinAssignor())
+_OF_JAVA = _by_name(*_SIMPLE, StickyAssignor(), CooperativeStickyAssignor())
 
-CLASSIC_ASSIGNORS = _by_name(*_SIMPLE, StickyAssignor(), CooperativeStickyAssignor())
-"""Name -> assignor, for ``partition.assignment.strategy`` of the Java client."""
+CLASSIC_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(_OF_JAVA)
+"""Name -> assignor, for ``partition.assignment.strategy`` of the Java client; then those that were
+registered."""
 
-LIBRDKAFKA_ASSIGNORS = _by_name(*_SIMPLE, LibrdkafkaCooperativeStickyAssignor())
-"""The same, as far as librdkafka has them."""
+LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
+    _by_name(*_SIMPLE, LibrdkafkaCooperativeStickyAssignor())
+)
+"""The same, as far as librdkafka has them: it takes no others."""
+
+
+def register(kind: type[Any]) -> None:
+    """Add an assignor whose module lies elsewhere, a class that derives from ``ClassicAssignor``:
+    Java clients may name it from now on. Raises ValueError for a name that is taken."""
+    if kind.name in _OF_JAVA:
+        raise ValueError(f"there is a classic assignor {kind.name!r} already")
+    _OF_JAVA[kind.name] = kind()

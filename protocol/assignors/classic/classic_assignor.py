@@ -43,7 +43,10 @@ class EndlessAssignmentError(Exception):
 
 
 class ClassicAssignor(Protocol):
-    """A classic client assignor: a pure function with a name, ``partition.assignment.strategy``."""
+    """A classic client assignor: a pure function with a name, ``partition.assignment.strategy``.
+
+    Whoever derives from it is eager, and says nothing to the leader, unless it says otherwise.
+    """
 
     @property
     def name(self) -> str:
@@ -53,7 +56,7 @@ class ClassicAssignor(Protocol):
     @property
     def supports_cooperative(self) -> bool:
         """May members that run nothing else keep partitions through a rebalance (classic §3.1)?"""
-        ...
+        return False
 
     def user_data(
         self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
@@ -64,7 +67,7 @@ class ClassicAssignor(Protocol):
         whether or not it still owns it, and ``last_generation_id`` the generation of that; None
         and -1 before the first.
         """
-        ...
+        return None
 
     def assign(
         self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]

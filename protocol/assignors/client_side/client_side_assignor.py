@@ -62,7 +62,10 @@ class ComputedAssignment:
 
 
 class PartitionAssignor(Protocol):
-    """A client-side assignor. Versions are those of the metadata that it reads and writes."""
+    """A client-side assignor. Versions are those of the metadata that it reads and writes.
+
+    Whoever derives from it knows version 0 alone, and says nothing, unless it says otherwise.
+    """
 
     @property
     def name(self) -> str:
@@ -72,16 +75,16 @@ class PartitionAssignor(Protocol):
     @property
     def minimum_version(self) -> int:
         """The oldest metadata that it reads."""
-        ...
+        return 0
 
     @property
     def maximum_version(self) -> int:
         """The newest metadata that it reads."""
-        ...
+        return 0
 
     def metadata(self) -> AssignorMetadata:
         """What a member says that has just started."""
-        ...
+        return AssignorMetadata()
 
     def assign(self, spec: AssignmentSpec) -> ComputedAssignment:
         """The new assignment, with each member's metadata in that member's own version."""
