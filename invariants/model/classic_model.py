@@ -303,6 +303,9 @@ class ClassicModel:
             self.protocols[generation_id] = group.protocol_name
         else:  # One that was converted back may begin with a rebalance.
             self.protocols.setdefault(generation_id, group.protocol_name)
+            if generation_id in self.leaders:
+                # Who came back as a static member before that is told of this one (classic §2.5).
+                self.leaders[generation_id].add(group.leader_id)
         for record in step.records:
             if (
                 isinstance(record, GroupMetadata)

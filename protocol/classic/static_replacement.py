@@ -35,8 +35,8 @@ _FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9  # of JoinGroup (classic §2.5)
 class Replacement(Continuation):
     """A replacement in a stable group, to be answered when its record is committed.
 
-    The ``old_...`` fields undo it if the write fails. ``reported_leader`` and ``skips_assignment``
-    belong to the answer.
+    The ``old_...`` fields undo it if the write fails. A member that does not know
+    ``skip_assignment`` (``knows_skip``) is told who led before, any other one who leads by then.
     """
 
     group_id: str
@@ -47,8 +47,8 @@ class Replacement(Continuation):
     old_protocols: tuple[JoinGroupProtocol, ...]
     old_rebalance_timeout_ms: int
     old_session_timeout_ms: int
-    reported_leader: str
-    skips_assignment: bool
+    old_leader: str
+    knows_skip: bool
 
     def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
         """The new id is durable: the member is answered, unless that has happened since."""
@@ -57,6 +57,7 @@ class Replacement(Continuation):
         member = None if group is None else group.members.get(self.new_id)
         if group is None or member is None or member.awaiting_join != self.token:
             return op.outcome()
+        skips_assignment = self.knows_skip and group.leader_id == self.new_id
         op.complete_join(
             group,
             member,
@@ -64,10 +65,12 @@ class Replacement(Continuation):
                 generation_id=group.generation_id,
                 protocol_type=group.protocol_type,
                 protocol_name=group.protocol_name,
-                leader=self.reported_leader,
-                skip_assignment=self.skips_assignment,
+                # Whoever does not know skip_assignment must not take itself for the leader: it
+                # would compute an assignment that nobody waits for.
+                leader=(group.leader_id or "") if self.knows_skip else self.old_leader,
+                skip_assignment=skips_assignment,
                 member_id=self.new_id,
-                members=group.member_list() if self.skips_assignment else (),
+                members=group.member_list() if skips_assignment else (),
             ),
         )
         return op.outcome()
@@ -110,7 +113,6 @@ def replace_static(
     member = group.rename_static(instance_id, new_id)
     # The timer of the old id is left to fire without effect.
     op.renew_session(group, member)
-    skips = request.api_version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT
     undo = Replacement(
         group_id=group.group_id,
         group_instance_id=instance_id,
@@ -120,10 +122,8 @@ def replace_static(
         old_protocols=member.protocols,
         old_rebalance_timeout_ms=member.rebalance_timeout_ms,
         old_session_timeout_ms=member.session_timeout_ms,
-        # Whoever does not know skip_assignment must not take itself for the leader: it would
-        # compute an assignment that nobody waits for.
-        reported_leader=(group.leader_id or "") if skips else old_leader,
-        skips_assignment=skips and group.leader_id == new_id,
+        old_leader=old_leader,
+        knows_skip=request.api_version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
     )
     is_noticed = op.rules.rebalances_on_return and (
         group.leader_id == new_id

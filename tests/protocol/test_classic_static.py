@@ -86,6 +86,20 @@ def test_the_return_is_answered_when_it_is_committed() -> None:
     assert bench.group.num_awaiting_join == 0
 
 
+@pytest.mark.parametrize(("version", "leader"), [(9, "A2"), (8, "A")])
+def test_who_returns_is_told_who_leads_when_that_is_committed(version: int, leader: str) -> None:
+    bench = static_pair(holds_commits=True)
+    assert bench.send_join("B2", instance="b", version=version) is None
+    assert bench.send_join("A2", instance="a") is None
+    assert isinstance(bench.shard, HoldingShard)
+    bench.shard.commit()
+    follower, successor = bench.joined("B2"), bench.joined("A2")
+    assert follower is not None
+    assert successor is not None
+    assert follower.leader == bench.id(leader)
+    assert (successor.leader, successor.skip_assignment) == (bench.id("A2"), True)
+
+
 def test_a_failed_write_brings_the_predecessor_back() -> None:
     bench = static_pair(holds_commits=True)
     before = bench.group.members[bench.id("B")]

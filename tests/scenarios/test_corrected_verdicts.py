@@ -113,6 +113,7 @@ RIGHT = {
     ("cooperative@kafka-4.3-clean", 146): "a session begins when the answer to a join is read",
     ("cooperative@kafka-4.3-clean", 295): "who was to join again has an heir that does so",
     ("migration@kafka-4.3-clean", 1932): "a shard that is given up undoes timers, too",
+    ("cooperative@kafka-4.3-clean", 910030): "the leader is replaced before a return is committed",
     ("librdkafka_classic@kafka-4.3-clean", 1019): "librdkafka's leader watches its own topics",
     ("librdkafka_classic@kafka-4.3-clean", 874): "a refusal is heard after the end of a session",
     ("migration@kafka-4.3-clean", 4379): "unsubscribe of a static member reads no answer",
