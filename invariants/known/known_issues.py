@@ -372,6 +372,12 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         sign="was_sent_nothing",
     ),
     KnownIssue(
+        issue="sim-overtaken-heartbeat",
+        property_ids=("liveness.partitions_owned",),
+        signature="a heartbeat that the client had given up was granted what it never heard of",
+        sign="was_granted_unheard",
+    ),
+    KnownIssue(
         issue="sim-outlived-membership",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a librdkafka client joins anew, and keeps what it had under its former id",

@@ -113,6 +113,7 @@ def _of_client(
         "has_failed_callback": entry.failed_callback,
         "keeps_withdrawn_pattern": _withdrawn_pattern(entry, model, ledger),
         "was_sent_nothing": tuple(_never_told(entry, model, ledger)),
+        "was_granted_unheard": tuple(_granted_unheard(entry, model, ledger)),
     }
 
 
@@ -217,6 +218,19 @@ def _unreported_revocations(
                 THE_GROUP,
                 f"{model.who(member_id)} is to give up what it was never told of",
             )
+
+
+def _granted_unheard(
+    entry: ClientEntry, model: ModelView, ledger: GroupLedger | None
+) -> Iterator[Seen]:
+    """For a client that is up to date by its epoch, what the coordinator holds for it and it was
+    never told of, if a heartbeat that it had given up was granted something."""
+    member, seen = entry.member, entry.unheard_grant
+    stored = ledger.members.get(member.member_id) if ledger else None
+    if seen is None or stored is None or stored.epoch != member.member_epoch:
+        return
+    for partition in sorted(stored.held() - member.target.partitions):
+        yield replace(seen, subject=Subject(client=entry.name, partition=partition))
 
 
 def _never_told(entry: ClientEntry, model: ModelView, ledger: GroupLedger | None) -> Iterator[Seen]:

@@ -83,6 +83,7 @@ class ClientEntry:
         "target",
         "told_interval_ms",
         "unhandled",
+        "unheard_grant",
         "version",
     )
 
@@ -137,6 +138,8 @@ class ClientEntry:
         """Correlation id of the last join."""
         self.late_answer: Seen | None = None
         """An answer from before the last join came after it, and was not refused."""
+        self.unheard_grant: Seen | None = None
+        """A heartbeat that the client had given up was granted something."""
         self.commits_itself = False
         """The application has committed what it liked."""
         self.committed_ms = -1

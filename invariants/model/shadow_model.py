@@ -288,6 +288,8 @@ class ShadowModel(ModelView):
         if change.moved:
             is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
             self.note_releases(change, by_full_request=is_full)
+            if isinstance(request, ConsumerGroupHeartbeatRequest):
+                self._note_unheard_grant(request)
         if (
             isinstance(request, JoinGroupRequest)
             and request.member_id
@@ -310,6 +312,14 @@ class ShadowModel(ModelView):
                         Subject(member=member_id),
                         f"{member_id} went on with the other protocol, or another took its place",
                     )
+
+    def _note_unheard_grant(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        entry = self.by_member_id.get(request.member_id)
+        if entry is not None and entry.last_request is not request:
+            entry.unheard_grant = self.seen(
+                Subject(client=entry.name),
+                f"a heartbeat that {entry.name} had given up was handled, and granted something",
+            )
 
     def _note_instances(self, change: Change) -> None:
         for member_id, (before, after) in change.members.items():

@@ -24,6 +24,10 @@ class BrokerRules:
     """Timers stay as an operation has left them whose records could not be written
     (coordinator D14)."""
 
+    handles_overtaken_heartbeats = False
+    """A heartbeat is handled that comes, on a connection which its client has given up, after a
+    later one of the same member (docs/findings.md)."""
+
     unload_delay_ms = 0
     """How long after a resignation a shard is unloaded, whatever has happened meanwhile."""
 

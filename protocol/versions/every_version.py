@@ -23,6 +23,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "sim-late-answer",
     "sim-outlived-membership",
     "sim-overtaken-commit",
+    "sim-overtaken-heartbeat",
     "sim-repeated-ack",
     "sim-retried-commit",
 )

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.error_answers import WriteError, error_answer
 from rebalance_sim.protocol.hosting.routing import GroupRequests, group_ids_of
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
     AlterGroupConfigRequest,
     AlterGroupConfigResponse,
+    ConsumerGroupHeartbeatRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
@@ -121,6 +123,8 @@ class Broker:
             ListOffsetsRequest: self._list_offsets,
             AlterGroupConfigRequest: self._alter_group_config,
         }
+        self._newest_heartbeats: dict[str, tuple[str, int]] = {}
+        """Client -> the member of its last heartbeat, and the correlation id of that."""
         self._metadata_version = 0
         self._answer_of_image = EMPTY_IMAGE, MetadataResponse(topic_names={}, partition_counts={})
 
@@ -166,6 +170,14 @@ class Broker:
         if self.stalled_shards and self._must_queue(connection, correlation_id, request):
             return
         client_name = connection.client_name
+        if (
+            type(request) is ConsumerGroupHeartbeatRequest
+            and not self._environment.rules.handles_overtaken_heartbeats
+            and self._is_overtaken(client_name, correlation_id, request)
+        ):
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            connection.answer(correlation_id, error_answer(request, code))
+            return
         self._group_requests.on_request(
             request,
             partial(connection.answer, correlation_id),
@@ -173,6 +185,17 @@ class Broker:
             client_host=f"/{client_name}",
             now_ms=self._clock.now_ms,
         )
+
+    def _is_overtaken(
+        self, client_name: str, correlation_id: int, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        """Whether a later heartbeat of the same member was handled before, on another connection.
+        Then its client waits for no answer, and would not learn what it is granted."""
+        member_id, newest_id = self._newest_heartbeats.get(client_name, ("", -1))
+        if member_id == request.member_id and correlation_id < newest_id:
+            return request.member_epoch >= JOIN_EPOCH
+        self._newest_heartbeats[client_name] = request.member_id, correlation_id
+        return False
 
     def _is_muted(self, connection: Connection, correlation_id: int, request: Any) -> bool:
         """Let a request wait until its connection is read again; each one that is handled mutes it
@@ -297,6 +320,7 @@ class Broker:
         self.is_alive = False
         self.pause_count = 0
         self._deferred.clear()
+        self._newest_heartbeats.clear()
         self.incarnation += 1
         for replica in self.replicas:
             replica.on_crash()
