@@ -12,7 +12,12 @@ from rebalance_sim.protocol.classic import classic_type
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.java import coordinator_search, wire_topics
 from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
-from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, consumer_closing
+from rebalance_sim.protocol.clients.java.consumer import (
+    client_reconciliation,
+    consumer_closing,
+    consumer_subscription,
+    heartbeats,
+)
 from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
 from rebalance_sim.protocol.consumer.timer_keys import session_key, sync_key
 from rebalance_sim.protocol.migration import downgrade, mixed
@@ -182,4 +187,28 @@ run_mutant(
 
 run_mutant(
     "keeps-its-metadata", "faulty", 1, (wire_topics.WireTopics, "refresh", lambda self: None)
+)
+
+# -- what is told once, and given up ---------------------------------------------------------------
+
+
+class _ForgetsAssignor(heartbeats._SentFields):
+    assignor = property(lambda self: None, lambda self, value: None)
+
+
+run_mutant("repeats-its-assignor", "faulty", 6, (heartbeats, "_SentFields", _ForgetsAssignor))
+run_mutant("keeps-what-it-had", "migration", 11, (SubscriptionState, "clear", lambda self: None))
+
+
+def _remembers_nothing(self: Any) -> frozenset[Any]:
+    self._deliverable_version = self.version
+    nothing: frozenset[Any] = self._deliverable
+    return nothing
+
+
+run_mutant(
+    "hands-nothing-out",
+    "faulty",
+    2,
+    (consumer_subscription.ConsumerSubscription, "deliverable", property(_remembers_nothing)),
 )

@@ -157,6 +157,51 @@ class FullAfterFailure(Property):
         )
 
 
+class TellsOnce(Property):
+    """client §3, "Changed". The subscription has a property of its own, and the owned list is
+    an acknowledgement."""
+
+    id = "client.hb.tells_once"
+    sentence = (
+        "A heartbeat of a Java client's member tells neither its rebalance timeout nor its "
+        "assignor, unless the one before has failed: neither changes while a client lives."
+    )
+    clauses = ("client §3",)
+    violated_by = ("test:repeats-its-assignor",)
+    client_kinds = (JAVA,)
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._epochs: dict[str, int] = self.of_process({})
+        """Client -> epoch of its last heartbeat."""
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Is there anything that the one before has said?"""
+        before = self._epochs.get(entry.name, LEAVE_EPOCH)
+        self._epochs[entry.name] = request.member_epoch
+        if (
+            entry.has_failed
+            or before < JOIN_EPOCH
+            or request.member_epoch <= JOIN_EPOCH
+            or (
+                request.server_assignor is None
+                and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
+            )
+        ):
+            return None
+        return Finding(
+            f"{entry.name} tells its timeout or assignor once more at epoch "
+            f"{request.member_epoch}, and its last heartbeat has not failed",
+            {"client": entry.name},
+        )
+
+
 class JoinShape(Property):
     """client C19."""
 

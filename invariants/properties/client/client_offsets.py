@@ -5,9 +5,12 @@ Sources: client §6.1, §7, §8, §12.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClientState,
@@ -20,7 +23,7 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH, NO_OFFSET
@@ -268,3 +271,29 @@ class PollTimer(Property):
             f"max.poll.interval.ms is {member.config.max_poll_interval_ms}",
             {"client": entry.name},
         )
+
+
+class HandsOut(Property):
+    """client §8, §12, F: what may be fetched may be handed out."""
+
+    id = "client.deliver.all"
+    sentence = (
+        "Once faults stop, poll of a client of either protocol hands records of every partition "
+        "out that the client fetches."
+    )
+    clauses = ("client §8", "client §12")
+    violated_by = ("test:hands-nothing-out",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Clients at rest that keep records to themselves."""
+        for name, entry in self.model.every_client():
+            member = entry.member
+            if member.state is not ClientState.STABLE or not member.is_polling:
+                continue
+            kept = sorted(member.fetchable - member.deliverable)
+            if kept:
+                yield Late(name, f"fetches {self.model.names_of(kept)}, and hands nothing out")

@@ -235,3 +235,30 @@ class SubscriptionEnds(Property):
                     {"client": entry.name},
                 )
         return None
+
+
+class KeepsNothing(Property):
+    """client §6.2, classic §4.5. librdkafka's unsubscribe returns while it gives things up."""
+
+    id = "client.leave.keeps_nothing"
+    sentence = (
+        "When unsubscribe or close of a Java client of either protocol returns, nothing is "
+        "assigned to it any more."
+    )
+    clauses = ("client §6.2", "classic §4.5")
+    violated_by = ("test:keeps-what-it-had",)
+    client_kinds = JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(effects=(CallReturned,))
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has a call returned that ends the subscription?"""
+        if not entry.member.assigned or not any(
+            type(effect) is CallReturned for effect in step.effects
+        ):
+            return None
+        return Finding(
+            f"{entry.name} has no subscription any more, and still has "
+            f"{self.model.names_of(sorted(entry.member.assigned))}",
+            {"client": entry.name},
+        )
