@@ -33,6 +33,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     Outcome,
     ScheduleTimer,
     ShardTimer,
+    TimerKey,
 )
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -294,7 +295,7 @@ class Shard:
         except Exception as problem:
             self._listener.escaped(None, key, problem)
             return
-        failure = self._write(outcome, is_atomic=key.kind is not ShardTimer.EXPIRY)
+        failure = self._write(outcome, is_atomic=key.kind is not ShardTimer.EXPIRY, fired=key)
         answer = Answer(None, None, outcome.on_commit)
         if failure is not None:
             if type(failure) is WriteError:
@@ -317,11 +318,13 @@ class Shard:
         if outcome.records:
             self.journal.publish()
 
-    def _write(self, outcome: Outcome, *, is_atomic: bool = True) -> Failure | None:
+    def _write(
+        self, outcome: Outcome, *, is_atomic: bool = True, fired: TimerKey | None = None
+    ) -> Failure | None:
         """Write an outcome's records, and take its timers; or return why that could not be done.
 
         The timers are as before then, but for those of what need not be atomic, and for sessions:
-        their members were heard of.
+        their members were heard of. ``fired``: the timer that has led to it, which is tried again.
         """
         records, timers = outcome.records, outcome.timers
         is_undone = is_atomic and not self.rules.keeps_timers_of_failed_batches
@@ -333,12 +336,13 @@ class Shard:
         if not records:
             return None
         failure = self._writer.add(self.coordinator, records, self._now_ms, is_atomic=is_atomic)
-        if timers and is_undone:
-            if failure is None:
-                self._writer.note_changes(self.timers.changes_by(timers))
-                self.timers.apply(timers)
-            else:
-                self.timers.prolong(timers)
+        if is_undone and failure is not None:
+            self.timers.prolong(timers)
+            # Parked requests may have been answered, whose members have no session as they wait.
+            self._arm_what_is_back(fired)
+        elif is_undone and timers:
+            self._writer.note_changes(self.timers.changes_by(timers))
+            self.timers.apply(timers)
         if failure is None and self.rules.reads_newest:
             self.coordinator.commit_to(self._writer.end_offset)
         return failure
@@ -388,8 +392,11 @@ class Shard:
         """Timers go with memory back to where they were before a batch that is lost."""
         self.timers.undo(changes, self._now_ms, fired)
         if self.rules.reverts_failed_batches and not self.rules.keeps_timers_of_failed_batches:
-            armed = self.timers.armed
-            self.timers.apply(self.coordinator.timers_after_revert(armed, now_ms=self._now_ms))
+            self._arm_what_is_back()
+
+    def _arm_what_is_back(self, fired: TimerKey | None = None) -> None:
+        armed = self.timers.armed if fired is None else {*self.timers.armed, fired}
+        self.timers.apply(self.coordinator.timers_after_revert(armed, now_ms=self._now_ms))
 
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for

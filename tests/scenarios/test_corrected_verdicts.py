@@ -110,6 +110,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 2775): "librdkafka looks up again what it has not given up since",
     ("whole@kafka-4.3-clean", 4641): "and so it does when it has given up something else",
     ("chaos@kafka-4.3-clean", 4969): "a poll commits before a revocation what was refused just now",
+    ("whole@kafka-4.3-clean", 5708): "a conversion that cannot be written has answered who waited",
     ("cooperative@kafka-4.3-clean", 258): "and so it is with the cooperative assignor",
     ("cooperative@kafka-4.3-clean", 146): "a session begins when the answer to a join is read",
     ("cooperative@kafka-4.3-clean", 295): "who was to join again has an heir that does so",
