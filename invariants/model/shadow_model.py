@@ -382,6 +382,12 @@ class ShadowModel(ModelView):
                 self.restored[look.undone.generation_id] = self.seen(
                     THE_GROUP, "a conversion could not be written, and the classic group is back"
                 )
+            elif group is not None and any(
+                lacks_session(group, look.shard, member_id) for member_id in look.touched
+            ):
+                self.restored[group.generation_id] = self.seen(
+                    THE_GROUP, "a conversion that could not be written has answered parked requests"
+                )
         if group is None:
             return
         if (

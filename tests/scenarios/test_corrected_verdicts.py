@@ -126,9 +126,10 @@ PROVEN = {
     ("whole", 83013): "sim-retried-commit",
     ("faulty", 552): "KAFKA-20601",
     ("faulty", 50): "PR-23542",
+    ("whole", 5708): "D14",
 }
-"""Runs whose known issue could not be proven, because the repaired run was called wrong. ``whole``
-83013: a heartbeat that ends a generation has failed as well. ``faulty`` 50: who hung in a
+"""Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because the
+repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has failed as well. ``faulty`` 50: who hung in a
 callback's ``commitSync`` for a minute has the time of a rebalance afterwards."""
 
 FOLDER = Path(__file__).parent / "corrected"
