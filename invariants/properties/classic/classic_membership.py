@@ -5,16 +5,17 @@ Sources: classic §1.4, §2.3-§2.5, §2.8, §2.9.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupSnapshot
+from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupSnapshot, MemberNote
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.assignors.classic.classic_assignor import ungrouped
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupProtocol,
     JoinGroupRequest,
     LeaveGroupRequest,
 )
-from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 
 ORDER = 161
 
@@ -94,7 +95,8 @@ class RebalanceCause(Property):
         "A generation ends when a member comes or goes (one that has only been given its id and "
         "leaves, too), when a member joins with other metadata than before, when the leader of a "
         "stable group joins again, when a static member returns in whose absence something may "
-        "have changed, or when the assignment cannot be written."
+        "have changed, or for whose partitions others wait, or when the assignment cannot be "
+        "written."
     )
     clauses = ("classic §1.4", "classic §2.4", "classic §2.5", "classic §2.8")
     violated_by = ("test:classic-rebalance-for-nothing", "test:classic-rebalance-for-an-heir")
@@ -138,8 +140,27 @@ class RebalanceCause(Property):
         if tuple(protocol.name for protocol in request.protocols) != note.protocol_names:
             return True  # Another assignor may be selected.
         return self.model.rules().rebalances_on_return and (
-            before.leader_id in look.gone or _topics(request.protocols) != _topics(note.protocols)
+            before.leader_id in look.gone
+            or _topics(request.protocols) != _topics(note.protocols)
+            or self._was_to_give_up(request, look, note)
         )
+
+    def _was_to_give_up(
+        self, request: JoinGroupRequest, look: ClassicLook, note: MemberNote
+    ) -> bool:
+        """Whether others wait for what the member of before owned, and has not been assigned."""
+        group = look.group
+        if group is None:
+            return False
+        heir = group.members[group.static_members[request.group_instance_id or ""]]
+        given = heir.assignment.partitions if isinstance(heir.assignment, Assignment) else ()
+        claimed = {
+            partition
+            for protocol in note.protocols
+            if isinstance(protocol.metadata, Subscription)
+            for partition in ungrouped(protocol.metadata.owned_partitions)
+        }
+        return not claimed <= set(ungrouped(given))
 
 
 def _topics(protocols: tuple[JoinGroupProtocol, ...]) -> set[str]:
