@@ -178,7 +178,8 @@ class GroupLedger:
         self.last_heard_ms: dict[str, int] = {}
         """The same for members that were removed: if that cannot be written, they are back."""
         self.classic_ms: dict[str, int] = {}
-        """When a classic request of a member was taken last: its session began no later."""
+        """When a classic request of a member was taken last, or it was converted: its session began
+        no later."""
         self.state_since_ms: dict[str, int] = {}
         """Since when each member has been in its present state and epoch."""
         self.heartbeat_interval_ms = self.session_timeout_ms = 0

@@ -304,7 +304,7 @@ class ShadowModel(ModelView):
         if change.ledger.instances or self.former_instances:
             self._note_instances(change)
         if change.is_mixed:
-            self._note_upgrade(shard, change)
+            self._note_upgrade(shard, change, step.at_ms)
             for member_id, (before, after) in change.members.items():
                 is_replaced = before and after is None and before.instance_id is not None
                 if is_replaced or (before and after and before.is_classic is not after.is_classic):
@@ -334,7 +334,7 @@ class ShadowModel(ModelView):
                     f"{self.who(member_id)} gave up the instance id {before.instance_id}",
                 )
 
-    def _note_upgrade(self, shard: ShardView, change: Change) -> None:
+    def _note_upgrade(self, shard: ShardView, change: Change, at_ms: int) -> None:
         """A batch may turn a classic group into a consumer group, which then does not know what
         clients own, or are on the point of giving up."""
         mine = [r for r in change.records if r.group_id == self.group_id]
@@ -351,6 +351,7 @@ class ShadowModel(ModelView):
             return
         change.upgraded = classic_model.group
         for member_id, converted in change.upgraded.members.items():
+            change.ledger.classic_ms[member_id] = at_ms
             instance_id = converted.group_instance_id
             after = change.ledger.members.get(member_id)
             if instance_id is not None and after and after.instance_id != instance_id:

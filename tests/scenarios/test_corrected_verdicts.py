@@ -116,6 +116,7 @@ RIGHT = {
     ("cooperative@kafka-4.3-clean", 295): "who was to join again has an heir that does so",
     ("migration@kafka-4.3-clean", 1932): "a shard that is given up undoes timers, too",
     ("cooperative@kafka-4.3-clean", 910030): "the leader is replaced before a return is committed",
+    ("migration@kafka-4.3-clean", 5926): "a session begins when the group is converted",
     ("librdkafka_classic@kafka-4.3-clean", 1019): "librdkafka's leader watches its own topics",
     ("librdkafka_classic@kafka-4.3-clean", 874): "a refusal is heard after the end of a session",
     ("migration@kafka-4.3-clean", 4379): "unsubscribe of a static member reads no answer",
@@ -129,8 +130,9 @@ PROVEN = {
     ("whole", 5708): "D14",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because the
-repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has failed as well. ``faulty`` 50: who hung in a
-callback's ``commitSync`` for a minute has the time of a rebalance afterwards."""
+repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has failed as
+well. ``faulty`` 50: who hung in a callback's ``commitSync`` for a minute has the time of a
+rebalance afterwards."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
