@@ -98,6 +98,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 150): "a broker that starts hears nothing that its past was told",
     ("chaos@kafka-4.3-clean", 1903): "a leader that is elected again keeps what it wrote",
     ("chaos@kafka-4.1-clean", 2101): "an epoch comes again after a grant at it was lost",
+    ("chaos@kafka-4.3-clean", 6210): "a commit that is lost may be handled all the same",
     ("chaos@kafka-4.3-clean", 828): "a heartbeat that was given up is not handled late",
     ("faulty@kafka-4.1-clean", 4555): "a poll that a commit holds up comes after it",
     ("client_assignors@kip-848-clean", 420): "who computes in time reads what all others write",

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalance_sim.invariants.explanation import Subject
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.protocol.clients import (
+    CloseConnection,
+    CommitAnswered,
+    Disconnected,
+    RequestExpired,
+    SendCommit,
+)
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -54,11 +63,16 @@ class CommitFenced(Property):
 
 class CommitOfOwner(Property):
     """coordinator E4. A broker stores whatever a member commits at its present epoch, whoever holds
-    the partition (``CommitFenced``): this rests on the clients, and says nothing of others."""
+    the partition (``CommitFenced``): this rests on the clients, and says nothing of others. A
+    client that has lost a commit with its connection may go on, and give partitions up, while the
+    broker has still to handle it (client §7)."""
 
     id = "offsets.commit_of_owner"
     outlives_lost_commits = False
-    sentence = "No commit of a client is stored for a partition that another member holds by then."
+    sentence = (
+        "No commit of a client is stored for a partition that another member holds by then, but "
+        "one that the client has lost with its connection."
+    )
     clauses = ("coordinator E4", "defects S4")
     violated_by = (
         "KAFKA-16258",
@@ -67,6 +81,41 @@ class CommitOfOwner(Property):
         "mut-client-rejoins-before-lost",
         "mut-client-reports-target",
     )
+
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._in_flight: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
+        self._given_up: dict[str, list[OffsetCommitRequest]] = self.of_process({})
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> None:
+        """A commit is over for its client."""
+        in_flight = self._in_flight.get(entry.name)
+        if not in_flight:
+            return
+        if type(step.event) is CommitAnswered:
+            in_flight.pop(step.event.correlation_id, None)
+            return
+        for correlation_id in step.event.correlation_ids:
+            if (request := in_flight.pop(correlation_id, None)) is not None:
+                self._given_up.setdefault(entry.name, []).append(request)
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> None:
+        """A commit leaves, or the connection is closed, and nothing on it is waited for."""
+        in_flight = self._in_flight.setdefault(entry.name, {})
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                in_flight[effect.correlation_id] = effect.request
+            elif type(effect) is CloseConnection and in_flight:
+                self._given_up.setdefault(entry.name, []).extend(in_flight.values())
+                in_flight.clear()
+
+    def _is_given_up(self, request: OffsetCommitRequest) -> bool:
+        return any(request is one for lost in self._given_up.values() for one in lost)
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look for another holder of each partition that was stored."""
@@ -78,7 +127,7 @@ class CommitOfOwner(Property):
             if owner.get(p, committer) != committer
             and owner.get(self._as_stored(step, p), committer) != committer
         ]
-        if not foreign or not self.model.is_client(committer):
+        if not foreign or not self.model.is_client(committer) or self._is_given_up(step.request):
             return None
         partition = min(foreign)
         holder, who = owner[partition], self.model.who
