@@ -159,12 +159,14 @@ class FullAfterFailure(Property):
 
 class TellsOnce(Property):
     """client §3, "Changed". The subscription has a property of its own, and the owned list is
-    an acknowledgement."""
+    an acknowledgement. While it joins, a client tells everything, also in answer to what a former
+    heartbeat was told."""
 
     id = "client.hb.tells_once"
     sentence = (
         "A heartbeat of a Java client's member tells neither its rebalance timeout nor its "
-        "assignor, unless the one before has failed: neither changes while a client lives."
+        "assignor, unless the one before was a join, or has failed: neither changes while a client "
+        "lives."
     )
     clauses = ("client §3",)
     violated_by = ("test:repeats-its-assignor",)
@@ -187,8 +189,9 @@ class TellsOnce(Property):
         self._epochs[entry.name] = request.member_epoch
         if (
             entry.has_failed
-            or before < JOIN_EPOCH
+            or before <= JOIN_EPOCH
             or request.member_epoch <= JOIN_EPOCH
+            or ClientState.JOINING in (state, entry.member.state)
             or (
                 request.server_assignor is None
                 and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
