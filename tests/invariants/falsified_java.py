@@ -9,9 +9,15 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.classic import classic_type
+from rebalance_sim.protocol.clients.common import requests
+from rebalance_sim.protocol.clients.common.effects import SendLeaveGroup
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.java import coordinator_search, wire_topics
-from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
+from rebalance_sim.protocol.clients.java.classic import (
+    classic_core,
+    classic_heartbeats,
+    classic_search,
+)
 from rebalance_sim.protocol.clients.java.consumer import (
     client_reconciliation,
     consumer_closing,
@@ -212,3 +218,27 @@ run_mutant(
     2,
     (consumer_subscription.ConsumerSubscription, "deliverable", property(_remembers_nothing)),
 )
+
+# -- the end of a membership of the classic protocol -----------------------------------------------
+
+_reset = classic_core.ClassicCore.reset
+_count = requests.Requests.count
+
+
+def _prepares_nothing(self: Any, *args: Any, **options: Any) -> None:
+    needs_prepare = self.needs_prepare
+    _reset(self, *args, **options)
+    self.needs_prepare = needs_prepare
+
+
+def _counts_a_leave(self: Any, *kinds: type) -> int:
+    return _count(self, *kinds) or int(kinds == (SendLeaveGroup,))
+
+
+run_mutant(
+    "joins-with-what-it-lost",
+    "cooperative",
+    54,
+    (classic_core.ClassicCore, "reset", _prepares_nothing),
+)
+run_mutant("waits-for-its-leave", "classic", 0, (requests.Requests, "count", _counts_a_leave))

@@ -1,22 +1,34 @@
-"""What a classic client does before it joins: it commits, and an eager one fetches no more then.
+"""What a classic client does before it joins: it commits, and an eager one fetches no more then;
+and what it gives up at the end of a membership.
 
-Source: classic §3.2.
+Sources: classic §3.2, §4.3, §4.5.
 """
 
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
+    CallbackCompleted,
     ClientState,
     Close,
+    CommitAnswered,
+    Disconnected,
+    LeaveGroupAnswered,
+    RequestExpired,
     SendCommit,
+    SendJoinGroup,
+    SendLeaveGroup,
     Tick,
+    Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC
+from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION
+from rebalance_sim.protocol.wire.embedded import Subscription
 
 ORDER = 186
 
@@ -83,4 +95,96 @@ class KeepsFetching(Property):
                     f"fetching {self.model.name_of(partition)}",
                     {"client": entry.name, "partition": partition},
                 )
+        return None
+
+
+class JoinsWithNothing(Property):
+    """classic §3.2, §4.3. What was reset during the callback of a preparation is given up before
+    the join after that."""
+
+    id = "classic.client.joins_with_nothing"
+    sentence = (
+        "A Java client of the classic protocol that has no generation any more gives up all that "
+        "it has before it joins."
+    )
+    clauses = ("classic §3.2", "classic §4.3")
+    violated_by = ("test:joins-with-what-it-lost",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(), effects=(SendJoinGroup,))
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Nothing may be assigned when the JoinGroup goes out."""
+        member = entry.member
+        if not member.assigned or type(step.event) is CallbackCompleted:
+            return None
+        if all(
+            type(effect) is not SendJoinGroup
+            or any(
+                not isinstance(protocol.metadata, Subscription)
+                or protocol.metadata.generation_id != NO_GENERATION
+                for protocol in effect.request.protocols
+            )
+            for effect in step.effects
+        ):
+            return None
+        return Finding(
+            f"{entry.name} has no generation, joins, and still has "
+            f"{self.model.names_of(sorted(member.assigned))}",
+            {"client": entry.name},
+        )
+
+
+_ENDS = (LeaveGroupAnswered, Disconnected, RequestExpired, CallbackCompleted, CommitAnswered)
+
+
+class ReturnsWhenDone(Property):
+    """classic §4.5: close waits for the answer to its leave, unsubscribe does not."""
+
+    id = "classic.client.returns_when_done"
+    sentence = (
+        "unsubscribe of a Java client of the classic protocol returns once it has given everything "
+        "up, close once its leave is answered, if it has sent one."
+    )
+    clauses = ("classic §4.5",)
+    violated_by = ("test:waits-for-its-leave",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(Close, Unsubscribe, *_ENDS), effects=(SendLeaveGroup,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._leaves: dict[str, int] = self.of_process({})
+        """Client -> its leave in flight."""
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Has the call still something to wait for?"""
+        event, member = step.event, entry.member
+        leave_id = self._leaves.get(entry.name)
+        is_answered = type(event) is LeaveGroupAnswered and event.correlation_id == leave_id
+        is_lost = (
+            type(event) in (Disconnected, RequestExpired) and leave_id in event.correlation_ids
+        )
+        if is_answered or is_lost:
+            leave_id = self._leaves.pop(entry.name, None) and None
+        if (
+            member.blocked_in is None
+            or member.assigned
+            or member.running_callback is not None
+            or entry.open_commits
+            or any(type(effect) is SendLeaveGroup for effect in step.effects)
+            or (member.blocked_in is Call.CLOSE and leave_id is not None)
+        ):
+            return None
+        return Finding(
+            f"{member.blocked_in.value} of {entry.name} does not return: nothing is left to wait "
+            "for",
+            {"client": entry.name},
+        )
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """It leaves."""
+        for effect in step.effects:
+            if type(effect) is SendLeaveGroup:
+                self._leaves[entry.name] = effect.correlation_id
         return None
