@@ -232,6 +232,8 @@ class StubClient:
         fields.setdefault("ownership_version", 1)
         fields.setdefault("assigned", {})
         fields.setdefault("fetchable", frozenset())
+        fields.setdefault("deliverable", fields["fetchable"])
+        fields.setdefault("is_polling", True)
         fields.setdefault("classic", None)
         fields.setdefault("computing_state", None)
         fields.setdefault("local_assignors", ())

@@ -238,6 +238,7 @@ def test_what_measures_clients_by_the_clock_of_the_world_is_not_judged_then() ->
         "client.hb.backoff_bound",
         "client.hb.pace",
         "client.lookup.backoff",
+        "client.metadata.prompt",
         "client.poll_timer",
         "client.revocation.committed",
         "client.search.cause",
