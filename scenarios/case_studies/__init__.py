@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rebalance_sim.scenarios.case_studies.model import (
     CASE_STUDIES,
+    DRAFT,
     CaseResponse,
     CaseState,
     CaseStep,
@@ -20,6 +21,7 @@ from rebalance_sim.scenarios.case_studies.replay import CaseStudyReplay, Replaye
 
 __all__ = [
     "CASE_STUDIES",
+    "DRAFT",
     "CaseResponse",
     "CaseState",
     "CaseStep",

@@ -24,7 +24,10 @@ CASE_STUDIES = (
     "partition_added",
     "online_migration",
 )
-"""Names of the case studies that can be replayed, in the chapter's order."""
+"""Names of the case studies of the accepted text, in the chapter's order."""
+
+DRAFT = "basic_of_the_draft"
+"""The case study of an early draft, whose members wait at their epoch (``draft``)."""
 
 
 class Promotion(Enum):
@@ -79,7 +82,8 @@ class CaseResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseStep:
     """One action. ``member`` or ``topic`` says whose; ``total`` is a topic's new size, ``owned``
-    what a classic member says that it owns as it rejoins."""
+    what a classic member says that it owns as it rejoins. In the draft a heartbeat says its epoch
+    and what it owns."""
 
     number: int
     action: str
@@ -87,6 +91,7 @@ class CaseStep:
     topic: str = ""
     total: int = 0
     owned: tuple[str, ...] = ()
+    epoch: int | None = None
     narrative: str
     note: str = ""
     response: CaseResponse | None = None
@@ -112,8 +117,9 @@ class CaseStudy:
 
 def load_case_study(name: str) -> CaseStudy:
     """The case study of this name. Raises ScenarioError if there is none."""
-    if name not in CASE_STUDIES:
-        raise ScenarioError(f"no case study {name!r}; {did_you_mean(name, CASE_STUDIES)}")
+    names = (*CASE_STUDIES, DRAFT)
+    if name not in names:
+        raise ScenarioError(f"no case study {name!r}; {did_you_mean(name, names)}")
     text = (files("rebalance_sim.scenarios.case_studies") / f"{name}.json").read_text(
         encoding="utf-8"
     )

@@ -58,6 +58,7 @@ from rebalance_sim.protocol.wire.embedded import partitions_of as embedded_parti
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.case_studies.draft import DraftGroup
 from rebalance_sim.scenarios.case_studies.initial import (
     CLIENT_ASSIGNOR,
     GROUP_ID,
@@ -71,6 +72,7 @@ from rebalance_sim.scenarios.case_studies.initial import (
     partitions_of,
 )
 from rebalance_sim.scenarios.case_studies.model import (
+    DRAFT,
     CaseResponse,
     CaseState,
     CaseStep,
@@ -104,13 +106,29 @@ class ReplayError(Exception):
 
 
 def replay(case: CaseStudy | str, promotion: Promotion = Promotion.EAGER) -> Iterator[ReplayedStep]:
-    """Play the case study, or that of a name, step by step. Raises ReplayError where it cannot go
-    on, and ScenarioError for an unknown name."""
+    """Play the case study, or that of a name, step by step; that of the draft against the group of
+    the draft. Raises ReplayError where it cannot go on, and ScenarioError for an unknown name."""
     if isinstance(case, str):
         case = load_case_study(case)
+    if case.name == DRAFT:
+        yield from _replay_draft(case)
+        return
     player = CaseStudyReplay(case, promotion)
     for step in case.steps:
         yield player.play(step)
+
+
+def _replay_draft(case: CaseStudy) -> Iterator[ReplayedStep]:
+    group = DraftGroup(case)
+    for step in case.steps:
+        response = group.act(step)
+        yield ReplayedStep(
+            step=step,
+            state=group.state,
+            response=response,
+            records=(),
+            differences=tuple(_differences(step, step.eager, group.state, response)),
+        )
 
 
 class CaseStudyReplay:
@@ -146,15 +164,13 @@ class CaseStudyReplay:
         response = self._act(step)
         records = tuple(r for _, batch in self.shard.batches[written:] for r in batch)
         state = self.state()
-        found = list(differences(_without_departed(step.expect(self.promotion)), state))
-        if step.response is not None and response != step.response:
-            found.append(f"response: expected {step.response}, got {response}")
+        expected = _without_departed(step.expect(self.promotion))
         return ReplayedStep(
             step=step,
             state=state,
             response=response,
             records=records,
-            differences=tuple(found),
+            differences=tuple(_differences(step, expected, state, response)),
         )
 
     def state(self) -> CaseState:
@@ -331,6 +347,14 @@ class CaseStudyReplay:
 
     def _has_group(self) -> bool:
         return GROUP_ID in self.shard.coordinator.groups_of(ConsumerGroup)
+
+
+def _differences(
+    step: CaseStep, expected: CaseState, state: CaseState, response: CaseResponse | None
+) -> Iterator[str]:
+    yield from differences(expected, state)
+    if step.response is not None and response != step.response:
+        yield f"response: expected {step.response}, got {response}"
 
 
 def differences(expected: CaseState, actual: CaseState) -> Iterator[str]:

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study, replay
+from rebalance_sim.scenarios.case_studies import (
+    CASE_STUDIES,
+    DRAFT,
+    Promotion,
+    load_case_study,
+    replay,
+)
 from rebalance_sim.scenarios.errors import ScenarioError
 
 STEP_COUNTS = {
@@ -26,6 +32,24 @@ def test_every_step_leaves_the_state_that_the_chapter_prints(
     played = list(replay(load_case_study(name), promotion))
     assert {p.step.number: p.differences for p in played if p.differences} == {}
     assert len(played) == STEP_COUNTS[name]
+
+
+def test_the_draft_moves_a_member_once_it_echoes_its_epoch() -> None:
+    played = list(replay(DRAFT))
+    assert {p.step.number: p.differences for p in played if p.differences} == {}
+    assert len(played) == 19
+    assert [p.state.current["B"].epoch for p in played[8:10]] == [0, 2]  # offered, then echoed
+
+
+@pytest.mark.parametrize(
+    ("epoch", "owned"), [(2, ("foo-1", "foo-2")), (3, ("foo-1",)), (1, ("foo-2",))]
+)
+def test_the_draft_takes_nothing_else_for_an_echo(epoch: int, owned: tuple[str, ...]) -> None:
+    case = load_case_study(DRAFT)
+    other = replace(case.steps[9], epoch=epoch, owned=owned)
+    played = list(replay(replace(case, steps=(*case.steps[:9], other))))
+    assert played[-1].state == played[-2].state
+    assert played[-1].differences != ()
 
 
 def test_the_two_readings_differ_where_a_release_meets_a_waiting_member() -> None:
