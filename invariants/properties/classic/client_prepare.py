@@ -27,7 +27,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC
-from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION
+from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION, JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
 
 ORDER = 186
@@ -118,13 +118,8 @@ class JoinsWithNothing(Property):
         member = entry.member
         if not member.assigned or type(step.event) is CallbackCompleted:
             return None
-        if all(
-            type(effect) is not SendJoinGroup
-            or any(
-                not isinstance(protocol.metadata, Subscription)
-                or protocol.metadata.generation_id != NO_GENERATION
-                for protocol in effect.request.protocols
-            )
+        if not any(
+            type(effect) is SendJoinGroup and _is_of_no_generation(effect.request)
             for effect in step.effects
         ):
             return None
@@ -133,6 +128,14 @@ class JoinsWithNothing(Property):
             f"{self.model.names_of(sorted(member.assigned))}",
             {"client": entry.name},
         )
+
+
+def _is_of_no_generation(request: JoinGroupRequest) -> bool:
+    return all(
+        isinstance(protocol.metadata, Subscription)
+        and protocol.metadata.generation_id == NO_GENERATION
+        for protocol in request.protocols
+    )
 
 
 _ENDS = (LeaveGroupAnswered, Disconnected, RequestExpired, CallbackCompleted, CommitAnswered)
@@ -166,7 +169,8 @@ class ReturnsWhenDone(Property):
             type(event) in (Disconnected, RequestExpired) and leave_id in event.correlation_ids
         )
         if is_answered or is_lost:
-            leave_id = self._leaves.pop(entry.name, None) and None
+            leave_id = None
+            del self._leaves[entry.name]
         if (
             member.blocked_in is None
             or member.assigned
