@@ -258,7 +258,8 @@ class PollTimer(Property):
             return None
         limit_ms = member.config.max_poll_interval_ms
         if member.kind == LIBRDKAFKA:
-            if member.is_polling or not entry.had_assigned:
+            # Who left has stopped to look, and begins anew once it is assigned something again.
+            if member.is_polling or entry.has_left or not entry.had_assigned:
                 return None
             limit_ms += _LIBRDKAFKA_LOOKS_EVERY_MS
         elif member.is_polling and member.running_callback is None:
