@@ -480,6 +480,16 @@ def test_close_without_a_coordinator_does_not_leave() -> None:
     assert story.last.member_epoch >= 0
 
 
+def test_close_in_the_moment_of_a_repetition_sends_nothing_to_nobody() -> None:
+    story = LibrdkafkaStory()
+    story.join()
+    story.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.now_ms += 100
+    effects = story.handle(Close())
+    assert story.member.is_closed
+    assert sent(effects) == []
+
+
 def test_close_in_the_middle_of_an_assigned_callback_leaves_when_it_has_returned() -> None:
     story = LibrdkafkaStory()
     story.join()

@@ -122,6 +122,7 @@ RIGHT = {
     ("librdkafka_classic@kafka-4.3-clean", 874): "a refusal is heard after the end of a session",
     ("migration@kafka-4.3-clean", 4379): "unsubscribe of a static member reads no answer",
     ("migration@kafka-4.3-clean", 2178): "a seat that nobody comes back to ends late",
+    ("chaos@kafka-4.3-clean", 6944): "librdkafka closes just when it is to repeat a request",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
 }
 

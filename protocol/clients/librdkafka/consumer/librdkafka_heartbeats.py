@@ -112,7 +112,10 @@ class Heartbeats:
             is_full = True
         if self._retry_due_ms is not None and core.now_ms >= self._retry_due_ms:
             self._retry_due_ms = None
-            self._transmit()
+            if core.is_terminating and self._rebalance.is_over:
+                self._request = None  # The client is gone in this very moment, and its queue, too.
+            else:
+                self._transmit()
         elif self._may_send and core.now_ms >= core.heartbeat_due_ms:
             is_ack = core.join_state is JoinState.STEADY and core.waits_for_ack
             self._send(is_full=is_full, is_ack=is_ack)
