@@ -309,6 +309,8 @@ class Checker:
             self._change(step, ledger, shard)
             if not is_refused and request.member_epoch >= JOIN_EPOCH:
                 ledger.heard_ms[sender] = step.at_ms
+            if request.member_epoch <= JOIN_EPOCH:
+                self.liveness.quiet.note_received(request, step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask_about(on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if response.should_compute_assignment:

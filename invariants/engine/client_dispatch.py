@@ -169,6 +169,8 @@ class ClientWatch:
         if not is_repeated:
             self._judge_sent(step, entry, request, state)
         entry.note_sent(effect.correlation_id, request, step.at_ms)
+        if request.member_epoch <= JOIN_EPOCH:
+            self._quiet.note_sent(request, step.at_ms)
 
     def _judge_sent(
         self,

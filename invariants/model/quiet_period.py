@@ -13,6 +13,7 @@ from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 
 SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
@@ -32,18 +33,30 @@ class QuietPeriod:
     """When the quiet period of one group began, and its bounds.
 
     A load of a coordinator during the quiet period starts all bounds anew, as it restarts all
-    timers (coordinator L4); so does a client that starts, and one that has news for an assignor, as
-    that asks for a new target.
+    timers (coordinator L4); so does a client that starts, one that has news for an assignor, as
+    that asks for a new target, and a join or a leave from before that a slow network delivers late.
     """
 
     def __init__(self, view: WorldView, model: ModelView) -> None:
         self._view = view
         self._model = model
         self.since_ms: int | None = None
+        self._start_ms = 0
+        self._under_way: dict[int, ConsumerGroupHeartbeatRequest] = {}  # by identity
 
     def note_start(self, at_ms: int) -> None:
         """No fault and no deliberate change from now on."""
-        self.since_ms = at_ms
+        self.since_ms = self._start_ms = at_ms
+
+    def note_sent(self, request: ConsumerGroupHeartbeatRequest, at_ms: int) -> None:
+        """A client joins or leaves."""
+        if at_ms < self._start_ms:
+            self._under_way[id(request)] = request
+
+    def note_received(self, request: ConsumerGroupHeartbeatRequest, at_ms: int) -> None:
+        """A join or a leave has changed the group."""
+        if self._under_way.pop(id(request), None) is not None and at_ms > self._start_ms:
+            self.note_disturbance(at_ms)
 
     def note_disturbance(self, at_ms: int) -> None:
         """Timers were restarted; before the quiet period this means nothing."""

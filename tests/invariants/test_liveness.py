@@ -74,6 +74,24 @@ def test_a_load_in_the_quiet_period_starts_the_bounds_anew(quiet):
     assert late(quiet, due_ms + 1_000) == ["liveness.ghosts_gone"]
 
 
+@pytest.mark.parametrize("is_from_before", [True, False])
+def test_a_leave_from_before_the_quiet_period_starts_the_bounds_anew(is_from_before):
+    """The network was slow when it was sent. One that is sent later starts nothing anew."""
+    world = ClientWorld("a", "b", stop_at_first=False)
+    world.checker.liveness.on_quiet_period_start(world.now_ms + is_from_before)
+    bound_ms = world.checker.liveness.quiet.bound_ms
+    world.holds_heartbeats = True
+    world.handle("a", Unsubscribe())
+    world.run_for(1_000)
+    (name, leave), *_ = (h for h in world.held_heartbeats if h[1].request.member_epoch < 0)
+    assert name == "a"
+    world.now_ms += 10_000
+    world.request(leave.request)
+    due_ms = world.now_ms + bound_ms
+    assert world.checker.liveness.judges_all_by(due_ms - 1) is not is_from_before
+    assert world.checker.liveness.judges_all_by(due_ms)
+
+
 def test_all_is_judged_once_the_bounds_have_passed_that_a_load_began_anew(quiet):
     """Until then silence means nothing, though the quiet period is as long as it was to be."""
     liveness = quiet.checker.liveness

@@ -123,6 +123,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 4379): "unsubscribe of a static member reads no answer",
     ("migration@kafka-4.3-clean", 2178): "a seat that nobody comes back to ends late",
     ("chaos@kafka-4.3-clean", 6944): "librdkafka closes just when it is to repeat a request",
+    ("groups@kafka-4.3-clean", 964): "a slow network delivers a leave late",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
 }
 
