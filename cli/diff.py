@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.output import print_json, say
+from rebalance_sim.cli.output import print_json, say, write_text
 
 if TYPE_CHECKING:
     from rebalance_sim.spark.reports.difference import Difference
@@ -22,14 +22,23 @@ def diff(
     before: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
     after: Annotated[Path, typer.Argument(help="Folder of another one.")],
     json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with pictures, a file to open.")
+    ] = None,
 ) -> int:
     """Say what one sweep shows and another does not, over the seeds that both have.
 
     Exit code 0: every run took the same steps. 1: some did not.
     """
+    from rebalance_sim.scenarios.html_page import check_plotly
     from rebalance_sim.spark.reports.difference import difference_of
+    from rebalance_sim.spark.reports.difference_page import difference_page
 
+    if html is not None:
+        check_plotly()
     found = difference_of(before, after)
+    if html is not None:
+        write_text(html, difference_page(before, after, found).text())
     if json:
         values = {name: value for name, value in asdict(found).items()
                   if name not in ("before", "after")}  # fmt: skip
@@ -43,10 +52,8 @@ def diff(
 def _describe(found: Difference) -> Iterator[str]:
     seed = "" if found.first_seed is None else f", seed {found.first_seed} first"
     yield f"{found.common:,} runs are in both; {found.other_steps:,} took other steps{seed}"
-    for name in ("variants", "code_digest", "runner", "plugins"):
-        before, after = getattr(found.before, name), getattr(found.after, name)
-        if before != after:
-            yield f"  {name}: {_text(before)} -> {_text(after)}"
+    for name, before, after in found.plans:
+        yield f"  {name}: {before} -> {after}"
     yield from _table("outcome", found.outcomes)
     yield from _table("known issue", found.known)
     for other in found.others[:SHOWN]:
@@ -77,7 +84,3 @@ def _table(title: str, counts: Mapping[str, tuple[int, int]]) -> Iterator[str]:
 def _more(items: Sequence[object]) -> Iterator[str]:
     if len(items) > SHOWN:
         yield f"  and {len(items) - SHOWN:,} more (--json has them all)"
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -65,7 +65,8 @@ class HtmlPage:
         self._body.append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """A table, its first row above it. Its columns sort when their heads are pressed."""
+        """A table, its first row above it. Its columns sort when their heads are pressed. What
+        follows a line break within a cell is a remark, in small letters."""
         if len(rows) < 2:
             self._body.append("<p>None.</p>")
             return
@@ -75,7 +76,7 @@ class HtmlPage:
 
         def cells(row: Sequence[str], tag: str) -> str:
             return "".join(
-                f"<{tag}{' class=n' if is_number else ''}>{_text(cell)}</{tag}>"
+                f"<{tag}{' class=n' if is_number else ''}>{_cell(cell)}</{tag}>"
                 for cell, is_number in zip(row, numeric, strict=True)
             )
 
@@ -141,6 +142,11 @@ def _text(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", linked)
 
 
+def _cell(text: str) -> str:
+    first, *remarks = text.split("\n")
+    return _text(first) + "".join(f"<small>{_text(remark)}</small>" for remark in remarks)
+
+
 def _is_number(text: str) -> bool:
     return text.lstrip("+-").replace(",", "")[:1].isdigit() or text == "?"
 
@@ -173,7 +179,13 @@ th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
 td { max-width: 34rem; min-width: 8rem; }
 td.n { min-width: 3.5rem; }
 .n { text-align: right; white-space: nowrap; }
+td small { display: block; color: #666; }
+th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
 th { cursor: pointer; background: #fff; }
+@media (max-width: 600px) {
+  td { min-width: 6rem; }
+  td:first-child { max-width: 45vw; }
+}
 th::after { content: " \\2195"; color: #bbb; }
 details { margin: 1rem 0; }
 summary { cursor: pointer; font-weight: 600; }

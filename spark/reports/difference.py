@@ -65,7 +65,15 @@ class Difference:
     won: Sequence[str]
     lost: Sequence[str]
     others: Sequence[OtherRun]
-    metrics: Sequence[MetricChange]
+    metrics: tuple[MetricChange, ...]
+
+    @property
+    def plans(self) -> Iterator[tuple[str, str, str]]:
+        """What differs in how they were run: name, before, after."""
+        for name in ("variants", "code_digest", "runner", "plugins"):
+            before, after = (_text(getattr(plan, name)) for plan in (self.before, self.after))
+            if before != after:
+                yield name, before, after
 
     @property
     def is_empty(self) -> bool:
@@ -150,3 +158,7 @@ def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
         if any(differences)
     ]
     yield from sorted(changes, key=lambda change: (-(change.less + change.more), change.metric))
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

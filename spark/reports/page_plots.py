@@ -16,7 +16,10 @@ from rebalance_sim.spark.reports.colours import GREY, RED, colour_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rebalance_sim.spark.reports.difference import MetricChange
+
 BLUE = "#33658a"
+GREY_FILL = "#e4e4e4"
 BINS = 30
 _TITLE_WIDTH = 44
 
@@ -164,6 +167,35 @@ def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
     _tidy(figure, x_title=title, height=100 + 17 * len(shown))
     figure.update_xaxes(type="log", range=[math.log10(least) - 0.7, 2.1])
     figure.update_yaxes(autorange="reversed", tickfont_size=10, automargin=True)
+    return figure
+
+
+def ways_of_change(changes: Sequence[MetricChange]) -> Any:
+    """For each metric, the share of runs in which it is less than before, the same, and more."""
+    from plotly.graph_objects import Figure
+
+    figure = Figure()
+    names = [change.metric for change in changes]
+    counts = {
+        "less": ([change.less for change in changes], COLOURS[0]),
+        "the same": ([change.runs - change.less - change.more for change in changes], GREY_FILL),
+        "more": ([change.more for change in changes], COLOURS[1]),
+    }
+    for way, (runs, colour) in counts.items():
+        figure.add_bar(
+            orientation="h",
+            y=names,
+            x=[100 * count / change.runs for count, change in zip(runs, changes, strict=True)],
+            name=way,
+            marker_color=colour,
+            customdata=runs,
+            hovertemplate=f"%{{y}}: {way} in %{{customdata:,}} runs (%{{x:.1f}} %)<extra></extra>",
+        )
+    _tidy(figure, height=110 + 18 * len(names), x_title="share of runs (%)")
+    figure.update_layout(
+        barmode="stack", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}, margin_t=45
+    )
+    figure.update_yaxes(autorange="reversed", tickfont_size=10)
     return figure
 
 

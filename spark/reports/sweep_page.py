@@ -148,11 +148,12 @@ def _how(summary: SweepSummary) -> Iterator[str]:
 
 
 def _metric_rows(metrics: list[MetricSummary]) -> Iterator[list[str]]:
-    yield ["metric", "what it is", "runs", "median", "95 % below", "99 % below", "max", "mean ±"]
+    yield ["metric", "runs", "median", "95 % below", "99 % below", "max", "mean ±"]
     for metric in metrics:
         _, scale = unit_of(metric.name)
         values = (metric.p50, metric.p95, metric.p99, metric.max)
         mean = f"{number(metric.mean / scale)} ± {number(metric.ci95 / scale)}"
         numbers = (number(value / scale) for value in values)
-        words = _WORDS.get(metric.name, "")
-        yield [title_of(metric.name), words, f"{metric.runs:,}", *numbers, mean]
+        words = _WORDS.get(metric.name)
+        title = title_of(metric.name) + (f"\n{words}" if words else "")
+        yield [title, f"{metric.runs:,}", *numbers, mean]

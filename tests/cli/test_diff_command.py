@@ -65,3 +65,30 @@ def test_what_cannot_be_held_side_by_side_is_refused(
         outcome = call("diff", one, other)
         assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
         assert said in outcome.err
+
+
+def test_the_difference_as_a_page(call: Call, folder: Callable[..., Path], tmp_path: Path) -> None:
+    plain, mixed, page = folder("plain"), folder("mixed", "10:40"), tmp_path / "diff.html"
+    assert call("diff", plain, mixed, "--html", page).code == 1
+    text = page.read_text()
+    order = [
+        text.find(words)
+        for words in (
+            "side by side</h1>", "Asked: what do two sweeps differ in, over the 10 runs",
+            "Came out: 10 runs took other steps, that of seed 10 first", "<td>variants</td>",
+            "Runs to look at", "ok → violation", "<td>KAFKA-16147</td>",
+        )
+    ]  # fmt: skip
+    assert -1 not in order
+    assert order == sorted(order)
+
+
+def test_a_sweep_beside_itself_is_a_short_page(
+    call: Call, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    plain, page = folder("plain"), tmp_path / "diff.html"
+    assert call("diff", plain, plain, "--html", page).code == 0
+    text = page.read_text()
+    assert "Came out: Nothing: every run took the same steps." in text
+    assert "Runs to look at" not in text
+    assert "What rebalances cost" not in text
