@@ -12,10 +12,14 @@ from rebalance_sim.sim.faults.clock_step import ClockStep
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
 from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.spec import ClientSpec
 
 _QUIET_PERIOD_INTERVALS = 4
 _LOAD_MS = 2_000
+_COMMIT_MS = 60_000
+"""How long ``commitSync`` tries: ``default.api.timeout.ms``."""
 _WARM_UP_MS = 60_000
 """For the last copies of a Streams application: each that catches up asks for a new target."""
 
@@ -64,4 +68,10 @@ def quiet_period_ms(
         if isinstance(fault, ClientRedeploy) and (is_closed or fault.client in retired)
     ]
     session_ms = max(session_ms, *classic_ms, 0)
+    if any(client.commits_when_revoked for client in clients) and any(
+        isinstance(fault, TopicDelete | TopicRecreate) for fault in faults
+    ):
+        # Who is to give up partitions of a topic that is no more commits them as long as it may.
+        told_ms = _QUIET_PERIOD_INTERVALS * heartbeat_ms + assignment_ms
+        session_ms = max(session_ms, told_ms + _COMMIT_MS)
     return session_ms + slack_ms + rebalance_ms + computing_ms + clocks_ms + _LOAD_MS

@@ -140,6 +140,11 @@ class ClientProcesses:
         process.call(Close(timeout_ms=timeout_ms, operation=operation))
         return True
 
+    def retire(self, name: str) -> None:
+        """Let the application close its consumer, and never start again, though it is down now."""
+        self._restart_due.pop(name, None)
+        self.close(name, None, MembershipOperation.DEFAULT)
+
     def subscribe(self, name: str, topics: tuple[str, ...], topic_regex: str | None = None) -> bool:
         """Let the application change its subscription, now and in processes to come."""
         self._topics[name] = topics

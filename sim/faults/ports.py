@@ -70,6 +70,9 @@ class Clients(Protocol):
     def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
         """Let the processes to come be of another kind."""
 
+    def retire(self, name: str) -> None:
+        """Let the application close its consumer, and never start again."""
+
     def restart_later(self, name: str, delay_ms: int) -> None:
         """Start a new process of a client after a while, or when the old one has ended."""
 

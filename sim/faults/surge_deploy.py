@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from rebalance_sim.protocol.clients import MembershipOperation
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.fault import End, Fault, size
@@ -17,8 +16,8 @@ from rebalance_sim.sim.faults.targets import FaultTargets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurgeDeploy(Fault):
     """A deployment with a surge: all of ``successors`` that do not run start, or do when their
-    ``close`` has ended, and ``overlap_ms`` later ``clients`` close, for good. Meanwhile the group
-    has both, and it rebalances twice.
+    ``close`` has ended, and ``overlap_ms`` later ``clients`` close, for good: who is down then does
+    not come back. Meanwhile the group has both, and it rebalances twice.
     """
 
     clients: tuple[str, ...]
@@ -59,7 +58,7 @@ class SurgeDeploy(Fault):
 
         def stop() -> None:
             for name in self.clients:
-                clients.close(name, None, MembershipOperation.DEFAULT)
+                clients.retire(name)
 
         world.later(self.overlap_ms, stop)
         return bool(starting) or any(clients.live(name) is not None for name in self.clients)

@@ -124,6 +124,8 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 2178): "a seat that nobody comes back to ends late",
     ("chaos@kafka-4.3-clean", 6944): "librdkafka closes just when it is to repeat a request",
     ("groups@kafka-4.3-clean", 964): "a slow network delivers a leave late",
+    ("classic@kafka-4.3-clean", 497): "who is replaced stays away, though it was down",
+    ("chaos@kafka-4.3-clean", 5767): "a commit of what is no more takes its time",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
 }
 

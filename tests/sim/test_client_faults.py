@@ -9,6 +9,7 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
 from rebalance_sim.sim.faults.crash_loop import CrashLoop
 from rebalance_sim.sim.faults.fault import Fault
@@ -90,6 +91,16 @@ def test_new_clients_start_before_the_old_ones_stop() -> None:
     watched.run()
     assert owned(watched, "c", "d") == ALL
     assert not watched.world.clients()["a"].is_alive
+
+
+def test_who_is_down_when_it_is_replaced_does_not_come_back() -> None:
+    away = ClientClose(at_ms=5_000, client="b")
+    surge = SurgeDeploy(at_ms=20_000, clients=("a",), successors=("b",), overlap_ms=10_000)
+    crash = ClientCrash(at_ms=25_000, client="a", down_ms=20_000)
+    watched = Watched(spec(client("a"), client("b"), faults=(away, surge, crash)))
+    watched.run()
+    assert len(starts(watched, "a")) == 1
+    assert watched.fetchable("b") == ALL
 
 
 def test_who_is_still_closing_comes_back_for_the_surge() -> None:
