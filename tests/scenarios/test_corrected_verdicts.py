@@ -126,6 +126,7 @@ RIGHT = {
     ("groups@kafka-4.3-clean", 964): "a slow network delivers a leave late",
     ("classic@kafka-4.3-clean", 497): "who is replaced stays away, though it was down",
     ("chaos@kafka-4.3-clean", 5767): "a commit of what is no more takes its time",
+    ("chaos@kafka-4.3-clean", 7132): "librdkafka leaves, and joins when the application is back",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
 }
 

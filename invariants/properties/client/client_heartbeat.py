@@ -96,7 +96,7 @@ class HeartbeatAlive(Property):
     sentence = (
         "A member that knows its coordinator and waits for no answer has its next heartbeat "
         "due within an interval or a backoff; librdkafka adds the two up, and sends none when "
-        "it is about to leave."
+        "it is about to leave, or while its application stays away for too long."
     )
     clauses = ("client C17", "defects L1")
     violated_by = ("KAFKA-16215", "KAFKA-19335")
@@ -124,6 +124,10 @@ class HeartbeatAlive(Property):
         due_ms = member.next_heartbeat_due_ms
         if due_ms is not None and due_ms <= step.at_ms + limit_ms:
             return None
+        if due_ms is None and is_sum and not member.is_polling:
+            away_ms = step.at_ms - member.last_poll_at_ms
+            if away_ms > member.config.max_poll_interval_ms:
+                return None  # It left and is to join anew, but not before the next poll.
         return Finding(
             f"{entry.name} is {member.state.value} and its next heartbeat is due "
             f"{'never' if due_ms is None else f'in {due_ms - step.at_ms} ms'}",
