@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.model.group_settings import (
+    assignment_interval_ms,
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from rebalance_sim.invariants.step import ShardView
 
 
@@ -19,14 +24,14 @@ class ConfigHistory:
         """These settings are in force at the shard from now on."""
         configs, group_id = shard.configs, self._group_id
         timeouts = self._session_timeouts.setdefault(shard.name, [])
-        timeout_ms = configs.session_timeout_ms(group_id)
+        timeout_ms = session_timeout_ms(configs, group_id)
         if not timeouts or timeouts[-1][1] != timeout_ms:
             timeouts.append((at_ms, timeout_ms))
         self.longest_heartbeat_interval_ms = max(
-            self.longest_heartbeat_interval_ms, configs.heartbeat_interval_ms(group_id)
+            self.longest_heartbeat_interval_ms, heartbeat_interval_ms(configs, group_id)
         )
         self.longest_assignment_interval_ms = max(
-            self.longest_assignment_interval_ms, configs.assignment_interval_ms(group_id)
+            self.longest_assignment_interval_ms, assignment_interval_ms(configs, group_id)
         )
 
     def session_timeout_ms(self, shard: ShardView, at_ms: int) -> int:
@@ -38,4 +43,4 @@ class ConfigHistory:
                 candidates.append(timeout_ms)
             if since_ms < at_ms:
                 break
-        return min(candidates, default=shard.configs.session_timeout_ms(self._group_id))
+        return min(candidates, default=session_timeout_ms(shard.configs, self._group_id))

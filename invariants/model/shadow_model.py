@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations
 from rebalance_sim.invariants.model.config_history import ConfigHistory
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
+from rebalance_sim.invariants.model.group_settings import heartbeat_interval_ms, session_timeout_ms
 from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -136,8 +137,8 @@ class ShadowModel(ModelView):
     def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
         """Other settings are in force at a shard, or its ledger is new."""
         self.config_history.note(shard, self.view.now_ms)
-        ledger.heartbeat_interval_ms = shard.configs.heartbeat_interval_ms(self.group_id)
-        ledger.session_timeout_ms = shard.configs.session_timeout_ms(self.group_id)
+        ledger.heartbeat_interval_ms = heartbeat_interval_ms(shard.configs, self.group_id)
+        ledger.session_timeout_ms = session_timeout_ms(shard.configs, self.group_id)
 
     def note_topics(self, shard: ShardView) -> None:
         """A shard has a metadata image that may be new."""

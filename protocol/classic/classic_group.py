@@ -268,7 +268,7 @@ class ClassicGroup:
         self.pending_sync.discard(old_id)
         return member
 
-    def elect_joined_leader(self) -> bool:
+    def elect_joined_leader(self, *, gives_way: bool = True) -> bool:
         """A leader that has not rejoined gives way to the first member that has.
 
         False if nobody has rejoined.
@@ -278,7 +278,7 @@ class ClassicGroup:
         if self.leader.awaiting_join is not None:
             return True
         joined = [m.member_id for m in self.members.values() if m.awaiting_join is not None]
-        if joined:
+        if joined and gives_way:
             self.leader_id = self._first_of(joined)
         return bool(joined)
 

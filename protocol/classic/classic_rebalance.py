@@ -83,7 +83,8 @@ def complete_join_phase(op: Operation, group: ClassicGroup) -> None:
         if member.awaiting_join is None and member.group_instance_id is None:
             group.remove(member_id)
             op.cancel(session_key(group.group_id, member_id))
-    if not group.elect_joined_leader() and group.members:
+    gives_way = op.rules.silent_leader_gives_way
+    if not group.elect_joined_leader(gives_way=gives_way) and group.members:
         # All that remain are static and silent; their sessions will end, or they come back.
         op.arm(join_key(group.group_id), group.max_rebalance_timeout_ms)
         return

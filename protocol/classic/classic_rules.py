@@ -41,6 +41,15 @@ class ClassicGroupRules(CoordinatorRules):
     subscribes to other topics than before, or was to join again once it has given partitions up:
     nobody else would notice what has changed (classic §2.5, classic-quiet-return)."""
 
+    takes_timeouts_of_heir = True
+    """A static member that returns brings its own timeouts (classic §2.5, KAFKA-14009)."""
+
+    renews_sessions_of_synced = True
+    """The session of a member begins anew when its SyncGroup is answered (classic §2.9, PR-451)."""
+
+    silent_leader_gives_way = True
+    """A leader that has not joined gives way to a member that has (classic §1.5)."""
+
     fences_joins = True
     """A JoinGroup of a member that owns something, and has missed the generation which the group is
     at, is refused, as its Heartbeat would be: what it owns may be somebody else's (classic §8.2,

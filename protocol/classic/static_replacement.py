@@ -130,11 +130,13 @@ def replace_static(
         or topics_of(request.protocols) != topics_of(member.protocols)
         or bool(to_give_up(member.protocols, member.assignment))
     )
+    takes_over = op.rules.takes_timeouts_of_heir
+    rebalance_ms, session_ms = member.rebalance_timeout_ms, member.session_timeout_ms
     group.update(
         member,
         protocols=request.protocols,
-        rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.effective_rebalance_timeout_ms if takes_over else rebalance_ms,
+        session_timeout_ms=request.session_timeout_ms if takes_over else session_ms,
         awaiting_join=token,
     )
     match group.state:

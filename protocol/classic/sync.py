@@ -42,7 +42,8 @@ class LeaderAssignment(Continuation):
         for member_id in sorted(group.members):
             member = group.members[member_id]
             member.assignment = self.assignments.get(member_id)
-            if op.complete_sync(group, member, assignment=member.assignment):
+            was_waiting = op.complete_sync(group, member, assignment=member.assignment)
+            if was_waiting and op.rules.renews_sessions_of_synced:
                 op.renew_session(group, member)
         group.apply(Event.ASSIGNMENT_COMMITTED, now_ms=op.wall_ms)
         return op.outcome()

@@ -80,6 +80,11 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
         """A converted group knows its topics, so that nothing looks changed (KAFKA-18687)."""
         return metadata_hash
 
+    def converted_session_ms(self, session_timeout_ms: int, default_ms: int) -> int:
+        """How long a converted member may be silent at first: as long as it has said, and not the
+        time of members of the consumer protocol (``default_ms``; classic §7.3, PR-16290)."""
+        return session_timeout_ms
+
     def is_former_member(self, subscription: Subscription) -> bool:
         """Has whoever joins under an id that the group does not know been a member before? It owns
         something then, and has to hear that it was removed (classic §7.5, classic-unheard-removal).

@@ -66,7 +66,7 @@ def upgrade(context: MigrationContext, classic: ClassicGroup, op: Operation) -> 
     for record in records:
         group.replay(record)
     op.records += [GroupMetadata(classic.group_id), *records]
-    op.timers += _timers(classic, op.now_ms)
+    op.timers += _timers(context, classic, op.now_ms)
     return group
 
 
@@ -253,13 +253,15 @@ def _records(
     ]
 
 
-def _timers(classic: ClassicGroup, now_ms: int) -> list[TimerCommand]:
+def _timers(context: MigrationContext, classic: ClassicGroup, now_ms: int) -> list[TimerCommand]:
     """Those of the classic group are left to fire without effect (classic §7.3, step 5): if the
     conversion cannot be written, the group still needs them."""
+    group_id, session_ms = classic.group_id, context.rules.converted_session_ms
+    default_ms = context.session_timeout_ms(group_id)
     return [
         ScheduleTimer(
-            session_key(classic.group_id, member_id),
-            now_ms + classic.members[member_id].session_timeout_ms,
+            session_key(group_id, member_id),
+            now_ms + session_ms(classic.members[member_id].session_timeout_ms, default_ms),
         )
         for member_id in sorted(classic.members)
     ]

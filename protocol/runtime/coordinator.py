@@ -336,7 +336,7 @@ class GroupCoordinator:
             records = tuple(self._directory.expired(now_ms=wall_ms))
             return Outcome(None, records, (ScheduleTimer(EXPIRY_KEY, again),))
         if key.kind is ShardTimer.TOPIC_DELETED:
-            return Outcome(None, tuple(self.offsets.tombstones_of_topic(key.member_id)))
+            return Outcome(None, self.offsets.tombstones_of_topic(key.member_id))
         owner = self._timers.get(type(key.kind))
         if owner is None:
             raise ProtocolBug(f"unknown timer {key}")

@@ -21,6 +21,9 @@ class CoordinatorRules:
     deletes_offsets_with_group = True
     """coordinator §8.6: the offsets of a group go before the group does."""
 
+    deletes_offsets_with_topic = True
+    """coordinator §8.4: the offsets of a topic go when it does."""
+
     has_assignment_interval = True
     """There is a least time between two targets of a group (KIP-1263, coordinator §4.3)."""
 

@@ -258,14 +258,16 @@ class OffsetStore:
             return []
         return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
 
-    def tombstones_of_topic(self, topic_name: str) -> list[Record]:
+    def tombstones_of_topic(self, topic_name: str) -> tuple[Record, ...]:
         """Forget every offset of a topic that is deleted (coordinator §8.4)."""
-        return [
+        if not self._context.rules.deletes_offsets_with_topic:
+            return ()
+        return tuple(
             OffsetCommit(group_id, topic, partition, None)
             for group_id in self.group_ids()
             for topic, partition in sorted(self._by_group[group_id])
             if topic == topic_name
-        ]
+        )
 
     def expired(self, group_id: str, group: Any, *, now_ms: int) -> list[Record]:
         """Tombstones of offsets whose retention is over (coordinator §8.5).

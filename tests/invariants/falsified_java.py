@@ -27,6 +27,7 @@ from rebalance_sim.protocol.clients.java.consumer import (
 from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
 from rebalance_sim.protocol.consumer.timer_keys import session_key, sync_key
 from rebalance_sim.protocol.migration import downgrade, mixed
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.offsets import OffsetStore
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
 from rebalance_sim.protocol.wire import embedded
@@ -189,6 +190,17 @@ def _keeps_those_of_empty_groups(self: Any, group_id: str, group: Any, *, now_ms
 
 run_mutant(
     "keeps-expired-offsets", "whole", 12, (OffsetStore, "expired", _keeps_those_of_empty_groups)
+)
+
+run_mutant(
+    "ignores-own-interval",
+    "chaos",
+    2,
+    (
+        ConfigsInForce,
+        "assignment_interval_ms",
+        lambda self, group_id: self.broker.group_consumer_assignment_interval_ms,
+    ),
 )
 
 run_mutant(

@@ -63,6 +63,12 @@ def static_member_returns_before_the_assignment(semantics: Semantics) -> Any:
     return spelled(share.assignment)
 
 
+def static_member_returns_with_more_patience(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", rebalance_ms=5_000, instance="i")
+    bench.send_join("A2", rebalance_ms=20_000, instance="i")
+    return bench.group.max_rebalance_timeout_ms
+
+
 def pending_id_expires_during_a_rebalance(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics).stable("A", rebalance_ms=60_000)
     bench.send_join("B", session_ms=2_000)
@@ -99,6 +105,12 @@ def conversion_before_the_first_sync(semantics: Semantics) -> Any:
     bench.join("A")
     assert bench.state is ClassicGroupState.COMPLETING_REBALANCE
     return bench.consume("X").error_code.name
+
+
+def classic_member_is_silent_after_the_conversion(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", session_ms=10_000)
+    bench.consume("X")
+    return bench.due_ms("session", "A")
 
 
 def classic_member_commits_with_an_old_generation(semantics: Semantics) -> Any:
@@ -197,7 +209,27 @@ def classic_member_goes_on_as_a_consumer(semantics: Semantics) -> Any:
     return member_id in bench.consumers.members
 
 
+def session_of_a_synced_member(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.join("A", session_ms=10_000)
+    bench.wait(2_000)
+    bench.sync("A", give={"A": (0,)})
+    return bench.due_ms("classic-session", "A")
+
+
+def silent_static_leader(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", instance="i", rebalance_ms=5_000)
+    bench.send_join("B", rebalance_ms=5_000)
+    bench.send_join("B", rebalance_ms=5_000)
+    bench.wait(5_000)
+    return bench.name(bench.group.leader_id)
+
+
 HISTORIES: dict[str, tuple[History, Any, Any]] = {
+    "KAFKA-14009": (static_member_returns_with_more_patience, 20_000, 5_000),
+    "PR-16290": (classic_member_is_silent_after_the_conversion, 10_000, 45_000),
+    "PR-451": (session_of_a_synced_member, 12_000, 10_000),
+    "mut-silent-leader": (silent_static_leader, "B", "A"),
     "sim-kept-timers": (classic_member_goes_on_as_a_consumer, True, False),
     "KAFKA-12890": (nobody_syncs_but_heartbeats_go_on, "Empty", "CompletingRebalance"),
     "KAFKA-7824": (first_join_is_retried_without_an_id, 1, 4),

@@ -219,6 +219,15 @@ def offsets_of_a_deleted_group(semantics: Semantics) -> Any:
     return bench.fetched("foo-0")["foo-0"]
 
 
+def offsets_of_a_topic_created_anew(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.commit("A", 2, {"foo-0": 5})
+    bench.set_topic("foo", 3, topic_id="again")
+    bench.wait(0)
+    return bench.fetched("again-0")["again-0"]
+
+
 def fetch_at_an_old_epoch(semantics: Semantics) -> Any:
     return moved_on(semantics).fetch("foo-0", member_id="A", member_epoch=2).error_code.name
 
@@ -291,6 +300,7 @@ ALL = "foo-0 foo-1 foo-2"
 
 HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "KAFKA-16147": (cancelled_revocation, (4, ALL, ""), (-1, ALL, "foo-2")),
+    "KAFKA-16168": (offsets_of_a_topic_created_anew, -1, 5),
     "KAFKA-16249-ack": (
         acknowledgement_meets_newer_target,
         "2/2 UNREVOKED foo-0 (foo-1)",

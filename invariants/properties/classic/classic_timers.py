@@ -47,11 +47,16 @@ class ClassicDeadlines(Property):
     id = "classic.deadlines"
     sentence = (
         "In a classic group a session lasts as long as its member has said, that of a newcomer "
-        "five minutes; join and sync phase last as long as the longest rebalance timeout of a "
-        "member, a first join phase the initial delay."
+        "five minutes, and the first one of a static heir as that of its predecessor; join and "
+        "sync phase last as long as the longest rebalance timeout of a member, a first join phase "
+        "the initial delay."
     )
-    clauses = ("classic §1.5", "classic §2.3", "classic §2.9")
-    violated_by = ("test:classic-session-too-long", "test:classic-sync-phase-too-short")
+    clauses = ("classic §1.5", "classic §2.3", "classic §2.5", "classic §2.9")
+    violated_by = (
+        "KAFKA-14009",
+        "test:classic-session-too-long",
+        "test:classic-sync-phase-too-short",
+    )
     interest = Interest(requests=(JoinGroupRequest,))
 
     def __init__(self, model: ModelView) -> None:
@@ -96,13 +101,14 @@ class ClassicDeadlines(Property):
         elif not look.is_same_group:
             # What members have said to a group of before stands in the record of the new one.
             self._forget(look.shard.name)
+        of_predecessor: frozenset[int] = frozenset()
         if isinstance(request, JoinGroupRequest) and (
             response is None or response.error_code in _TAKEN
         ):
-            self._note(look, request)
+            of_predecessor = self._note(look, request)
         for command in step.timers:
             if type(command) is ScheduleTimer and command.key.kind.group_type == "classic":
-                finding = self._judge(look, command)
+                finding = self._judge(look, command, of_predecessor)
                 if finding is not None:
                     return finding
         return None
@@ -123,19 +129,25 @@ class ClassicDeadlines(Property):
                 self._forget(shard_name)
                 self._said.update(said)
 
-    def _note(self, look: ClassicLook, request: JoinGroupRequest) -> None:
-        # The first session of a static heir is that of its predecessor (classic §2.5).
+    def _note(self, look: ClassicLook, request: JoinGroupRequest) -> frozenset[int]:
+        """Returns the session timeouts of whom the sender replaces: its first session is one of
+        these (classic §2.5), all that it has otherwise is its own."""
         ids = [request.member_id] if request.member_id else self._made(look, request)
         former = [request.member_id] if request.member_id else sorted(look.gone)
         said = [s for s in (self._said_by(look, member_id) for member_id in former) if s]
+        before_ms: frozenset[int] = frozenset().union(*(s.sessions_ms for s in said))
         now = _Said(
-            frozenset({request.session_timeout_ms}).union(*(s.sessions_ms for s in said)),
-            frozenset({request.effective_rebalance_timeout_ms}).union(
-                *(s.rebalances_ms for s in said)
-            ),
+            frozenset({request.session_timeout_ms}),
+            frozenset({request.effective_rebalance_timeout_ms}),
         )
+        if request.member_id:
+            now = _Said(
+                now.sessions_ms | before_ms,
+                now.rebalances_ms.union(*(s.rebalances_ms for s in said)),
+            )
         for member_id in ids:
             self._said[look.shard.name, member_id] = now
+        return frozenset() if request.member_id else before_ms
 
     def _made(self, look: ClassicLook, request: JoinGroupRequest) -> Iterable[str]:
         """The id that came into being with this JoinGroup, which had none."""
@@ -161,11 +173,13 @@ class ClassicDeadlines(Property):
             member_id
         )
 
-    def _judge(self, look: ClassicLook, command: ScheduleTimer) -> Finding | None:
+    def _judge(
+        self, look: ClassicLook, command: ScheduleTimer, of_predecessor: frozenset[int]
+    ) -> Finding | None:
         runs_ms = command.at_ms - look.step.at_ms
         if command.key.kind == "classic-session":
             said = self._said_by(look, command.key.member_id)
-            if said is None or runs_ms in said.sessions_ms:
+            if said is None or runs_ms in said.sessions_ms or runs_ms in of_predecessor:
                 return None
             if runs_ms == NEW_MEMBER_JOIN_TIMEOUT_MS:
                 return None

@@ -7,6 +7,7 @@ Sources: coordinator §2.4, §2.9, §2.10, §4.1, §4.3, §4.5, §5.5.
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.model.group_settings import assignment_interval_ms
 from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase, TopicsSeen, topics_seen
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -149,7 +150,7 @@ class TargetDue(_OfHeartbeat):
         "the assignment interval is over; the target has the group epoch, and the time."
     )
     clauses = ("coordinator §2.4", "coordinator §4.3", "coordinator §5.1", "coordinator §5.5")
-    violated_by = ("test:target-late", "test:target-for-nothing")
+    violated_by = ("test:target-late", "test:target-for-nothing", "test:ignores-own-interval")
 
     def before_heartbeat(self, step: Step, case: HeartbeatCase) -> Finding | None:
         """Was one due, and what was written?"""
@@ -183,7 +184,7 @@ class TargetDue(_OfHeartbeat):
         last_ms = case.ledger.target_timestamp
         if last_ms is None or not self.model.rules.has_assignment_interval:
             return True
-        interval_ms = case.shard.configs.assignment_interval_ms(self.model.group_id)
+        interval_ms = assignment_interval_ms(case.shard.configs, self.model.group_id)
         return wall_ms(case.step) - last_ms >= interval_ms
 
 

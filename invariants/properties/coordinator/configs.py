@@ -5,6 +5,11 @@ Source: coordinator §4.1, §4.3, §9.5, §10.2.
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.model.group_settings import (
+    assignment_interval_ms,
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, StepKind, shard_of, wall_ms
@@ -30,7 +35,7 @@ class ConfigInForce(Property):
         if not self.model.is_heartbeat_success(step):
             return None
         shard, group_id = shard_of(step), self.model.group_id
-        interval_ms = shard.configs.heartbeat_interval_ms(group_id)
+        interval_ms = heartbeat_interval_ms(shard.configs, group_id)
         response = step.response
         if response.heartbeat_interval_ms != interval_ms:
             return Finding(
@@ -67,7 +72,7 @@ class ConfigInForce(Property):
         ):
             return None
         shard = shard_of(step)
-        interval_ms = shard.configs.assignment_interval_ms(self.model.group_id)
+        interval_ms = assignment_interval_ms(shard.configs, self.model.group_id)
         after_ms = wall_ms(step) - before_ms
         if after_ms >= interval_ms:
             return None
@@ -78,7 +83,7 @@ class ConfigInForce(Property):
 
     def _judge_session(self, step: Step, key: TimerKey, at_ms: int) -> Finding | None:
         shard = shard_of(step)
-        timeout_ms = shard.configs.session_timeout_ms(self.model.group_id)
+        timeout_ms = session_timeout_ms(shard.configs, self.model.group_id)
         if at_ms == step.at_ms + timeout_ms:
             return None
         return Finding(

@@ -6,7 +6,7 @@ Sources: classic §7.4, §7.5, §7.7.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
-from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
@@ -24,10 +24,11 @@ class HybridDeadlines(Property):
     id = "hybrid.deadlines"
     sentence = (
         "A classic member of a consumer group is waited for as long as its own rebalance timeout: "
-        "for its JoinGroup once it is called back, for its SyncGroup once it has joined."
+        "for its JoinGroup once it is called back, for its SyncGroup once it has joined; and when "
+        "its group is converted it has a session as long as it has said."
     )
-    clauses = ("classic §7.4", "classic §7.5", "classic §7.7")
-    violated_by = ("test:hybrid-long-wait", "test:hybrid-wait-for-nobody")
+    clauses = ("classic §7.3", "classic §7.4", "classic §7.5", "classic §7.7")
+    violated_by = ("PR-16290", "test:hybrid-long-wait", "test:hybrid-wait-for-nobody")
     judges_mixed = True
 
     def __init__(self, model: ModelView) -> None:
@@ -41,6 +42,28 @@ class HybridDeadlines(Property):
         name = shard_of(step).name
         for key in [key for key in self._asked if key[0] == name]:
             del self._asked[key]
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """A conversion gives everybody a session; who brings it about goes on with its own."""
+        former = change.upgraded
+        if former is None:
+            return None
+        for command in step.timers:
+            member_id = command.key.member_id
+            member = former.members.get(member_id)
+            if (
+                type(command) is ScheduleTimer
+                and command.key.kind == "session"
+                and member is not None
+                and member_id != step.request.member_id
+                and command.at_ms - step.at_ms != member.session_timeout_ms
+            ):
+                return Finding(
+                    f"the session of {member_id} runs for {command.at_ms - step.at_ms} ms when its "
+                    f"group is converted; it has asked for {member.session_timeout_ms} ms",
+                    {"member": member_id},
+                )
         return None
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:

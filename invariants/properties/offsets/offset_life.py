@@ -96,6 +96,34 @@ class OffsetsKept(Property):
         )
 
 
+class OffsetsEndWithTopic(Property):
+    """coordinator §8.4. A coordinator that loads later knows nothing of it (coordinator D13)."""
+
+    id = "offsets.end_with_topic"
+    sentence = (
+        "When a topic is deleted, or created anew, while a coordinator is active, it deletes the "
+        "offsets that it holds under the name of the topic."
+    )
+    clauses = ("coordinator §8.4",)
+    violated_by = ("KAFKA-16168",)
+    judges_mixed = True
+
+    def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
+        """Is one left?"""
+        key: TimerKey = step.event
+        if key.kind is not ShardTimer.TOPIC_DELETED:
+            return None
+        shard = shard_of(step)
+        for name, number in shard.coordinator.offsets.of_group(self.model.group_id):
+            if name == key.member_id:
+                return Finding(
+                    f"the topic {name} was deleted, and {shard.name} keeps the offset of "
+                    f"{name}-{number}",
+                    {"topic": name},
+                )
+        return None
+
+
 class OffsetsExpire(Property):
     """coordinator §8.5. What a classic group with members subscribes to is not always known."""
 

@@ -1,0 +1,18 @@
+"""PR-451: A member whose SyncGroup waited goes on with the session that began before that, or with
+none if it ended meanwhile."""
+
+from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class KeepsSessionsOfSynced(ClassicGroupRules):
+    renews_sessions_of_synced = False
+
+
+DEFECT = Defect(
+    id="PR-451",
+    title="Session is not begun anew when a SyncGroup is answered",
+    source="apache/kafka#451",
+    versions="0.9.0 candidate line; fixed in 0.9.0",
+    rules=(KeepsSessionsOfSynced,),
+)
