@@ -20,11 +20,11 @@ TRACES = {str(p.relative_to(FOLDER)): p for p in sorted(FOLDER.glob("kafka-*/*.j
 
 RECORDED_AT_LEAST = {
     "kafka-4.1.2": 60,
-    "kafka-4.1.2-more": 40,
+    "kafka-4.1.2-more": 41,
     "kafka-4.3.1": 59,
     "kafka-4.3.1-batching": 4,
     "kafka-4.3.1-batching-more": 9,
-    "kafka-4.3.1-more": 58,
+    "kafka-4.3.1-more": 59,
     "kafka-4.3.1-restart": 6,
 }
 
