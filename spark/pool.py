@@ -14,6 +14,7 @@ from typing import TypeVar
 from rebalance_sim.spark.batch import Batch, BatchResult, run_batch
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.store.opening import survives_fork
 from rebalance_sim.spark.supervised import die_with_parent
 
 POLL_S = 0.25
@@ -40,6 +41,7 @@ def run_on_pool(
         run_calls(
             [partial(run_batch, batch, plan=plan, out=out) for batch in wave],
             processes=processes,
+            forks=survives_fork(out),
             on_result=on_result,
             report_progress=report_progress,
         )
@@ -49,10 +51,13 @@ def run_calls(
     calls: Sequence[Callable[[], _Result]],
     *,
     processes: int | None,
+    forks: bool = True,
     on_result: Callable[[_Result], None],
     report_progress: Callable[[], None],
 ) -> None:
     """Make the calls on ``processes`` (default: one per core) and return when all are done.
+
+    ``forks``: whether these are forked, or started anew, which takes a second or two each.
 
     ``on_result`` gets what each returns, in the order in which they end; ``report_progress`` is
     called a few times a second. On KeyboardInterrupt the calls in progress are dropped.
@@ -62,7 +67,7 @@ def run_calls(
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         processes or len(os.sched_getaffinity(0)),
-        mp_context=multiprocessing.get_context("fork"),
+        mp_context=multiprocessing.get_context("fork" if forks else "spawn"),
         initializer=_start_worker,
         initargs=(os.getpid(),),
     )

@@ -21,7 +21,7 @@ from typing import Any
 from rebalance_sim.spark.errors import SparkSetupError, SweepError
 from rebalance_sim.spark.runner import load_runner
 from rebalance_sim.spark.shipping import code_digest
-from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.opening import open_store, packages_for
 
 NEEDED: Mapping[str, str] = {"pyarrow": "pyarrow", "re2": "google-re2"}
 """Modules with compiled parts that a run imports -> the packages that have them. These must be
@@ -130,7 +130,8 @@ def mismatch(*, worker: WorkerReport, driver: WorkerReport, out: str) -> str | N
 
 def _answer(_task: Any, *, question: Question) -> str:
     time.sleep(PROBE_S)
-    missing = tuple(package for module, package in NEEDED.items() if not _imports(module))
+    needed = {**NEEDED, **packages_for(question.out)}
+    missing = tuple(package for module, package in needed.items() if not _imports(module))
     report = WorkerReport(
         host=socket.gethostname(),
         interpreter=sys.executable,

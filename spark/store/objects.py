@@ -1,13 +1,9 @@
-"""Results in an object store, or in HDFS, through ``pyarrow.fs``."""
+"""Results in an object store, through ``pyarrow.fs``."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import socket
-import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -16,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs as arrow_fs
 
 from rebalance_sim.spark.errors import SweepError
-from rebalance_sim.spark.store.store import Data
+from rebalance_sim.spark.store.store import Data, reason_of
 
 _Result = TypeVar("_Result")
 
@@ -28,27 +24,20 @@ SYSTEMS: Mapping[str, tuple[str, str]] = {
     "gcs": ("gs", "GcsFileSystem"),
     "abfs": ("abfs", "AzureFileSystem"),
     "abfss": ("abfss", "AzureFileSystem"),
-    "hdfs": ("hdfs", "HadoopFileSystem"),
-    "viewfs": ("viewfs", "HadoopFileSystem"),
 }
 """Scheme of a URL -> what pyarrow calls it, and the class that it must have been built with."""
-
-ABANDONED_S = 24 * 3600
-"""A temporary object that is older than this has no writer any more."""
 
 # A small object is one PUT, and not the three requests of an upload in parts.
 _S3_OPTIONS = {"allow_delayed_open": "true"}
 
 
 class ObjectStore:
-    """Objects under a prefix. ``renames``: whether an object that is being written can be seen, as
-    in HDFS; it is then written beside its place and renamed."""
+    """Objects under a prefix; one PUT publishes one."""
 
-    def __init__(self, url: str, system: Any, base: str, *, renames: bool = False) -> None:
+    def __init__(self, url: str, system: Any, base: str) -> None:
         self.url = url
         self._system = system
         self._base = base.rstrip("/")
-        self._renames = renames
 
     @classmethod
     def at(cls, url: str) -> ObjectStore:
@@ -64,14 +53,8 @@ class ObjectStore:
         try:
             system, base = arrow_fs.FileSystem.from_uri(address)
         except (OSError, pa.ArrowException) as problem:
-            remedy = (
-                "libhdfs and a Java are needed, with JAVA_HOME, ARROW_LIBHDFS_DIR and CLASSPATH "
-                "set on the driver and on all executors"
-                if class_name == "HadoopFileSystem"
-                else "correct the URL"
-            )
-            raise SweepError(f"--out {url}: {_first_line(problem)}: {remedy}") from problem
-        return cls(url, system, base, renames=class_name == "HadoopFileSystem")
+            raise SweepError(f"--out {url}: {reason_of(problem)}: correct the URL") from problem
+        return cls(url, system, base)
 
     def check(self) -> None:
         info = self._ask(lambda: self._system.get_file_info(self._base))
@@ -80,21 +63,7 @@ class ObjectStore:
 
     def put(self, name: str, data: Data) -> None:
         path = self._path(name)
-        if not self._renames:
-            self._ask(lambda: self._write(path, data))
-            return
-        folder, _, last = path.rpartition("/")
-        temporary = (
-            f"{folder}/_tmp-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}-{last}"
-        )
-        try:
-            self._ask(lambda: self._system.create_dir(folder))
-            self._ask(lambda: self._write(temporary, data))
-            self._ask(lambda: self._system.move(temporary, path))
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._delete(temporary)
-            raise
+        self._ask(lambda: self._write(path, data))
 
     def get(self, name: str) -> bytes:
         with self.open(name) as file:
@@ -111,22 +80,14 @@ class ObjectStore:
         path = self._path(folder)
         selector = arrow_fs.FileSelector(path, allow_not_found=True)
         for info in self._ask(lambda: self._system.get_file_info(selector)):
-            if not info.base_name.startswith("_tmp-"):
-                yield info.base_name
+            yield info.base_name
 
     def delete(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self._delete(self._path(name))
+            self._ask(lambda: self._system.delete_file(self._path(name)))
 
     def tidy(self) -> None:
-        """An upload that broke off leaves no object; a write into HDFS leaves its temporary one."""
-        if not self._renames:
-            return
-        selector = arrow_fs.FileSelector(self._base, allow_not_found=True, recursive=True)
-        oldest_s = time.time() - ABANDONED_S
-        for info in self._ask(lambda: self._system.get_file_info(selector)):
-            if info.base_name.startswith("_tmp-") and info.mtime_ns / 1e9 < oldest_s:
-                self._delete(info.path)
+        """An upload that broke off leaves no object."""
 
     def location(self, name: str = "") -> str:
         base = urlsplit(self.url)._replace(query="").geturl().rstrip("/")
@@ -139,9 +100,6 @@ class ObjectStore:
         with self._system.open_output_stream(path, compression=None) as stream:
             stream.write(data)
 
-    def _delete(self, path: str) -> None:
-        self._ask(lambda: self._system.delete_file(path))
-
     def _ask(self, request: Callable[[], _Result]) -> _Result:
         """Whatever a store complains of is an OSError, in one line."""
         try:
@@ -149,8 +107,4 @@ class ObjectStore:
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowException) as problem:
-            raise OSError(errno.EIO, _first_line(problem), self.location()) from problem
-
-
-def _first_line(problem: Exception) -> str:
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            raise OSError(errno.EIO, reason_of(problem), self.location()) from problem

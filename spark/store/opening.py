@@ -14,7 +14,27 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.store.store import Location, Store
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+HDFS_SCHEMES = ("hdfs", "viewfs")
 KNOWN = "a folder, or file://, s3://, gs://, abfss:// or hdfs://"
+
+
+def packages_for(out: Location) -> dict[str, str]:
+    """What has to be installed, beside the rest, on whoever uses the store at ``out``: modules with
+    compiled parts -> the packages that have them."""
+    return {"hdfs_native": "hdfs-native"} if _is_hdfs(out) else {}
+
+
+def survives_fork(out: Location) -> bool:
+    """Whether a process that has used the store at ``out`` may fork one that uses it too.
+
+    The client of HDFS keeps connections for three seconds, which both would then read from.
+    """
+    return not _is_hdfs(out)
+
+
+def _is_hdfs(out: Location) -> bool:
+    match = _SCHEME.match(str(out))
+    return match is not None and match[1].lower() in HDFS_SCHEMES
 
 
 def open_store(out: Location) -> Store:
@@ -39,12 +59,16 @@ def open_store(out: Location) -> Store:
         if parts.netloc not in ("", "localhost"):
             raise SweepError(f"--out {text}: another machine: write file:///folder")
         return PosixStore(Path(unquote(parts.path)))
+    if scheme in HDFS_SCHEMES:
+        from rebalance_sim.spark.store.hdfs import HdfsStore
+
+        return HdfsStore(text)
     # pyarrow takes a third of a second to load, and a mistyped URL is to be refused at once.
     from rebalance_sim.spark.store.objects import SYSTEMS, ObjectStore
 
     if scheme not in SYSTEMS:
         raise SweepError(f"--out {text}: nothing here can write to {scheme}: give {KNOWN}")
-    if not urlsplit(text).netloc and scheme not in ("hdfs", "viewfs"):
+    if not urlsplit(text).netloc:
         raise SweepError(f"--out {text}: no bucket: write {scheme}://bucket/folder")
     return ObjectStore.at(text)
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
-import socket
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from rebalance_sim.spark.store.store import Data
-
-_TEMPORARY = re.compile(r"_tmp-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}")
-ABANDONED_S = 24 * 3600
-"""A temporary file of another machine that is older than this has no writer any more."""
+from rebalance_sim.spark.store.temporary import (
+    PREFIX,
+    is_abandoned,
+    is_temporary,
+    temporary_name,
+)
 
 # What mounts of object stores (/dbfs, /Volumes, s3fs) answer to calls that they do not have.
 _NOT_THERE = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM})
@@ -44,7 +43,7 @@ class PosixStore:
     def put(self, name: str, data: Data) -> None:
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f"_tmp-{_host()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        temporary = target.parent / temporary_name()
         try:
             _write_synced(temporary, data)
             try:
@@ -69,7 +68,7 @@ class PosixStore:
     def list(self, folder: str = "") -> Iterator[str]:
         try:
             with os.scandir(self.path / folder) as entries:
-                yield from [e.name for e in entries if not _TEMPORARY.fullmatch(e.name)]
+                yield from [e.name for e in entries if not is_temporary(e.name)]
         except FileNotFoundError:
             return
 
@@ -77,10 +76,10 @@ class PosixStore:
         (self.path / name).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        for path in (*self.path.glob("_tmp-*"), *self.path.glob("*/_tmp-*")):
-            match = _TEMPORARY.fullmatch(path.name)
-            if match and _is_abandoned(path, match["host"], int(match["pid"])):
-                path.unlink(missing_ok=True)
+        for path in (*self.path.glob(f"{PREFIX}*"), *self.path.glob(f"*/{PREFIX}*")):
+            with contextlib.suppress(FileNotFoundError):
+                if is_abandoned(path.name, time.time() - path.stat().st_mtime):
+                    path.unlink()
 
     def location(self, name: str = "") -> Path:
         return self.path / name
@@ -107,25 +106,3 @@ def _sync_folder(path: Path) -> None:
             raise
     finally:
         os.close(folder)
-
-
-def _is_abandoned(path: Path, host: str, pid: int) -> bool:
-    if host == _host():
-        return not _is_alive(pid)
-    with contextlib.suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime > ABANDONED_S
-    return False
-
-
-def _host() -> str:
-    return socket.gethostname()
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

@@ -94,7 +94,12 @@ def manifest_of(store: Store) -> Manifest | None:
 
 def read_plan(out: Location) -> SweepPlan:
     """The plan of the sweep in ``out``. Raises SweepError if there is none that can be read."""
-    return plan_of(open_store(out))
+    store = open_store(out)
+    try:
+        store.check()
+    except OSError as problem:
+        raise SweepError(f"cannot read {store.location()} ({problem.strerror})") from problem
+    return plan_of(store)
 
 
 def read_table(out: Location, kind: str) -> pa.Table:

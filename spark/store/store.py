@@ -60,3 +60,8 @@ class Store(Protocol):
 def shown(location: Location) -> str:
     """A location as people like to read it: a path from here, or a URL as it is."""
     return os.path.relpath(location) if isinstance(location, Path) else location
+
+
+def reason_of(problem: Exception) -> str:
+    """What an exception says, in one line: some libraries append a trace of their own."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine, and the one Spark session of the test run."""
+"""A standalone Spark cluster on this machine, the one Spark session of the test run, and HDFS."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 pyspark = pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
 
+from hdfs_cluster import NoCluster, hdfs_cluster  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 from rebalance_sim.spark.java import find_java  # noqa: E402
@@ -63,6 +64,17 @@ def spark_session(
     settings = {"spark.executor.cores": "1", "spark.executor.memory": "512m"}
     with session_of(check_setup(cluster_master, settings=settings), log_file=log_file) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``hdfs://127.0.0.1:port`` of a real cluster with one data node."""
+    pytest.importorskip("hdfs_native", reason="the extra [hdfs] is not installed")
+    try:
+        with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as url:
+            yield url
+    except NoCluster as reason:
+        pytest.skip(str(reason))
 
 
 def _start(command: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

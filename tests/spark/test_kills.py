@@ -54,7 +54,7 @@ def run_and_kill(out: str, backend: str, log: Path, delay_s: float) -> int:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("place", ["folder", "s3"])
+@pytest.mark.parametrize("place", ["folder", "s3", "hdfs"])
 @pytest.mark.parametrize("backend", ["pool", "spark"])
 def test_ten_killed_drivers_lose_no_row_and_double_none(
     tmp_path: Path, bucket: str, backend: str, place: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.fs
+import pyarrow as pa
 import pytest
 from s3_server import inside, s3_server
 from sample_plans import with_options
@@ -29,14 +30,12 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["folder", "s3", "renaming"])
+@pytest.fixture(params=["folder", "s3", pytest.param("hdfs", marks=pytest.mark.spark)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "s3":
         return open_store(inside(request.getfixturevalue("bucket"), tmp_path.name))
-    if request.param == "renaming":  # What HDFS gets, on a file system that is at hand.
-        return ObjectStore(
-            "hdfs://name-node/out", pyarrow.fs.LocalFileSystem(), str(tmp_path), renames=True
-        )
+    if request.param == "hdfs":
+        return open_store(f"{request.getfixturevalue('hdfs')}/{tmp_path.name}")
     return open_store(tmp_path / "out")
 
 
@@ -44,14 +43,14 @@ def test_what_is_put_is_there_whole_under_its_name(store: Store) -> None:
     assert list(store.list()) == list(store.list("runs")) == []
     assert not store.exists("runs/b0")
     store.put("runs/b0", b"first")
-    store.put("runs/b0", memoryview(b"second"))
+    store.put("runs/b0", memoryview(pa.py_buffer(b"second\xff")))  # As Parquet files come.
     store.put("plan.json", b"{}")
-    assert store.get("runs/b0") == b"second"
+    assert store.get("runs/b0") == b"second\xff"
     assert list(store.list("runs")) == ["b0"]
     assert sorted(store.list()) == ["plan.json", "runs"]
     with store.open("runs/b0") as file:
         file.seek(3)
-        assert file.read() == b"ond"
+        assert file.read() == b"ond\xff"
     store.check()
 
 
@@ -94,9 +93,11 @@ def test_a_place_that_cannot_be_written_to_is_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []  # No folder named ``s3a:``.
 
 
-def test_hdfs_without_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARROW_LIBHDFS_DIR", "/nowhere")
-    with pytest.raises(SweepError, match="libhdfs and a Java are needed"):
+def test_hdfs_without_its_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(
+        SweepError, match=r"no client for HDFS .*pip install 'rebalance-sim\[hdfs\]'"
+    ):
         open_store("hdfs://name-node:8020/out")
 
 
