@@ -248,6 +248,12 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         recognises=_shows("converts_classic_group"),
     ),
     KnownIssue(
+        issue="librdkafka-4533",
+        property_ids=("liveness.classic_partitions_owned",),
+        signature="the leader, of librdkafka, does not subscribe to the topic, which has grown",
+        sign="is_overlooked",
+    ),
+    KnownIssue(
         issue="sim-kept-timers",
         property_ids=(
             "coordinator.no_timer_left",

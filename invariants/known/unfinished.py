@@ -23,7 +23,8 @@ from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Late
 from rebalance_sim.invariants.step import ShardView
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -102,6 +103,7 @@ def _of_group(
         "has_quiet_return": tuple(_quiet_returns(subject, model, shard, ledger)),
         "has_unseen_subscription": tuple(_unseen_subscriptions(model, shard, ledger)),
         "has_vanished_partition": vanished_partition(model, shard) if has_no_target else None,
+        "is_overlooked": _overlooked(subject, model, shard),
         "is_unseen_since_conversion": _unseen_growth(subject, model, ledger),
     }
 
@@ -170,6 +172,45 @@ def _unseen_growth(subject: Subject, model: ModelView, ledger: GroupLedger) -> S
     ):
         return None
     return replace(model.upgrade, subject=Subject(partition=partition))
+
+
+def _overlooked(subject: Subject, model: ModelView, shard: ShardView) -> Seen | None:
+    """A partition that a topic has got since the leader of a classic group assigned it: a leader of
+    librdkafka's watches its own topics alone, and a follower that joins anew as it was changes
+    nothing."""
+    group, partition = model.classic_group_in(shard), subject.partition
+    if group is None or partition is None:
+        return None
+    leader = model.user_of(group.leader_id or "")
+    topic = shard.coordinator.image.by_id.get(partition.topic_id)
+    if (
+        leader is None
+        or leader.kind != LIBRDKAFKA_CLASSIC
+        or topic is None
+        or topic.name in leader.subscribed_topic_names
+        or partition.partition < _assigned_count(topic.name, group)
+    ):
+        return None
+    return model.seen(
+        Subject(partition=partition),
+        f"the leader {model.who(leader.member_id)} does not subscribe to {topic.name}",
+    )
+
+
+def _assigned_count(name: str, group: ClassicGroup) -> int:
+    """How many partitions a topic had as the leader assigned it: it leaves none out (classic
+    C11)."""
+    return 1 + max(
+        (
+            number
+            for member in group.members.values()
+            if isinstance(member.assignment, Assignment)
+            for row in member.assignment.partitions
+            if row.topic == name
+            for number in row.partitions
+        ),
+        default=-1,
+    )
 
 
 def _unseen_subscriptions(

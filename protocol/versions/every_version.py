@@ -19,6 +19,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "classic-unseen-subscription",
     "classic-unwatched-join",
     "classic-vanished-partition",
+    "librdkafka-4533",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-outlived-membership",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from manual_classic_member import Driver, metadata
 
@@ -9,6 +11,7 @@ from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.clients import (
     CallbackKind,
     CoordinatorConnected,
+    MetadataKnown,
     OffsetFetchAnswered,
     PatternMatched,
     PositionsKnown,
@@ -23,7 +26,8 @@ from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponseMember
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
@@ -59,6 +63,14 @@ class LibrdkafkaDriver(Driver):
             generation_id=generation_id, protocol_name=name, leader="other", member_id="A"
         )
         self.answer_sync(assignment=Assignment(partitions=named))
+
+
+class CleanDriver(LibrdkafkaDriver):
+    """The same without known issues."""
+
+    def make_member(self, config: ClassicConsumerConfig) -> LibrdkafkaClassicMember:
+        rules = SEMANTICS["kafka-4.3-clean"].rules(LibrdkafkaRules)
+        return LibrdkafkaClassicMember(config=config, rules=rules, now_ms=0)
 
 
 def steady(assignor: str = "range", *named: NamedPartitions) -> LibrdkafkaDriver:
@@ -164,6 +176,36 @@ def test_names_take_the_place_of_a_pattern_whatever_is_matched_later() -> None:
     driver.handle(Subscribe(topic_names=frozenset({"foo"})))
     driver.handle(PatternMatched(topic_names=frozenset({"bar"})))
     assert driver.member.subscribed_topic_names == {"foo"}
+
+
+@pytest.mark.parametrize(
+    ("has_issue", "leads", "joins_again"),
+    [(False, True, True), (True, True, False), (False, False, False)],
+)
+def test_a_leader_that_watches_all_topics_joins_when_that_of_another_grows(
+    has_issue: bool, leads: bool, joins_again: bool
+) -> None:
+    """Without librdkafka-4533, once; a follower looks at its own topics in any case."""
+    topics = {"id-foo": "foo", "id-bar": "bar"}
+    driver = (LibrdkafkaDriver if has_issue else CleanDriver)(known_topics=topics)
+    driver.joins()
+    own = driver.last(SendJoinGroup).request.protocols[0].metadata
+    others = replace(own, topics=("bar",))
+    rows = (JoinGroupResponseMember("A", None, own), JoinGroupResponseMember("B", None, others))
+    driver.answer_join(
+        generation_id=5,
+        protocol_name="range",
+        leader="A" if leads else "B",
+        member_id="A",
+        members=rows if leads else (),
+    )
+    driver.handle(metadata(topics))
+    driver.answer_sync(assignment=Assignment(partitions=(FOO,)))
+    driver.wait(0)
+    count = driver.count(SendJoinGroup)
+    driver.handle(MetadataKnown(topic_names=topics, partition_counts={"foo": 2, "bar": 3}))
+    driver.wait(1_000)
+    assert driver.count(SendJoinGroup) - count == joins_again
 
 
 @pytest.mark.parametrize(

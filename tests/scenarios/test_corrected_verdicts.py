@@ -118,7 +118,6 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 1932): "a shard that is given up undoes timers, too",
     ("cooperative@kafka-4.3-clean", 910030): "the leader is replaced before a return is committed",
     ("migration@kafka-4.3-clean", 5926): "a session begins when the group is converted",
-    ("librdkafka_classic@kafka-4.3-clean", 1019): "librdkafka's leader watches its own topics",
     ("librdkafka_classic@kafka-4.3-clean", 874): "a refusal is heard after the end of a session",
     ("migration@kafka-4.3-clean", 4379): "unsubscribe of a static member reads no answer",
     ("migration@kafka-4.3-clean", 2178): "a seat that nobody comes back to ends late",
@@ -135,6 +134,7 @@ PROVEN = {
     ("faulty", 552): "KAFKA-20601",
     ("faulty", 50): "PR-23542",
     ("whole", 5708): "D14",
+    ("librdkafka_classic", 1019): "librdkafka-4533",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because the
 repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has failed as

@@ -20,9 +20,7 @@ from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.wire.embedded import Assignment
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -100,14 +98,14 @@ class ClassicPartitionsOwned(Property):
         "Once faults stop, and if no two clients have one instance id, "
         "every partition that the members of a classic group subscribe to is "
         "worked on by one of them, unless one join phase follows on another (see "
-        "liveness.classic_settles), or the leader, one of librdkafka's, does not subscribe to the "
-        "topic, which had less partitions when it assigned them."
+        "liveness.classic_settles)."
     )
-    clauses = ("classic C13", "classic §4.6", "classic §6", "defects L2")
+    clauses = ("classic C13", "classic §6", "defects L2")
     violated_by = (
         "KAFKA-9801",
         "test:classic-nobody-works",
         "classic-quiet-return",
+        "librdkafka-4533",
     )
     kind = Kind.EVENTUALLY
 
@@ -126,8 +124,6 @@ class ClassicPartitionsOwned(Property):
         for name in sorted(names):
             topic = shard.coordinator.image.by_name.get(name)
             count = topic.partition_count if topic else 0
-            if group is not None and _is_overlooked(name, model, group):
-                count = min(count, _assigned_count(name, group))
             for number in range(count):
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 if not model.fetchers.get(partition):
@@ -136,33 +132,6 @@ class ClassicPartitionsOwned(Property):
                         "is worked on by nobody",
                         evidence={"partition": partition},
                     )
-
-
-def _is_overlooked(name: str, model: ModelView, group: ClassicGroup) -> bool:
-    """Whether nobody asks for another assignment when the topic grows: a leader of librdkafka's
-    watches its own topics alone, and a follower that joins anew as it was changes nothing."""
-    leader = model.user_of(group.leader_id or "")
-    return (
-        leader is not None
-        and leader.kind == LIBRDKAFKA_CLASSIC
-        and name not in leader.subscribed_topic_names
-    )
-
-
-def _assigned_count(name: str, group: ClassicGroup) -> int:
-    """How many partitions a topic had as the leader assigned it: it leaves none out (classic
-    C11)."""
-    return 1 + max(
-        (
-            number
-            for member in group.members.values()
-            if isinstance(member.assignment, Assignment)
-            for row in member.assignment.partitions
-            if row.topic == name
-            for number in row.partitions
-        ),
-        default=-1,
-    )
 
 
 def _can_downgrade(shard: ShardView) -> bool:

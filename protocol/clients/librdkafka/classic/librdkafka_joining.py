@@ -92,6 +92,8 @@ class Joining:
         self._awaiting: JoinGroupResponse | None = None  # the leader's, until it has metadata
         self._is_leader = False  # of the generation that the last JoinGroup has led to
         self._joined_counts: Mapping[str, int] = {}  # of the topics that were applied last
+        self._assigned_counts: Mapping[str, int] | None = None  # what this leader has gone by
+        self._group_topics: frozenset[str] = frozenset()  # which it has assigned, if they exist
         self._topics_changed = False
         self._protocol_name: str | None = None
         self.is_stuck = False
@@ -146,6 +148,7 @@ class Joining:
         topics = self._topics_to_join()
         self._topics_changed = False
         self._joined_counts = topics
+        self._assigned_counts = None
         if core.config.is_cooperative:
             name_of = self._catalogue.name_of
             gone = frozenset(p for p in self._rebalance.owned if name_of(p) not in topics)
@@ -170,9 +173,15 @@ class Joining:
                 core.set_join_state(_J.INIT)
             else:
                 self._assign(response)
-        topics = self._topics_to_join()
-        self._asked_for -= topics.keys()
-        self._topics_changed = topics != self._joined_counts
+        self._asked_for -= self._topics_to_join().keys()
+        self._topics_changed = self._are_topics_others()
+
+    def _are_topics_others(self) -> bool:
+        """Whether topics are not what they were when the member joined, or assigned them."""
+        if self._topics_to_join() != self._joined_counts:
+            return True
+        counts = self._assigned_counts
+        return counts is not None and self._catalogue.counts_of(self._group_topics) != counts
 
     def _is_of_present(self, response: JoinGroupResponse) -> bool:
         core = self._core
@@ -184,7 +193,7 @@ class Joining:
 
     def on_subscription_changed(self) -> None:
         """Other topics are wanted than those of the last JoinGroup, perhaps."""
-        self._topics_changed = self._topics_to_join() != self._joined_counts
+        self._topics_changed = self._are_topics_others()
         unknown = self._core.subscription.topic_names - self._catalogue.counts.keys()
         if unknown and self._core.join_state is _J.STEADY:
             self._core.effects.append(RequestMetadata())
@@ -199,6 +208,7 @@ class Joining:
         self._awaiting = None
         self._is_leader = False
         self._joined_counts = self._topics_to_join()
+        self._assigned_counts = None
         self._topics_changed = False
         is_cooperative = config.is_cooperative
         request = join_request(
@@ -280,7 +290,10 @@ class Joining:
     def _assign(self, response: JoinGroupResponse) -> None:
         """The leader's part. What a member has said to the assignor it gets back with its
         partitions."""
-        counts = self._catalogue.counts_of(topics_of_all(response))
+        self._group_topics = frozenset(topics_of_all(response))
+        counts = self._catalogue.counts_of(self._group_topics)
+        if self._core.rules.leader_watches_topics_of_all:
+            self._assigned_counts = counts
         try:
             shares = assign_as_leader(response, self._core.config.assignors, counts)
         except EndlessAssignmentError:
