@@ -126,6 +126,7 @@ RIGHT = {
     ("classic@kafka-4.3-clean", 497): "who is replaced stays away, though it was down",
     ("chaos@kafka-4.3-clean", 5767): "a commit of what is no more takes its time",
     ("chaos@kafka-4.3-clean", 7132): "librdkafka leaves, and joins when the application is back",
+    ("whole@kafka-4.3-clean", 7299): "librdkafka fails while it gives up everything to leave",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
 }
 

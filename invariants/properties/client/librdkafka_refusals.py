@@ -35,6 +35,10 @@ _GRANTS = (JoinGroupAnswered, SyncGroupAnswered)
 _STRANGER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
+_GIVES_UP_LATER = (ClientState.RECONCILING, ClientState.PREPARE_LEAVING)
+"""A rebalance is under way, be it the last: what it has is given up when that is over."""
+
+
 class FailsWhenRefused(Property):
     """client §10.1, §5. One that is rebalancing gives up what it has when that is over; an answer
     to a leave, or to one that closes, means nothing any more."""
@@ -42,8 +46,8 @@ class FailsWhenRefused(Property):
     id = "client.fatal.librdkafka"
     sentence = (
         "A librdkafka member whose heartbeat is refused for good has failed: it shows that, has "
-        "nothing assigned any more unless it was rebalancing, and raises the error to its "
-        "application at its next poll."
+        "nothing assigned any more unless it was rebalancing, or about to leave, and raises the "
+        "error to its application at its next poll."
     )
     clauses = ("client §10.1", "client §5")
     violated_by = ("test:librdkafka-survives-its-end", "test:librdkafka-keeps-all-to-the-end")
@@ -63,7 +67,7 @@ class FailsWhenRefused(Property):
         wrong = ""
         if member.state is not ClientState.FATAL:
             wrong = f"is {member.state.value}"
-        elif member.assigned and entry.state is not ClientState.RECONCILING:
+        elif member.assigned and entry.state not in _GIVES_UP_LATER:
             wrong = f"still has {self.model.names_of(sorted(member.assigned))}"
         elif (
             member.running_callback is None
