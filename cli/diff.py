@@ -37,8 +37,6 @@ def diff(
     if html is not None:
         check_plotly()
     found = difference_of(before, after)
-    if html is not None:
-        write_text(html, difference_page(before, after, found).text())
     if json:
         values = {name: value for name, value in asdict(found).items()
                   if name not in ("before", "after")}  # fmt: skip
@@ -46,6 +44,8 @@ def diff(
     else:
         for line in _describe(found):
             say(line)
+    if html is not None:
+        write_text(html, difference_page(before, after, found).text())
     return OK if found.is_empty else FOUND
 
 
