@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
+from typing import Any
 
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.batch import seed_body
@@ -17,7 +18,7 @@ from rebalance_sim.spark.supervised import supervised
 SHORTEST_S = 3.0
 LONGEST_S = 30.0
 # An object should be worth a request, and its footer small beside its rows; yet fit into memory.
-SMALLEST_BYTES = 128 * 1024
+SMALLEST_BYTES = 256 * 1024
 LARGEST_BYTES = 64 * 1024 * 1024
 BATCHES_AT_LEAST = 16
 # More objects than this are slow to list and to read, and wear out a driver.
@@ -53,9 +54,21 @@ def measured_batch_size(
     runs_a_seed = len(variants)
     return fitting_size(
         seconds=(monotonic() - started_s) / count * runs_a_seed,
-        size_bytes=len(container.to_bytes(rows)) / len(rows) * runs_a_seed if rows else 0.0,
+        size_bytes=_bytes_a_run(rows) * runs_a_seed,
         seeds=len(seeds),
     )
+
+
+def _bytes_a_run(rows: Sequence[Mapping[str, Any]]) -> float:
+    """By how much an object grows with one more run; 0 if that cannot be told.
+
+    Of twenty runs it is half as large again for what there is once in an object.
+    """
+    half = len(rows) // 2
+    if not half:
+        return 0.0
+    grown = len(container.to_bytes(rows)) - len(container.to_bytes(rows[:half]))
+    return max(1.0, grown / (len(rows) - half))
 
 
 def fitting_size(*, seconds: float, size_bytes: float, seeds: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import lzma
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -155,14 +156,14 @@ class Summary:
         for kind in ("violations", "known"):
             values[kind] = {name: _plain(one) for name, one in values[kind].items()}
         data = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
-        return base64.b85encode(zlib.compress(data, 9)).decode()
+        return base64.b85encode(lzma.compress(data, lzma.FORMAT_ALONE)).decode()
 
     @classmethod
     def from_text(cls, text: str) -> Summary:
         """What ``to_text`` gave. Raises ValueError for anything else."""
         try:
-            values = json.loads(zlib.decompress(base64.b85decode(text)))
-        except zlib.error as problem:
+            values = json.loads(_decompressed(base64.b85decode(text)))
+        except (zlib.error, lzma.LZMAError) as problem:
             raise ValueError(str(problem)) from problem
         violations = values["violations"]
         for one in violations.values():
@@ -182,6 +183,11 @@ class Summary:
                 "known": {k: ShownIssue(**one) for k, one in known.items()},
             }
         )
+
+
+def _decompressed(data: bytes) -> bytes:
+    # Sweeps of before version 0.2 have summaries that are a quarter larger.
+    return zlib.decompress(data) if data[:1] == b"\x78" else lzma.decompress(data)
 
 
 def _plain(one: Sighting) -> dict[str, Any]:

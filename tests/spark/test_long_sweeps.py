@@ -147,7 +147,7 @@ def test_a_driver_that_was_killed_is_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seconds", "size_bytes", "seeds", "size"),
     [
-        (0.025, 300, 20_000, 200),  # as long as a batch should last, and worth an object
+        (0.025, 300, 20_000, 500),  # as long as a batch should last, and worth an object
         (0.025, 300, 400, 20),  # enough batches for all cores come first
         (10.0, 300, 20_000, 2),  # no batch for longer than half a minute
         (0.0001, 100, 10_000_000, 20_000),
