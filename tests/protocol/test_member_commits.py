@@ -21,6 +21,7 @@ from rebalance_sim.protocol.clients import (
     Tick,
     ValidatePositions,
 )
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     OffsetCommitRequest,
@@ -206,6 +207,44 @@ def test_a_synchronous_commit_is_retried_until_it_succeeds() -> None:
     story.wait(100)
     story.answer_commit()
     assert story.commit_results() == [None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "repeated"),
+    [
+        (ErrorCode.NONE, {P1: 8}),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {P0: 5, P1: 8}),
+        (None, {P0: 5, P1: 8}),
+    ],
+)
+def test_a_commit_that_was_overtaken_leaves_out_what_a_younger_one_has_stored(
+    answer: ErrorCode | None, repeated: dict[TopicPartition, int]
+) -> None:
+    """And no more: what nobody will repeat goes out again, with the offset of the younger one. That
+    is what it does without sim-overtaken-commit."""
+    story = stable(rules=SEMANTICS["kafka-4.3-clean"].member)
+    story.handle(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 3, P1: 8}))
+    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.handle(CommitOffsets(commit_id=2, is_sync=False, offsets={P0: 5}))
+    if answer is not None:
+        story.answer_commit(answer)
+    story.wait(100)
+    assert story.commits[-1].request.offsets == repeated
+    story.answer_commit()
+    story.poll()
+    assert None in story.commit_results()
+
+
+def test_a_commit_of_what_a_younger_one_has_stored_is_over() -> None:
+    story = stable(rules=SEMANTICS["kafka-4.3-clean"].member)
+    story.handle(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 3}))
+    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.handle(CommitOffsets(commit_id=2, is_sync=True, offsets={P0: 5}))
+    story.answer_commit()
+    count = len(story.commits)
+    story.wait(100)
+    assert len(story.commits) == count
+    assert story.commit_results() == [None, None]
 
 
 @pytest.mark.parametrize("error_code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])

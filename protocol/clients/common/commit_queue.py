@@ -33,25 +33,11 @@ class CommitQueue:
         self._interval_due_ms = core.now_ms + core.config.auto_commit_interval_ms
         self.open_async_count = 0
         self._made_count = 0
-        self._newest: dict[TopicPartition, int] = {}  # number of the youngest commit sent so far
 
     def _next_number(self) -> int:
         """Of a commit that is made now: one that is younger has a greater one."""
         self._made_count += 1
         return self._made_count
-
-    def _not_overtaken(self, number: int, offsets: Offsets) -> Offsets:
-        """The part for which no commit younger than ``number`` has been sent."""
-        newest = self._newest
-        for partition in offsets:
-            if newest.get(partition, 0) > number:
-                return {p: offset for p, offset in offsets.items() if newest.get(p, 0) <= number}
-        return offsets
-
-    def _note_sent(self, number: int, offsets: Offsets) -> None:
-        """Commit ``number`` is sent."""
-        for partition in offsets:
-            self._newest[partition] = number
 
     @property
     def interval_due_ms(self) -> int | None:

@@ -6,6 +6,7 @@ that a retry carries the newest epoch or generation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +22,7 @@ from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSe
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetCommitResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class Commit:
@@ -72,6 +74,11 @@ class JavaCommits(CommitQueue, Generic[_C]):
         self._search = search
         self._wire_topics = wire_topics
         self.waiting: list[_C] = []
+        self._stored: dict[TopicPartition, int] = {}
+        """Number of the youngest commit that has succeeded."""
+        self._sent: dict[TopicPartition, int] = {}
+        """Number of the youngest commit that has been sent; and the offsets of these."""
+        self._sent_offsets: dict[TopicPartition, int] = {}
 
     @property
     def deadline_ms(self) -> int | None:
@@ -110,13 +117,32 @@ class JavaCommits(CommitQueue, Generic[_C]):
         return commit.pacer.may_send(self._core.now_ms)
 
     def _send_newest(self, commit: _C) -> None:
-        """Send a commit but for what a younger one has said of the same partitions."""
+        """Send a commit but for what a younger one has stored of the same partitions. Where nobody
+        knows whether a younger one was, its offset is sent again: it may not be repeated itself.
+        """
         if not self._rules.repeats_overtaken_commits:
-            commit.offsets = self._not_overtaken(commit.number, commit.offsets)
+            number = commit.number
+            stored, sent, newer = self._stored, self._sent, self._sent_offsets
+            if any(sent.get(p, 0) > number for p in commit.offsets):
+                commit.offsets = {
+                    p: newer[p] if sent.get(p, 0) > number else offset
+                    for p, offset in commit.offsets.items()
+                    if stored.get(p, 0) <= number
+                }
             if not commit.offsets:
                 commit.finish(None)
                 return
         self._send(commit)
+
+    def _note_sent(self, commit: _C) -> None:
+        for partition, offset in commit.offsets.items():
+            if self._sent.get(partition, 0) <= commit.number:
+                self._sent[partition] = commit.number
+                self._sent_offsets[partition] = offset
+
+    def _note_stored(self, commit: _C, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._stored[partition] = max(self._stored.get(partition, 0), commit.number)
 
     def _send(self, commit: _C) -> None:
         """Sign the commit and send it, unless it has become pointless."""
@@ -126,7 +152,7 @@ class JavaCommits(CommitQueue, Generic[_C]):
         """Send a signed commit; ``_fail`` gets ``signed`` back."""
         commit.pacer.on_sent()
         if not self._rules.repeats_overtaken_commits:
-            self._note_sent(commit.number, commit.offsets)
+            self._note_sent(commit)
         self._core.requests.send(
             SendCommit,
             request=request,
@@ -137,6 +163,8 @@ class JavaCommits(CommitQueue, Generic[_C]):
     def _on_answered(self, commit: _C, signed: Any, response: OffsetCommitResponse) -> None:
         """The coordinator has answered; the first failing partition decides."""
         failed = [partition for partition, code in response.errors.items() if code]
+        if not self._rules.repeats_overtaken_commits:
+            self._note_stored(commit, (p for p, code in response.errors.items() if not code))
         if not failed:
             self._succeed(commit)
             return

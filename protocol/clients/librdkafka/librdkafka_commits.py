@@ -92,6 +92,7 @@ class Commits(CommitQueue):
         self._retrying: list[_Commit] = []
         self._deferred: list[_Commit] = []
         self._open_count = 0
+        self._newest: dict[TopicPartition, int] = {}  # number of the youngest commit sent so far
         self._stored: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self.on_all_over: Callable[[], None] = nobody_listens
@@ -235,6 +236,20 @@ class Commits(CommitQueue):
             on_answered=partial(self._on_answered, commit),
             on_lost=partial(self._on_lost, commit),
         )
+
+    def _not_overtaken(self, number: int, offsets: Offsets) -> Offsets:
+        """The part for which no commit younger than ``number`` has been sent: that one is repeated
+        as often, and later."""
+        newest = self._newest
+        for partition in offsets:
+            if newest.get(partition, 0) > number:
+                return {p: offset for p, offset in offsets.items() if newest.get(p, 0) <= number}
+        return offsets
+
+    def _note_sent(self, number: int, offsets: Offsets) -> None:
+        """Commit ``number`` is sent."""
+        for partition in offsets:
+            self._newest[partition] = number
 
     def _defer(self, commit: _Commit, *, once: bool) -> bool:
         """Put a commit off, if that is still allowed."""

@@ -17,7 +17,7 @@ from rebalance_sim.protocol.clients.java.blocking_calls import BlockingCalls
 from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import ConsumerSubscription
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
-from rebalance_sim.protocol.clients.java.java_commits import Commit
+from rebalance_sim.protocol.clients.java.java_commits import Commit, JavaCommits
 from rebalance_sim.protocol.clients.java.offset_lookup import Lookup
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.runtime.snapshot import StateFields
@@ -34,8 +34,10 @@ CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
         RequestPacer: StateFields(times={"backoff_until_ms": 0}),
         Application: StateFields(times={"last_poll_at_ms": _LONG_AGO_MS}),
         BlockingCalls: StateFields(times={"deadline_ms": 0}),
-        CommitQueue: StateFields(
-            times={"_interval_due_ms": 0}, ordinals={"_made_count": "commit", "_newest": "commit"}
+        CommitQueue: StateFields(times={"_interval_due_ms": 0}, ordinals={"_made_count": "commit"}),
+        JavaCommits: StateFields(
+            ordinals={"_stored": "commit", "_sent": "commit"},
+            unordered=frozenset({"_sent_offsets"}),
         ),
         Commit: StateFields(times={"deadline_ms": 0}, ordinals={"number": "commit"}),
         Lookup: StateFields(times={"deadline_ms": 0}),
