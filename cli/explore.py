@@ -55,6 +55,16 @@ def explore(
         bool,
         typer.Option("--slow-lookups", help="Offset fetches and coordinator searches take time."),
     ] = False,
+    instance: Annotated[
+        list[str] | None,
+        typer.Option(help="A member's group.instance.id, in their order; none: a dynamic member."),
+    ] = None,
+    returns: Annotated[
+        bool, typer.Option("--returns", help="A process that has ended is followed by a new one.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The group takes no more members than there are.")
+    ] = False,
     max_states: Annotated[int, typer.Option(min=1, help="Stop at so many states.")] = MAX_STATES,
     max_memory_mb: Annotated[
         int, typer.Option(min=1, help="Stop when the process has so much memory.")
@@ -91,6 +101,9 @@ def explore(
         auto_commit=auto_commit,
         assignment_interval=assignment_interval,
         slow_lookups=slow_lookups,
+        instances=tuple("" if one == "none" else one for one in instance or ()),
+        returns=returns,
+        full=full,
     )
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"explore: --out {out} is a file: give a folder")

@@ -4,19 +4,23 @@
     python docs/generate.py
 
 Each is explored alone: the version without its known issues, but for this one, stopped at the first
-violated property. Scenarios go to docs/explored/, the list to docs/measured/explored.json. Issues
-of classic groups are no part of the scope. An issue that two versions have is explored in the
-newer.
+violated property; in a scope of dynamic members, and where nothing is violated there, in one of
+static members that come back. Scenarios go to docs/explored/, the list to
+docs/measured/explored.json. Issues of classic groups are no part of the scope. An issue that two
+versions have is explored in the newer. With ``--only`` other issues stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from measured import FOLDER as MEASURED
 from measured import write
 from measured_hunts import commit_of
 
@@ -26,11 +30,13 @@ from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.explore.scenario_of import scenario_of
 from rebalance_sim.scenarios.explore.scope import Scope
 from rebalance_sim.scenarios.explore.verdict import describe_scope
-from rebalance_sim.scenarios.version import code_version
 
 FOLDER = Path(__file__).parent / "explored"
 VERSIONS = ("kafka-4.3", "kafka-4.1")
 OF_CLASSIC_GROUPS = "classic-"
+
+SCOPES = (Scope(), Scope(instances=("x", "y"), returns=True, full=True))
+"""The scopes in which an issue is looked for, one after another."""
 
 
 def main() -> None:
@@ -38,22 +44,29 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--max-states", type=int, default=100_000)
+    parser.add_argument("--only", action="append", help="This issue; may be repeated.")
     options = parser.parse_args()
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir()
+    kept = {} if options.only is None else {row["issue"]: row for row in _kept()}
+    if options.only is None:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(exist_ok=True)
     rows = []
     for version, issue in issues():
-        rows.append(explore(version, issue, options.max_states))
-        print(
-            {name: rows[-1][name] for name in ("issue", "states", "property", "steps")}, flush=True
-        )
-    head = {
-        "commit": commit_of(),
-        "code": code_version(),
-        "scope": describe_scope(Scope()).rpartition(",")[0],
-        "max_states": options.max_states,
-    }
-    write("explored", head, rows)
+        if options.only is None or issue in options.only:
+            rows.append(explore(version, issue, options.max_states))
+            print(
+                {name: rows[-1][name] for name in ("issue", "scope", "states", "property")},
+                flush=True,
+            )
+        elif issue in kept:
+            rows.append(kept[issue])
+    write("explored", {"max_states": options.max_states}, rows)
+
+
+def _kept() -> list[dict[str, Any]]:
+    text = (MEASURED / "explored.json").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)["rows"]
+    return rows
 
 
 def issues() -> Iterator[tuple[str, str]]:
@@ -68,12 +81,17 @@ def issues() -> Iterator[tuple[str, str]]:
 
 def explore(version: str, issue: str, max_states: int) -> dict[str, Any]:
     """What became of one issue; the scenario is written if there is a way to it."""
-    explorer = Explorer(Scope(semantics=f"{version}-clean", defects=(issue,)))
-    explored = explorer.run(max_states=max_states, stops_at_first=True)
+    for scope in SCOPES:
+        explorer = Explorer(replace(scope, semantics=f"{version}-clean", defects=(issue,)))
+        explored = explorer.run(max_states=max_states, stops_at_first=True)
+        if explored.paths:
+            break
     row = {
         "version": version,
         "issue": issue,
         "title": DEFECTS[issue].title,
+        "commit": commit_of(),
+        "scope": describe_scope(scope).replace(f", {scope.semantics}", ""),
         "states": explored.progress.states,
         "is_complete": not explored.cut_off,
         "property": "",

@@ -365,6 +365,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "unvisited-faults": hunt_tables.unvisited_faults,
     "hunt-defects": hunt_tables.hunt_defects,
     "hunt-reach": hunt_tables.hunt_reach,
+    "explored-scopes": hunt_tables.explored_scopes,
     "explored-issues": hunt_tables.explored_issues,
 }
 

@@ -167,10 +167,30 @@ def hunt_reach() -> str:
     )
 
 
+def explored_scopes() -> str:
+    """Each scope that was explored, with its size."""
+    head = ("options", "verdict", "states", "depth", "calls of machines", "seconds", "MB")
+    lines = [_line(*head), _line(*["---"] * len(head))]
+    for row in _measured("explored-scopes")["rows"]:
+        verdict = "complete" if row["is_complete"] else "cut off"
+        violated = ", ".join(f"`{one}`" for one in row["violated"])
+        lines.append(
+            _line(
+                f"`{row['options']}`" if row["options"] else "none",
+                f"{verdict}, {f'violated: {violated}' if violated else 'nothing violated'}",
+                *(f"{row[name]:,}" for name in ("states", "depth", "calls")),
+                f"{row['cpu_s']:,.0f}",
+                f"{row['memory_mb']:,}",
+            )
+        )
+    commits = dict.fromkeys(row["commit"] for row in _measured("explored-scopes")["rows"])
+    return f"Commit {', '.join(commits)}; seconds are those of one processor.\n\n" + "".join(lines)
+
+
 def explored_issues() -> str:
     """Each known issue that an exploration of its version reaches, with a shortest way."""
     data = _measured("explored")
-    head = ("version", "known issue", "violated first", "steps", "scenario", "a run of it")
+    head = ("version", "known issue", "scope", "violated first", "steps", "scenario", "a run of it")
     lines = [_line(*head), _line(*["---"] * len(head))]
     for row in sorted(data["rows"], key=lambda row: (not row["steps"], len(row["steps"]))):
         if row["steps"]:
@@ -182,6 +202,7 @@ def explored_issues() -> str:
                 _line(
                     f"`{row['version']}`",
                     f"[{row['issue']}]({_page(row['issue'])}), {_small(row['title'])}",
+                    row["scope"],
                     f"`{row['property']}`",
                     len(row["steps"]),
                     f"[scenario](explored/{file})",
@@ -191,9 +212,11 @@ def explored_issues() -> str:
     missing = [row for row in data["rows"] if not row["steps"]]
     whole = [f"[{row['issue']}]({_page(row['issue'])})" for row in missing if row["is_complete"]]
     part = [f"[{row['issue']}]({_page(row['issue'])})" for row in missing if not row["is_complete"]]
-    text = f"Commit {data['commit']}: {data['scope']}.\n\n" + "".join(lines)
+    commits = dict.fromkeys(row["commit"] for row in data["rows"])
+    text = f"Commit {', '.join(commits)}.\n\n" + "".join(lines)
     if part:
-        text += f"\nNot within {data['max_states']:,} states: {', '.join(part)}.\n"
+        states = f"{data['max_states']:,} states of each scope"
+        text += f"\nNot within {states}: {', '.join(part)}.\n"
     if whole:
         text += f"\nNot in the whole scope: {', '.join(whole)}.\n"
     return text

@@ -75,12 +75,15 @@ class Doing(Enum):
 
 
 class Action(NamedTuple):
-    """One thing that happened: what, to whom (a member, or nobody), and of a timer its kind."""
+    """One thing that happened: what, to whom (a member, or nobody), and of a timer its kind, and
+    whether it is one of a process that has ended."""
 
     doing: Doing
     who: str = ""
     kind: str = ""
+    is_former: bool = False
 
     def __str__(self) -> str:
-        text = self.doing.value.format(self.who or "the group")
+        who = f"the former process of {self.who}" if self.is_former else self.who
+        text = self.doing.value.format(who or "the group")
         return text.replace("a timer", f"the {self.kind} timer") if self.kind else text

@@ -35,8 +35,8 @@ WAIT = "the assignment interval is over"
 
 
 class CoordinatorFacts(NamedTuple):
-    """What properties look at, member by member in the order of ``Scope.names``. Partitions are
-    bits, by their place in ``Scope.all_partitions``; an epoch of 0: no such member.
+    """What properties look at, process by process in the order of ``Scope.member_ids``. Partitions
+    are bits, by their place in ``Scope.all_partitions``; an epoch of 0: no such member.
     ``puts_off``: it computes no target yet, because it has computed one not long ago."""
 
     epochs: tuple[int, ...]
@@ -176,7 +176,7 @@ class CoordinatorStates:
         self._messages = messages
         self._judge = judge
         self._shard = Shard(scope)
-        self._member_ids = tuple(f"member-{name}" for name in scope.names)
+        self._member_ids = tuple(scope.member_ids)
         self._bits = {p: 1 << place for place, p in enumerate(scope.all_partitions)}
         self._kept: Interned[_Kept] = Interned()
         self._edges: dict[tuple[int, Hashable], Done] = {}

@@ -41,6 +41,10 @@ DEFAULT_MAX_STATES = 20_000_000
 DEFAULT_MAX_MEMORY_MB = 4_000
 
 
+_Processes = tuple[tuple[int, bool], ...]
+"""Of each member the place of its process, and whether that sends no heartbeats."""
+
+
 class Whole(NamedTuple):
     """A state of the whole, taken apart; ``used``: disturbances so far."""
 
@@ -90,8 +94,10 @@ class Explorer:
         others = (1 << self._coordinator_shift) - 1
         self._keep = tuple(others & ~(_MASK << shift) for shift in self._shifts)
         self._pairs: tuple[dict[int, _Pair], ...] = tuple({} for _ in self.nodes)
-        self._timers: dict[tuple[int, tuple[bool, ...], bool], tuple[_Local, ...]] = {}
+        self._timers: dict[tuple[int, _Processes, bool], tuple[_Local, ...]] = {}
         self._places = tuple(range(count))
+        self._names = scope.member_ids
+        self._process_ids = tuple(scope.member_ids)
 
     # --- states as numbers ------------------------------------------------------------------------
 
@@ -154,7 +160,7 @@ class Explorer:
             group, member = self.coordinator.facts(coordinator), self.nodes[place].facts(number)
             pair = self._pairs[place][key] = _Pair(
                 tuple(self._pair_steps(coordinator, place, number, is_disturbed)),
-                not_held(self.nodes[place].name, group, member, place),
+                not_held(self.nodes[place].name, group, member),
             )
         return pair
 
@@ -235,7 +241,6 @@ class Explorer:
             self.coordinator.facts(coordinator),
             nodes.facts(number),
             nodes.facts(before),
-            place,
         )
         if misfit is not None:
             found += (misfit,)
@@ -247,28 +252,32 @@ class Explorer:
     ) -> tuple[_Local, ...]:
         """What the coordinator does by itself; which members send no heartbeats says which timers
         may fire as a matter of course."""
-        idle = tuple(self.nodes[place].facts(nodes[place]).is_idle for place in self._places)
-        key = (coordinator, idle, is_disturbed)
+        facts = [self.nodes[place].facts(nodes[place]) for place in self._places]
+        processes = tuple([(one.place, one.is_idle) for one in facts])
+        key = (coordinator, processes, is_disturbed)
         found = self._timers.get(key)
         if found is None:
             found = self._timers[key] = tuple(
-                self._find_coordinator_steps(coordinator, idle, is_disturbed)
+                self._find_coordinator_steps(coordinator, processes, is_disturbed)
             )
         return found
 
     def _find_coordinator_steps(
-        self, coordinator: int, idle: tuple[bool, ...], is_disturbed: bool
+        self, coordinator: int, processes: _Processes, is_disturbed: bool
     ) -> Iterator[_Local]:
         allowed = self.scope.disturbances if is_disturbed else ()
         for key in self.coordinator.armed(coordinator):
-            who = key.member_id.removeprefix("member-")
+            who = self._names.get(key.member_id, "")
             disturbance = _TIMEOUTS.get(key.kind)
-            if disturbance is not None and who in self.scope.names:
-                if idle[self.scope.names.index(who)]:
+            is_former = False
+            if disturbance is not None and who:
+                present, is_idle = processes[self.scope.names.index(who)]
+                is_former = self._process_ids[present] != key.member_id
+                if is_idle or is_former:
                     disturbance = None
                 elif disturbance not in allowed:
                     continue
-            action = Action(Doing.TIMER, who, key.kind.value)
+            action = Action(Doing.TIMER, who, key.kind.value, is_former)
             cost = int(disturbance is not None)
             yield self._let(action, cost, partial(self.coordinator.fire, coordinator, key))
         if self.coordinator.facts(coordinator).puts_off:

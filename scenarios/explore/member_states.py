@@ -28,7 +28,7 @@ from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.explore.actions import Stimulus
 from rebalance_sim.scenarios.explore.interning import Interned, Messages
-from rebalance_sim.scenarios.explore.scope import GROUP, Scope, topic_id
+from rebalance_sim.scenarios.explore.scope import GROUP, Scope, member_id, topic_id
 
 NEVER_MS = 1_000_000_000
 """Length of what ends only when that is chosen: far beyond anything that a path can add up to."""
@@ -42,7 +42,7 @@ ABSENT = 0
 """The state of a member whose process is not there, before its start."""
 
 GONE = 1
-"""The state of a member whose process has ended."""
+"""The state of a member whose first process has ended; those of the following ones come next."""
 
 
 class Sent(NamedTuple):
@@ -65,6 +65,7 @@ class MemberFacts(NamedTuple):
     """What properties look at. Partitions are bits, by their place in ``Scope.all_partitions``.
 
     ``is_idle``: it sends no heartbeats, so that the coordinator has every right to remove it.
+    ``place``: of its process in ``Scope.member_ids``, the last one if that has ended; -1: none.
     """
 
     epoch: int = 0
@@ -74,6 +75,7 @@ class MemberFacts(NamedTuple):
     current_epoch: int = -1
     is_releasing: bool = True
     is_idle: bool = True
+    place: int = -1
 
 
 class _Kept(NamedTuple):
@@ -112,8 +114,11 @@ class MemberStates:
             retry_backoff_ms=INTERVAL_MS,
             retry_backoff_max_ms=INTERVAL_MS,
             group_remote_assignor=scope.assignor,
+            group_instance_id=scope.instance_of(name),
         )
-        first = self._new()
+        self._processes = scope.processes
+        self._places = {one: place for place, one in enumerate(scope.member_ids)}
+        first = self._new(1)
         self._freezer = Freezer(first.constants)
         self._maker = KeyMaker(
             first.state_fields,
@@ -125,15 +130,29 @@ class MemberStates:
         self._edges: dict[tuple[int, Hashable], Moved] = {}
         self.call_count = 0
         self._kept.add("absent", _Kept(b"", (Stimulus.START,), MemberFacts()))
-        self._kept.add("gone", _Kept(b"", (), MemberFacts()))
+        for process in range(1, self._processes + 1):
+            stimuli = (Stimulus.START,) if process < self._processes else ()
+            facts = MemberFacts(place=self._places[member_id(name, process)])
+            self._kept.add(("gone", process), _Kept(b"", stimuli, facts))
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _new(self) -> ConsumerMember:
+    def has_ended(self, state: int) -> bool:
+        """Whether the member's process is not there any more."""
+        return GONE <= state < GONE + self._processes
+
+    def _new(self, process: int) -> ConsumerMember:
         return ConsumerMember(
-            config=self._config, member_id=f"member-{self.name}", rules=self._rules, now_ms=0
+            config=self._config,
+            member_id=member_id(self.name, process),
+            rules=self._rules,
+            now_ms=0,
         )
+
+    def _gone(self, place: int) -> int:
+        """The state in which this process has ended, by its place in ``Scope.member_ids``."""
+        return GONE + place % self._processes
 
     # --- what may happen --------------------------------------------------------------------------
 
@@ -172,8 +191,11 @@ class MemberStates:
     def _run(self, state: int, what: Hashable) -> Moved:
         self.call_count += 1
         if what is Stimulus.CRASH:
-            return Moved(GONE, ())
-        member = self._new() if state == ABSENT else self.thawed(state)
+            return Moved(self._gone(self.facts(state).place), ())
+        if what is Stimulus.START:
+            member = self._new(state - ABSENT + 1)
+        else:
+            member = self.thawed(state)
         term = member.coordinator_id
         effects = self.drive(member, what)
         return Moved(self._intern(member), self._sent(member, effects, term))
@@ -271,7 +293,7 @@ class MemberStates:
 
     def _intern(self, member: ConsumerMember) -> int:
         if member.is_closed:
-            return GONE
+            return self._gone(self._places[member.member_id])
         key = self._maker.key(member, now_ms=member.now_ms)
         number = self._kept.find(key)
         if number is None:
@@ -294,6 +316,7 @@ class MemberStates:
             current_epoch=member.current.local_epoch,
             is_releasing=member.state in _RELEASING,
             is_idle=not member.state.sends_heartbeats and member.state is not ClientState.FENCED,
+            place=self._places[member.member_id],
         )
 
     def _stimuli_of(self, member: ConsumerMember) -> list[Stimulus]:

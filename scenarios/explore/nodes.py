@@ -18,7 +18,6 @@ from rebalance_sim.scenarios.explore.coordinator_states import Finding
 from rebalance_sim.scenarios.explore.interning import Interned, Messages
 from rebalance_sim.scenarios.explore.member_states import (
     ABSENT,
-    GONE,
     MemberFacts,
     MemberStates,
     Moved,
@@ -125,7 +124,7 @@ class Nodes:
             moved = self.members.apply(node.member, stimulus)
         except Exception as problem:
             return Edge(action, disturbance, -1, (escaped(self.name, problem),))
-        is_lost = stimulus in (Stimulus.LOST, Stimulus.CRASH) or moved.state == GONE
+        is_lost = stimulus in (Stimulus.LOST, Stimulus.CRASH) or self.members.has_ended(moved.state)
         items, late = node.items, node.late
         if is_lost:
             items = ()
@@ -152,8 +151,8 @@ class Nodes:
         return self.members.answer(member, rank, item.answer, kind)
 
     def _after(self, moved: Moved, items: tuple[Item, ...], late: tuple[Sent, ...]) -> int:
-        if moved.state == GONE:
-            return self.number(Node(GONE, (), late))
+        if self.members.has_ended(moved.state):
+            return self.number(Node(moved.state, (), late))
         return self.number(Node(moved.state, items + tuple(Item(one) for one in moved.sent), late))
 
     # --- what the coordinator has to do with ------------------------------------------------------

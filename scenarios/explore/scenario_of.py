@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -127,6 +127,8 @@ class _Client:
     """Whether it has been told the interval of heartbeats, which begins with that answer."""
     has_to_subscribe: bool = False
     last_handled_ms: int = 0
+    former_handled_ms: int = 0
+    """By the process before."""
     last_ms: int = 0
     """Of anything that it did."""
     lost_ms: int | None = None
@@ -137,8 +139,20 @@ class _Client:
     """When the requests were sent that the coordinator has not handled yet."""
     answers: deque[_Sending] = field(default_factory=deque)
     """When the answers were sent that have not arrived yet."""
+    late: deque[_Sending] = field(default_factory=deque)
+    """When the requests were sent that an ended process has left behind."""
     callback_since_ms: int | None = None
-    away_since_ms: int | None = None
+    ending: int | None = None
+    """The place, among the faults, of what has ended its process."""
+    has_returned: bool = False
+
+    def forget_process(self) -> None:
+        """The next process knows nothing of the one before."""
+        self.last_sent_ms, self.has_interval, self.has_to_subscribe = 0, False, False
+        self.lost_ms = self.callback_since_ms = None
+        self.late += self.waiting
+        self.waiting.clear()
+        self.answers.clear()
 
 
 class _Timetable:
@@ -173,6 +187,7 @@ class _Timetable:
             group_consumer_heartbeat_interval_ms=_HEARTBEAT_MS,
             group_consumer_min_heartbeat_interval_ms=_HEARTBEAT_MS,
             group_consumer_assignment_interval_ms=_INTERVAL_MS if scope.assignment_interval else 0,
+            group_consumer_max_size=scope.max_group_size,
         )
         world = WorldSpec(
             seed=seed,
@@ -198,6 +213,7 @@ class _Timetable:
     def _client_spec(self, name: str, client: _Client) -> ClientSpec:
         return ClientSpec(
             name=name,
+            instance_id=self._scope.instance_of(name),
             topics=self._scope.topic_names,
             start_ms=client.start_ms or 0,
             poll_interval_ms=1,
@@ -223,7 +239,8 @@ class _Timetable:
         if client is None:
             return
         if action.doing is Doing.TIMER:
-            self._silence(action.who, client)
+            if client.ending is None and not action.is_former:
+                self._silence(action.who, client)
             return
         if action.doing in _CALLS:
             client.free_ms.append(now_ms)
@@ -244,6 +261,8 @@ class _Timetable:
                 return client.lost_ms + _BACKOFF_MS
             case Doing.TICK:
                 return client.last_sent_ms + _HEARTBEAT_MS
+            case Doing.TIMER if action.is_former:
+                return client.former_handled_ms + _SESSION_MS
             case Doing.TIMER if action.kind == "session":
                 return client.last_handled_ms + _SESSION_MS
             case Doing.TIMER if action.kind == "rebalance":
@@ -262,6 +281,15 @@ class _Timetable:
             case Doing.POLL if client.start_ms is None:
                 # One that has started and not polled is nobody yet.
                 client.start_ms = now_ms - _SEARCH_MS - 2
+            case Doing.START if client.ending is not None:
+                client.has_returned = True
+                client.forget_process()
+            case Doing.POLL if client.has_returned and client.ending is not None:
+                ended = self._faults[client.ending]
+                assert isinstance(ended, ClientCrash | ClientClose)
+                down_ms = max(now_ms - _SEARCH_MS - 2 - ended.at_ms, 1)
+                self._faults[client.ending] = replace(ended, down_ms=down_ms)
+                client.ending, client.has_returned = None, False
             case Doing.LOST | Doing.LOST_LATE:
                 self._faults.append(ConnectionLoss(at_ms=now_ms, client=who))
                 client.lost_ms = now_ms
@@ -270,9 +298,9 @@ class _Timetable:
                 client.waiting.clear()
                 client.answers.clear()
             case Doing.CRASH:
-                self._faults.append(ClientCrash(at_ms=now_ms, client=who))
+                self._end_process(client, ClientCrash(at_ms=now_ms, client=who))
             case Doing.CLOSE:
-                self._faults.append(ClientClose(at_ms=now_ms, client=who))
+                self._end_process(client, ClientClose(at_ms=now_ms, client=who))
             case Doing.UNSUBSCRIBE:
                 self._faults.append(SubscriptionChange(at_ms=now_ms, client=who))
             case Doing.SUBSCRIBE:  # An application that is there for this polls as well.
@@ -289,6 +317,11 @@ class _Timetable:
                     )
                 )
 
+    def _end_process(self, client: _Client, fault: Fault) -> None:
+        client.ending = len(self._faults)
+        client.former_handled_ms = client.last_handled_ms
+        self._faults.append(fault)
+
     def _silence(self, who: str, client: _Client) -> None:
         """Nothing is heard of a client until its timer has fired."""
         since_ms = client.last_ms + _BEFORE_MS
@@ -303,7 +336,9 @@ class _Timetable:
         client = self._clients.get(action.who)
         if client is None:
             return
-        if action.doing is Doing.HANDLED and client.waiting:
+        if action.doing is Doing.HANDLED_LATE and client.late:
+            self._hold_back(action.who, client.late.popleft())
+        elif action.doing is Doing.HANDLED and client.waiting:
             self._hold_back(action.who, client.waiting.popleft())
             client.answers.append(_Sending(self._now_ms, late_ms=_COMMIT_MS))
         elif action.doing is Doing.ANSWERED and client.answers:

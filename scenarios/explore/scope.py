@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -54,7 +55,11 @@ class Scope:
     the coordinator puts off computing a target while it has computed one not long ago. With
     ``auto_commit`` members commit before they give partitions up. With ``slow_lookups`` offset
     fetches and searches of coordinators take their time; without, they are answered before anything
-    else happens. Raises ScenarioError for a scope that is not small.
+    else happens. ``instances`` are the members' ``group.instance.id``, in the order of the members,
+    empty for a dynamic one; members that have none there are dynamic. With ``returns`` a process
+    that has ended is followed by a new one some time, with a member id of its own. With ``full``
+    the group takes no more members than there are. Raises ScenarioError for a scope that is not
+    small.
     """
 
     members: int = 2
@@ -69,6 +74,9 @@ class Scope:
     auto_commit: bool = False
     assignment_interval: bool = False
     slow_lookups: bool = False
+    instances: tuple[str, ...] = ()
+    returns: bool = False
+    full: bool = False
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -86,6 +94,10 @@ class Scope:
                 f"{MAX_PARTITIONS} partitions",
                 place="partitions",
             )
+        if len(self.instances) > self.members:
+            raise ScenarioError(
+                f"{len(self.instances)} of them for {self.members} members", place="instances"
+            )
         try:
             self.rules  # noqa: B018
         except ValueError as problem:
@@ -100,6 +112,26 @@ class Scope:
     def names(self) -> tuple[str, ...]:
         """The members, in the order of their ids."""
         return tuple("abc"[: self.members])
+
+    def instance_of(self, name: str) -> str | None:
+        """The ``group.instance.id`` of a member; None for a dynamic one."""
+        return dict(zip(self.names, self.instances, strict=False)).get(name) or None
+
+    @property
+    def processes(self) -> int:
+        """How many processes of one member there may be, one after another: each but the last has
+        ended by a disturbance."""
+        return 1 + self.max_disturbances if self.returns else 1
+
+    @property
+    def member_ids(self) -> Mapping[str, str]:
+        """The name of each member by its ids, those of one member side by side, the first
+        process's first."""
+        return {
+            member_id(name, process): name
+            for name in self.names
+            for process in range(1, self.processes + 1)
+        }
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -132,13 +164,24 @@ class Scope:
         )
 
     @property
+    def max_group_size(self) -> int:
+        """So many members the group takes."""
+        return self.members if self.full else CoordinatorConfig().group_consumer_max_size
+
+    @property
     def config(self) -> CoordinatorConfig:
         """The broker's settings. How long anything takes does not count: all that may happen at
         some time may happen at any time."""
         return CoordinatorConfig(
             group_consumer_heartbeat_interval_ms=5_000,
             group_consumer_assignment_interval_ms=1_000 if self.assignment_interval else 0,
+            group_consumer_max_size=self.max_group_size,
         )
+
+
+def member_id(name: str, process: int) -> str:
+    """The member id that a process makes for itself; the first process is number 1."""
+    return f"member-{name}" if process == 1 else f"member-{name}{process}"
 
 
 def topic_id(name: str) -> str:

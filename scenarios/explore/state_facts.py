@@ -22,11 +22,11 @@ STATE_PROPERTIES = (
 """Ids of the properties that are asked here."""
 
 
-def not_held(name: str, group: CoordinatorFacts, member: MemberFacts, place: int) -> Finding | None:
+def not_held(name: str, group: CoordinatorFacts, member: MemberFacts) -> Finding | None:
     """``cross.assigned_is_held``, of one member."""
-    if not member.assigned or not _is_registered(group, member, place):
+    if not member.assigned or not _is_registered(group, member):
         return None
-    if not member.assigned & ~group.held[place]:
+    if not member.assigned & ~group.held[member.place]:
         return None
     return Finding(
         "cross.assigned_is_held",
@@ -42,7 +42,7 @@ def shared(
     for one, other in combinations(range(len(members)), 2):
         if not members[one].fetchable & members[other].fetchable:
             continue
-        if all(_is_registered(group, members[place], place) for place in (one, other)):
+        if all(_is_registered(group, members[place]) for place in (one, other)):
             return Finding(
                 "cross.exclusive_consumption",
                 f"{names[one]} and {names[other]} may fetch the same partition, and both are "
@@ -50,7 +50,7 @@ def shared(
             )
         for place in (one, other):
             member = members[place]
-            is_excused = _is_registered(group, member, place) or member.is_releasing
+            is_excused = _is_registered(group, member) or member.is_releasing
             if not is_excused and member.epoch <= 0:
                 return Finding(
                     "cross.only_zombies_share",
@@ -60,16 +60,16 @@ def shared(
 
 
 def adopts_foreign(
-    name: str, group: CoordinatorFacts, member: MemberFacts, before: MemberFacts, place: int
+    name: str, group: CoordinatorFacts, member: MemberFacts, before: MemberFacts
 ) -> Finding | None:
     """``cross.current_fits_target``: has a member come to the target epoch with something that is
     another one's by now?"""
     if member.epoch == before.epoch and member.current_epoch == before.current_epoch:
         return None
-    if not _is_registered(group, member, place) or member.epoch != group.target_epoch:
+    if not _is_registered(group, member) or member.epoch != group.target_epoch:
         return None
     for other, target in enumerate(group.targets):
-        if other != place and member.current & target:
+        if other != member.place and member.current & target:
             return Finding(
                 "cross.current_fits_target",
                 f"{name} came to the target epoch {member.epoch} with partitions that the target "
@@ -78,5 +78,5 @@ def adopts_foreign(
     return None
 
 
-def _is_registered(group: CoordinatorFacts, member: MemberFacts, place: int) -> bool:
-    return 0 < member.epoch == group.epochs[place]
+def _is_registered(group: CoordinatorFacts, member: MemberFacts) -> bool:
+    return 0 < member.epoch == group.epochs[member.place]

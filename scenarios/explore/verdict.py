@@ -15,7 +15,7 @@ LEFT_OUT = (
     "records that are not committed yet, and writes that fail",
     "two connections of one member at the same time, and answers that overtake each other",
     "positions and metadata that take their time",
-    "processes that come back, static members, patterns, other clients than Java's, classic groups",
+    "patterns, other clients than Java's, classic groups",
     "properties of what has to come about, and those that need the history of a run",
 )
 """What no scope has."""
@@ -49,6 +49,10 @@ def describe(explored: Explored) -> Iterator[str]:
     absent = [one.value for one in Disturbance if one not in scope.disturbances]
     if absent and scope.max_disturbances:
         yield f"left out: {', '.join(absent)}"
+    if not any(scope.instances):
+        yield "left out: static members"
+    if not scope.returns:
+        yield "left out: processes that come back"
     if not scope.slow_lookups:
         yield "left out: offset fetches and searches of coordinators that take their time"
     for one in LEFT_OUT:
@@ -77,6 +81,13 @@ def describe_scope(scope: Scope) -> str:
         parts.append("assignment interval")
     if scope.slow_lookups:
         parts.append("slow lookups")
+    if any(scope.instances):
+        ids = (scope.instance_of(name) or "none" for name in scope.names)
+        parts.append(f"instance ids {' '.join(ids)}")
+    if scope.returns:
+        parts.append("processes come back")
+    if scope.full:
+        parts.append("group full")
     return ", ".join(parts)
 
 

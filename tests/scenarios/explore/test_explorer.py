@@ -15,7 +15,7 @@ from rebalance_sim.scenarios.explore.actions import Doing
 from rebalance_sim.scenarios.explore.explored import Explored
 from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.explore.judge import CALL_PROPERTIES, NEED_HISTORY
-from rebalance_sim.scenarios.explore.member_states import ABSENT, GONE
+from rebalance_sim.scenarios.explore.member_states import ABSENT
 from rebalance_sim.scenarios.explore.scenario_of import scenario_of
 from rebalance_sim.scenarios.explore.scope import GROUP, Disturbance, Scope
 from rebalance_sim.scenarios.explore.state_facts import STATE_PROPERTIES
@@ -44,6 +44,67 @@ def test_a_lost_connection_breaks_nothing() -> None:
     assert result.progress.states > 40_000
 
 
+_ENDS = (Disturbance.CLOSE, Disturbance.CRASH, Disturbance.SESSION_TIMEOUT)
+
+
+def test_a_static_member_may_leave_and_come_back() -> None:
+    result = explored(Scope(members=1, disturbances=_ENDS, instances=("x",), returns=True))
+    assert not result.cut_off
+    assert result.paths == []
+
+
+def test_a_static_member_may_be_replaced_by_another_one() -> None:
+    explorer = Explorer(Scope(disturbances=_ENDS, instances=("x", "x"), returns=True))
+    result = explorer.run()
+    assert not result.cut_off
+    assert result.paths == []
+    former, follower = _held_after_a_replacement(explorer)
+    assert (former, follower) == (0, 0b11)
+
+
+def _held_after_a_replacement(explorer: Explorer) -> tuple[int, int]:
+    """What ``a`` and ``b`` hold when ``a`` has left for a while, and ``b`` has come instead."""
+    state = explorer.first
+    for doing, who in (
+        (Doing.START, "a"),
+        (Doing.POLL, "a"),
+        (Doing.HANDLED, "a"),
+        (Doing.ANSWERED, "a"),
+        (Doing.CLOSE, "a"),
+        (Doing.START, "b"),
+        (Doing.POLL, "b"),
+        (Doing.HANDLED, "a"),
+        (Doing.HANDLED, "b"),
+    ):
+        step = next(one for one in explorer.steps(state) if one.action[:2] == (doing, who))
+        assert step.state is not None, step
+        state = step.state
+    held = explorer.coordinator.facts(explorer.unpack(state).coordinator).held
+    ids = list(explorer.scope.member_ids)
+    return held[ids.index("member-a")], held[ids.index("member-b")]
+
+
+@pytest.mark.parametrize(
+    ("defect", "property_id", "steps"),
+    [("PR-23542", "refusal.own_instance", 6), ("KAFKA-20601", "refusal.seat", 10)],
+)
+def test_known_issues_of_static_members_are_reached(
+    defect: str, property_id: str, steps: int
+) -> None:
+    scope = Scope(
+        disturbances=(Disturbance.CRASH, Disturbance.CONNECTION_LOST),
+        defects=(defect,),
+        instances=("x", "y"),
+        returns=True,
+        full=True,
+    )
+    explorer = Explorer(scope)
+    path = explorer.run(stops_at_first=True).paths[0]
+    assert path.finding.property == property_id
+    assert len(path.actions) == steps
+    assert scenario_of(explorer, path).is_confirmed
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_the_whole_scope_is_clean() -> None:
@@ -62,6 +123,9 @@ def test_the_whole_scope_is_clean() -> None:
         Scope(disturbances=_LOST, slow_lookups=True),
         Scope(disturbances=_LOST, partitions=2),
         Scope(max_disturbances=0, topics=3, semantics="kafka-4.1-clean"),
+        Scope(disturbances=_ENDS, topics=1, instances=("x", "y"), returns=True, full=True),
+        Scope(disturbances=_ENDS, topics=1, instances=("x", "x"), returns=True, max_disturbances=2),
+        Scope(disturbances=(Disturbance.CRASH,), topics=1, returns=True),
     ],
 )
 def test_a_wider_scope_is_clean(scope: Scope) -> None:
@@ -144,6 +208,7 @@ def test_two_searches_of_one_scope_are_the_same() -> None:
         ({"max_disturbances": 4}, "max_disturbances"),
         ({"semantics": "kafka-9"}, "semantics"),
         ({"defects": ("no-such",)}, "semantics"),
+        ({"instances": ("x", "y", "z")}, "instances"),
     ],
 )
 def test_a_scope_that_is_not_small_is_refused(fields: dict[str, object], place: str) -> None:
@@ -181,7 +246,7 @@ class _View:
         self._clients = {}
         for nodes, number in zip(explorer.nodes, whole.nodes, strict=True):
             member = nodes.node(number).member
-            if member not in (ABSENT, GONE):
+            if member != ABSENT and not nodes.members.has_ended(member):
                 self._clients[nodes.name] = _Client(nodes.name, nodes.members.thawed(member))
 
     def acting_shard(self) -> object:

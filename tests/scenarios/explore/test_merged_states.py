@@ -9,7 +9,7 @@ import pytest
 from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates
 from rebalance_sim.scenarios.explore.explorer import Explorer
-from rebalance_sim.scenarios.explore.member_states import ABSENT, GONE, MemberStates
+from rebalance_sim.scenarios.explore.member_states import ABSENT, MemberStates
 from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
 
 KEPT_OF_EACH = 3
@@ -24,7 +24,7 @@ class MergingMembers(MemberStates):
     def _intern(self, member: ConsumerMember) -> int:
         known = len(self)
         number = super()._intern(member)
-        if number < known and number not in (ABSENT, GONE):
+        if number < known and number != ABSENT and not self.has_ended(number):
             others = self.others.setdefault(number, [])
             if len(others) < KEPT_OF_EACH:
                 others.append(self._freezer.freeze(member))
@@ -37,15 +37,15 @@ class MergingMembers(MemberStates):
         for (state, what), moved in list(self._edges.items()):
             for picture in self.others.get(state, ()):
                 member = self._freezer.thaw(picture)
-                if self._came_to(member, what) != (moved.state, moved.sent):
+                if self._came_to(state, member, what) != (moved.state, moved.sent):
                     found.append(f"{self.name} in state {state}: {what}")
         return found
 
-    def _came_to(self, member: ConsumerMember, what: Hashable) -> tuple[int, object]:
+    def _came_to(self, state: int, member: ConsumerMember, what: Hashable) -> tuple[int, object]:
         from rebalance_sim.scenarios.explore.actions import Stimulus
 
         if what is Stimulus.CRASH:
-            return GONE, ()
+            return self._gone(self.facts(state).place), ()
         term = member.coordinator_id
         effects = self.drive(member, what)
         return MemberStates._intern(self, member), self._sent(member, effects, term)
@@ -97,8 +97,13 @@ class MergingCoordinator(CoordinatorStates):
         Scope(disturbances=(Disturbance.UNSUBSCRIBE, Disturbance.CLOSE)),
         Scope(disturbances=(Disturbance.CALLBACK_FAILURE, Disturbance.TOPIC_GROWTH)),
         Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True, slow_lookups=True),
+        Scope(
+            disturbances=(Disturbance.CRASH, Disturbance.CLOSE, Disturbance.SESSION_TIMEOUT),
+            instances=("x", "y"),
+            returns=True,
+        ),
     ],
-    ids=lambda scope: "-".join(one.value for one in scope.disturbances),
+    ids=lambda scope: "-".join((*(one.value for one in scope.disturbances), *scope.instances)),
 )
 def test_merged_states_go_on_alike(scope: Scope) -> None:
     explorer = Explorer(scope)
