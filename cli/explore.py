@@ -59,6 +59,10 @@ def explore(
         list[str] | None,
         typer.Option(help="A member's group.instance.id, in their order; none: a dynamic member."),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="What a member is, in their order: consumer, eager, cooperative."),
+    ] = None,
     returns: Annotated[
         bool, typer.Option("--returns", help="A process that has ended is followed by a new one.")
     ] = False,
@@ -104,6 +108,7 @@ def explore(
         instances=tuple("" if one == "none" else one for one in instance or ()),
         returns=returns,
         full=full,
+        kinds=tuple(kind or ()),
     )
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"explore: --out {out} is a file: give a folder")

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.classic.classic_offsets import (
 )
 from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance, rearm
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
+from rebalance_sim.protocol.classic.classic_state_fields import CLASSIC_GROUP_STATE
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
 from rebalance_sim.protocol.classic.join import join
 from rebalance_sim.protocol.classic.leave import (
@@ -136,6 +137,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
     timers = ClassicTimer
     parks = (JoinGroupRequest, SyncGroupRequest)
     records = (GroupMetadata,)
+    state_fields = CLASSIC_GROUP_STATE
     _context: ClassicContext
 
     def _operation(self, now_ms: int) -> Operation:

@@ -69,11 +69,13 @@ _G = TypeVar("_G")
 
 
 class CoordinatorSnapshot(NamedTuple):
-    """Topics and settings as a coordinator knows them, and a picture of all the rest."""
+    """Topics and settings as a coordinator knows them, the term in which it serves, and a picture
+    of all the rest."""
 
     image: MetadataImage
     newest_topic_version: int
     configs: ConfigsInForce
+    term: int
     state: bytes
 
 
@@ -148,6 +150,7 @@ class GroupCoordinator:
             image=context.image,
             newest_topic_version=context.newest_topic_version,
             configs=context.configs,
+            term=context.term,
             state=self._freezer.freeze((*context.state, self.offsets.state)),
         )
 
@@ -157,6 +160,7 @@ class GroupCoordinator:
         context.image = snapshot.image
         context.newest_topic_version = snapshot.newest_topic_version
         context.configs, context.config = snapshot.configs, snapshot.configs.broker
+        context.term = snapshot.term
         tables, parts, offsets = self._freezer.thaw(snapshot.state)
         context.take_state(tables, parts)
         self.offsets.take_state(offsets)

@@ -54,6 +54,7 @@ class Doing(Enum):
     POLL_AGAIN = "{} polls again"
     LOST = "{} loses its connection"
     LOST_LATE = "{} loses its connection, and its request is still on the way"
+    EXPIRED = "{} gives up a request that nobody answers, and its connection"
     UNSUBSCRIBE = "{} unsubscribes"
     SUBSCRIBE = "{} subscribes to all topics"
     SUBSCRIBE_LESS = "{} subscribes to the first topic only"

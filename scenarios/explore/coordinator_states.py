@@ -7,13 +7,17 @@ clock stands still but for timers: one that fires takes it to its time.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, cast
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.hosting.error_answers import error_answer
 from rebalance_sim.protocol.runtime.coordinator import CoordinatorSnapshot, GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.outcome import (
+    Completion,
+    Continuation,
     Outcome,
     ScheduleTimer,
     ShardTimer,
@@ -34,16 +38,35 @@ MOVE = "the coordinator moves"
 WAIT = "the assignment interval is over"
 
 
-class CoordinatorFacts(NamedTuple):
-    """What properties look at, process by process in the order of ``Scope.member_ids``. Partitions
-    are bits, by their place in ``Scope.all_partitions``; an epoch of 0: no such member.
-    ``puts_off``: it computes no target yet, because it has computed one not long ago."""
+class Token(NamedTuple):
+    """A request that waits for its answer: of which member, and which of its requests."""
 
-    epochs: tuple[int, ...]
-    held: tuple[int, ...]
-    targets: tuple[int, ...]
-    target_epoch: int
+    name: str
+    rank: int
+
+
+class Seat(NamedTuple):
+    """A member as the coordinator has it. Partitions are bits, by their place in
+    ``Scope.all_partitions``; of a classic group none are known, and ``epoch`` is its generation."""
+
+    epoch: int
+    held: int = 0
+
+
+class CoordinatorFacts(NamedTuple):
+    """What properties look at: members and targets by member id. ``puts_off``: it computes no
+    target yet, because it has computed one not long ago; ``parked``: the requests that wait;
+    ``newest_ids``: the last member id that each client has been given, by what is unique in it;
+    ``is_initial``: the first join phase of a classic group is held open."""
+
+    seats: Mapping[str, Seat] = MappingProxyType({})
+    targets: Mapping[str, int] = MappingProxyType({})
+    target_epoch: int = 0
     puts_off: bool = False
+    is_classic: bool = False
+    parked: frozenset[Token] = frozenset()
+    newest_ids: frozenset[str] = frozenset()
+    is_initial: bool = False
 
 
 class Shard:
@@ -59,9 +82,13 @@ class Shard:
         self.timers: dict[TimerKey, ScheduleTimer] = {}
         self.log: dict[LogKey, Record] = {}
         self.appended: tuple[Record, ...] = ()
+        self.completions: tuple[Completion, ...] = ()
+        self.client_id = ""
+        self.given_ids: dict[str, int] = {}
+        """How many member ids each client has been given."""
         self.coordinator = GroupCoordinator(
             config=scope.config,
-            new_member_id=_no_member_id,
+            new_member_id=self._new_member_id,
             semantics=scope.rules,
             image=scope.image(),
         )
@@ -96,8 +123,13 @@ class Shard:
         """Put in force what the coordinator has decided. Raises what a replay raises."""
         for record in outcome.records:
             self.coordinator.replay(record)
-        self.appended = outcome.records
+        self.appended += outcome.records
+        self.completions += outcome.completions
         self.arm(outcome.timers)
+
+    def _new_member_id(self) -> str:
+        count = self.given_ids[self.client_id] = self.given_ids.get(self.client_id, 0) + 1
+        return f"{self.client_id}{count}"
 
     def arm(self, commands: Iterable[TimerCommand]) -> None:
         """Arm and disarm; the expiry of offsets is nobody's concern here."""
@@ -122,10 +154,6 @@ def _key_of(record: Record) -> LogKey:
     return (kind, *(getattr(record, name) for name in names if name not in VALUE_FIELDS))
 
 
-def _no_member_id() -> str:
-    raise ValueError("members of this scope make their ids themselves")
-
-
 class Finding(NamedTuple):
     """A violated property. ``known_as``: the known issue of the version that it is, if any."""
 
@@ -138,6 +166,12 @@ class Judge(Protocol):
     """Looks at every real call of the coordinator; ``found``: what the last one violated."""
 
     found: tuple[Finding, ...]
+
+    def begin(self, shard: Shard) -> None:
+        """A call is about to be made."""
+
+    def on_written(self, shard: Shard, on_commit: Continuation, outcome: Outcome) -> None:
+        """What hung on a commit has happened."""
 
     def on_request(self, shard: Shard, request: Request, outcome: Outcome) -> None:
         """A request was handled."""
@@ -153,6 +187,7 @@ class _Kept(NamedTuple):
     snapshot: CoordinatorSnapshot
     log: dict[LogKey, Record]
     timers: dict[TimerKey, ScheduleTimer]
+    given_ids: dict[str, int]
     now_ms: int
     term: int
     growth: int
@@ -160,12 +195,14 @@ class _Kept(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of a call: the next state, the number of the response (-1: none), and which
-    properties the call violated."""
+    """What came of a call: the next state, the number of the response (-1: none), which properties
+    the call violated, and which requests that had waited are answered, each with the number of its
+    answer."""
 
     state: int
     response: int
     found: tuple[Finding, ...]
+    released: tuple[tuple[Token, int], ...] = ()
 
 
 class CoordinatorStates:
@@ -176,7 +213,6 @@ class CoordinatorStates:
         self._messages = messages
         self._judge = judge
         self._shard = Shard(scope)
-        self._member_ids = tuple(scope.member_ids)
         self._bits = {p: 1 << place for place, p in enumerate(scope.all_partitions)}
         self._kept: Interned[_Kept] = Interned()
         self._edges: dict[tuple[int, Hashable], Done] = {}
@@ -207,10 +243,14 @@ class CoordinatorStates:
 
     # --- what may happen --------------------------------------------------------------------------
 
-    def request(self, state: int, message: int, term: int, client_id: str) -> Done:
-        """Handle a request, which was sent to the coordinator of a term. Raises what escapes from
-        the coordinator."""
-        return self._edge(state, (message, term, client_id))
+    def may_park(self, message: int) -> bool:
+        """Whether the answer to this request may come later."""
+        return self._shard.coordinator.may_park(self._messages[message])
+
+    def request(self, state: int, message: int, term: int, name: str, rank: int = -1) -> Done:
+        """Handle a request of a member, which was sent to the coordinator of a term; ``rank``: its
+        number among those that may wait. Raises what escapes from the coordinator."""
+        return self._edge(state, (message, term, Token(name, rank)))
 
     def fire(self, state: int, key: TimerKey) -> Done:
         """Let an armed timer fire. Raises what escapes from the coordinator."""
@@ -233,12 +273,26 @@ class CoordinatorStates:
         if done is None:
             self.call_count += 1
             self._restore(state)
-            self._judge.found = ()
-            response = self._call(what)
-            done = self._edges[state, what] = Done(self._intern(), response, self._judge.found)
+            self._judge.begin(self._shard)
+            response, released = self._answers(what)
+            done = Done(self._intern(), response, self._judge.found, released)
+            self._edges[state, what] = done
         return done
 
     # --- real calls -------------------------------------------------------------------------------
+
+    def _answers(self, what: Any) -> tuple[int, tuple[tuple[Token, int], ...]]:
+        """Make a call: the number of its own answer (-1: none), and those to other requests."""
+        response = self._call(what)
+        own = what[2] if isinstance(what, tuple) and not isinstance(what, TimerKey) else None
+        released = []
+        for token, answer in self._shard.completions:
+            number = self._messages.number(answer)
+            if token == own:
+                response = number
+            else:
+                released.append((cast(Token, token), number))
+        return response, tuple(released)
 
     def _call(self, what: Any) -> int:
         if what == MOVE:
@@ -255,17 +309,34 @@ class CoordinatorStates:
         if isinstance(what, TimerKey):
             self._fire(what)
             return -1
-        return self._messages.number(self._handle(*what))
+        response = self._handle(*what)
+        return -1 if response is None else self._messages.number(response)
 
-    def _handle(self, message: int, term: int, client_id: str) -> object:
+    def _handle(self, message: int, term: int, token: Token) -> object | None:
         shard = self._shard
         request: Any = self._messages[message]
         if term != shard.leader_epoch:
             return error_answer(request, ErrorCode.NOT_COORDINATOR)
-        outcome = shard.coordinator.handle(request, now_ms=shard.now_ms, client_id=client_id)
+        shard.client_id = token.name
+        outcome = shard.coordinator.handle(
+            request,
+            now_ms=shard.now_ms,
+            client_id=token.name,
+            token=None if token.rank < 0 else token,
+        )
         shard.take(outcome)
         self._judge.on_request(shard, request, outcome)
+        self._commit(outcome)
         return outcome.response
+
+    def _commit(self, outcome: Outcome) -> None:
+        """What hangs on the commit of its records happens at once."""
+        shard = self._shard
+        while outcome.on_commit is not None:
+            on_commit = outcome.on_commit
+            outcome = shard.coordinator.committed(on_commit, now_ms=shard.now_ms)
+            shard.take(outcome)
+            self._judge.on_written(shard, on_commit, outcome)
 
     def _fire(self, key: TimerKey) -> None:
         shard = self._shard
@@ -274,9 +345,11 @@ class CoordinatorStates:
         outcome = shard.coordinator.fire(key, epoch=timer.epoch, now_ms=shard.now_ms)
         shard.take(outcome)
         self._judge.on_timer(shard, key, outcome)
+        self._commit(outcome)
 
     def _load(self) -> None:
         shard = self._shard
+        shard.completions = shard.coordinator.on_unloaded(now_ms=shard.now_ms)
         shard.leader_epoch += 1
         shard.timers = {}
         shard.coordinator.restore(self._empty(shard.growth))
@@ -289,7 +362,7 @@ class CoordinatorStates:
     def _empty(self, growth: int) -> CoordinatorSnapshot:
         image = self._scope.image(growth=growth)
         return self._kept.values[0].snapshot._replace(
-            image=image, newest_topic_version=image.version
+            image=image, newest_topic_version=image.version, term=self._shard.leader_epoch
         )
 
     # --- states -----------------------------------------------------------------------------------
@@ -299,14 +372,16 @@ class CoordinatorStates:
         shard.coordinator.restore(kept.snapshot)
         shard.log, shard.timers = dict(kept.log), dict(kept.timers)
         shard.now_ms, shard.leader_epoch, shard.growth = kept.now_ms, kept.term, kept.growth
-        shard.appended = ()
+        shard.given_ids = dict(kept.given_ids)
+        shard.appended, shard.completions = (), ()
 
     def _intern(self) -> int:
         shard = self._shard
         shard.compact()
         armed = frozenset((key, timer.epoch) for key, timer in shard.timers.items())
         state_key = shard.coordinator.state_key(now_ms=shard.now_ms)
-        key = (state_key, armed, shard.leader_epoch)
+        given_ids = tuple(sorted(shard.given_ids.items()))
+        key = (state_key, armed, shard.leader_epoch, given_ids)
         number = self._kept.find(key)
         if number is not None:
             return number
@@ -314,6 +389,7 @@ class CoordinatorStates:
             shard.coordinator.snapshot(),
             shard.log,
             dict(sorted(shard.timers.items())),
+            shard.given_ids,
             shard.now_ms,
             shard.leader_epoch,
             shard.growth,
@@ -322,18 +398,21 @@ class CoordinatorStates:
         return self._kept.add(key, kept)
 
     def _facts(self) -> CoordinatorFacts:
+        classic = self._shard.coordinator.groups_of(ClassicGroup).get(GROUP)
+        if classic is not None:
+            newest = (f"{name}{count}" for name, count in self._shard.given_ids.items())
+            return _facts_of_classic(classic)._replace(newest_ids=frozenset(newest))
         group = self._shard.coordinator.groups_of(ConsumerGroup).get(GROUP)
-        nobody = (0,) * len(self._member_ids)
         if group is None:
-            return CoordinatorFacts(nobody, nobody, nobody, 0)
-        members = [group.members.get(member_id) for member_id in self._member_ids]
+            return CoordinatorFacts()
         return CoordinatorFacts(
-            epochs=tuple(0 if one is None else max(one.member_epoch, 0) for one in members),
-            held=tuple(
-                0 if one is None else self._sum({**one.assigned, **one.pending_revocation})
-                for one in members
-            ),
-            targets=tuple(self._sum(group.target_of(one)) for one in self._member_ids),
+            seats={
+                member_id: Seat(
+                    max(one.member_epoch, 0), self._sum({**one.assigned, **one.pending_revocation})
+                )
+                for member_id, one in group.members.items()
+            },
+            targets={one: self._sum(group.target_of(one)) for one in sorted(group.members)},
             target_epoch=group.target_assignment_epoch,
             puts_off=self._puts_off(group.target_assignment_timestamp),
         )
@@ -344,3 +423,18 @@ class CoordinatorStates:
 
     def _sum(self, partitions: Iterable[TopicPartition]) -> int:
         return sum(self._bits[partition] for partition in partitions)
+
+
+def _facts_of_classic(group: ClassicGroup) -> CoordinatorFacts:
+    waiting = [
+        token
+        for member in group.members.values()
+        for token in (member.awaiting_join, member.awaiting_sync)
+        if token is not None
+    ]
+    return CoordinatorFacts(
+        seats={member_id: Seat(group.generation_id) for member_id in group.members},
+        is_classic=True,
+        parked=frozenset(cast(list[Token], waiting)),
+        is_initial=group.initial_tick is not None,
+    )

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
-from rebalance_sim.protocol.runtime.outcome import TimerKind
-from rebalance_sim.scenarios.explore.actions import Action, Doing, Stimulus
-from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Done, Finding
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.scenarios.explore.actions import Action, Stimulus
+from rebalance_sim.scenarios.explore.coordinator_nodes import CoordinatorNodes
+from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Finding
 from rebalance_sim.scenarios.explore.explored import Explored, Path, Progress
 from rebalance_sim.scenarios.explore.interning import Messages
 from rebalance_sim.scenarios.explore.judge import CallJudge
-from rebalance_sim.scenarios.explore.member_states import Sent
-from rebalance_sim.scenarios.explore.nodes import Nodes, escaped
-from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
-from rebalance_sim.scenarios.explore.state_facts import adopts_foreign, not_held, shared
+from rebalance_sim.scenarios.explore.local_steps import Local, LocalSteps, Process, Processes
+from rebalance_sim.scenarios.explore.nodes import Nodes
+from rebalance_sim.scenarios.explore.scope import Scope
+from rebalance_sim.scenarios.explore.state_facts import not_held, shared
 
 _BITS = 20
 _MASK = (1 << _BITS) - 1
@@ -39,10 +38,6 @@ NODE_LIMIT = (1 << _BITS) - (1 << 16)
 
 DEFAULT_MAX_STATES = 20_000_000
 DEFAULT_MAX_MEMORY_MB = 4_000
-
-
-_Processes = tuple[tuple[int, bool], ...]
-"""Of each member the place of its process, and whether that sends no heartbeats."""
 
 
 class Whole(NamedTuple):
@@ -62,20 +57,10 @@ class Step(NamedTuple):
     found: tuple[Finding, ...] = ()
 
 
-class _Local(NamedTuple):
-    """What may happen to one member and the coordinator, whatever all others are like: what, the
-    bits of the two in the state after it (-1: none), what it costs, what is found."""
-
-    action: Action
-    bits: int
-    cost: int
-    found: tuple[Finding, ...]
-
-
 class _Pair(NamedTuple):
     """The coordinator and one member, side by side: all that may happen, and what is wrong."""
 
-    steps: tuple[_Local, ...]
+    steps: tuple[Local, ...]
     found: Finding | None
 
 
@@ -86,7 +71,7 @@ class Explorer:
         self.scope = scope
         messages = Messages()
         self._judge = CallJudge(scope)
-        self.coordinator = CoordinatorStates(scope, messages, self._judge)
+        self.coordinator = CoordinatorNodes(CoordinatorStates(scope, messages, self._judge))
         self.nodes = tuple(Nodes(scope, name, messages) for name in scope.names)
         count = len(self.nodes)
         self._shifts = tuple(_USED_BITS + _BITS * (count - 1 - place) for place in range(count))
@@ -94,10 +79,15 @@ class Explorer:
         others = (1 << self._coordinator_shift) - 1
         self._keep = tuple(others & ~(_MASK << shift) for shift in self._shifts)
         self._pairs: tuple[dict[int, _Pair], ...] = tuple({} for _ in self.nodes)
-        self._timers: dict[tuple[int, _Processes, bool], tuple[_Local, ...]] = {}
+        self._timers: dict[tuple[int, Processes, bool], tuple[Local, ...]] = {}
         self._places = tuple(range(count))
-        self._names = scope.member_ids
-        self._process_ids = tuple(scope.member_ids)
+        self._local = LocalSteps(
+            scope,
+            self.coordinator,
+            self.nodes,
+            shifts=self._shifts,
+            coordinator_shift=self._coordinator_shift,
+        )
 
     # --- states as numbers ------------------------------------------------------------------------
 
@@ -137,6 +127,22 @@ class Explorer:
         """How many requests of a member are in flight."""
         return len(self.nodes[place].node(self.unpack(state).nodes[place]).items)
 
+    def answers_to(self, state: int, name: str) -> int:
+        """How many answers to a member are on their way."""
+        whole = self.unpack(state)
+        place = self.scope.names.index(name)
+        items = self.nodes[place].node(whole.nodes[place]).items
+        letters = self.coordinator.letters(whole.coordinator, name)
+        return len(letters) + sum(item.answer >= 0 for item in items)
+
+    def armed(self, state: int) -> tuple[TimerKey, ...]:
+        """The coordinator's timers."""
+        return self.coordinator.armed(self.unpack(state).coordinator)
+
+    def is_initial(self, state: int) -> bool:
+        """Whether the first join phase of a classic group is held open."""
+        return self.coordinator.facts(self.unpack(state).coordinator).is_initial
+
     def may(self, state: int, name: str, stimulus: Stimulus) -> bool:
         """Whether this may happen to a member by itself."""
         place = self.scope.names.index(name)
@@ -159,142 +165,25 @@ class Explorer:
         if pair is None:
             group, member = self.coordinator.facts(coordinator), self.nodes[place].facts(number)
             pair = self._pairs[place][key] = _Pair(
-                tuple(self._pair_steps(coordinator, place, number, is_disturbed)),
-                not_held(self.nodes[place].name, group, member),
+                tuple(self._local.of_pair(coordinator, place, number, is_disturbed)),
+                self._local.unanswered(coordinator, place, number)
+                or not_held(self.nodes[place].name, group, member),
             )
         return pair
 
-    def _pair_steps(
-        self, coordinator: int, place: int, number: int, is_disturbed: bool
-    ) -> Iterator[_Local]:
-        nodes = self.nodes[place]
-        for edge in nodes.edges(number, is_disturbed=is_disturbed):
-            cost = int(edge.disturbance is not None)
-            if edge.node < 0:
-                yield _Local(edge.action, -1, cost, edge.found)
-            else:
-                yield self._settle(edge.action, coordinator, place, number, edge.node, cost)
-        sent = nodes.next_request(number)
-        if sent is not None:
-            yield self._handle(coordinator, place, number, sent, is_late=False)
-        rank = nodes.search_rank(number)
-        if rank >= 0:
-            yield self._find(coordinator, place, number, rank)
-        late = nodes.node(number).late
-        if late:
-            yield self._handle(coordinator, place, number, late[0], is_late=True)
-
-    def _find(self, coordinator: int, place: int, number: int, rank: int) -> _Local:
-        nodes = self.nodes[place]
-        action = Action(Doing.FOUND, nodes.name)
-        try:
-            after = nodes.find(number, rank, self.coordinator.term(coordinator))
-        except Exception as problem:
-            return _Local(action, -1, 0, (escaped(nodes.name, problem),))
-        return self._settle(action, coordinator, place, number, after, 0)
-
-    def _handle(
-        self, coordinator: int, place: int, number: int, sent: Sent, *, is_late: bool
-    ) -> _Local:
-        nodes = self.nodes[place]
-        action = Action(Doing.HANDLED_LATE if is_late else Doing.HANDLED, nodes.name)
-        try:
-            done = self.coordinator.request(coordinator, sent.message, sent.term, nodes.name)
-        except Exception as problem:
-            return _Local(action, -1, 0, (escaped("coordinator", problem),))
-        if is_late:
-            after = nodes.without_late(number)
-        else:
-            after = nodes.with_answer(number, done.response)
-        return self._settle(action, done.state, place, number, after, 0, done.found)
-
-    def _settle(
-        self,
-        action: Action,
-        coordinator: int,
-        place: int,
-        before: int,
-        number: int,
-        cost: int,
-        found: tuple[Finding, ...] = (),
-    ) -> _Local:
-        """A node has changed: what it asks that is answered at once is answered."""
-        nodes = self.nodes[place]
-        try:
-            while True:
-                rank = nodes.search_rank(number)
-                if rank >= 0 and not self.scope.slow_lookups:
-                    number = nodes.find(number, rank, self.coordinator.term(coordinator))
-                elif nodes.is_at_once(number):
-                    sent = nodes.node(number).items[0].sent
-                    done = self.coordinator.request(
-                        coordinator, sent.message, sent.term, nodes.name
-                    )
-                    coordinator, found = done.state, found + done.found
-                    number = nodes.answer_first(number, done.response)
-                else:
-                    break
-        except Exception as problem:
-            return _Local(action, -1, cost, (*found, escaped(nodes.name, problem)))
-        misfit = adopts_foreign(
-            nodes.name,
-            self.coordinator.facts(coordinator),
-            nodes.facts(number),
-            nodes.facts(before),
-        )
-        if misfit is not None:
-            found += (misfit,)
-        bits = coordinator << self._coordinator_shift | number << self._shifts[place]
-        return _Local(action, bits, cost, found)
-
     def _coordinator_steps(
         self, coordinator: int, nodes: tuple[int, ...], is_disturbed: bool
-    ) -> tuple[_Local, ...]:
-        """What the coordinator does by itself; which members send no heartbeats says which timers
-        may fire as a matter of course."""
+    ) -> tuple[Local, ...]:
+        """What the coordinator does by itself."""
         facts = [self.nodes[place].facts(nodes[place]) for place in self._places]
-        processes = tuple([(one.place, one.is_idle) for one in facts])
+        processes = tuple([Process(one.member_id, one.is_idle, one.awaits_id) for one in facts])
         key = (coordinator, processes, is_disturbed)
         found = self._timers.get(key)
         if found is None:
             found = self._timers[key] = tuple(
-                self._find_coordinator_steps(coordinator, processes, is_disturbed)
+                self._local.of_coordinator(coordinator, processes, is_disturbed)
             )
         return found
-
-    def _find_coordinator_steps(
-        self, coordinator: int, processes: _Processes, is_disturbed: bool
-    ) -> Iterator[_Local]:
-        allowed = self.scope.disturbances if is_disturbed else ()
-        for key in self.coordinator.armed(coordinator):
-            who = self._names.get(key.member_id, "")
-            disturbance = _TIMEOUTS.get(key.kind)
-            is_former = False
-            if disturbance is not None and who:
-                present, is_idle = processes[self.scope.names.index(who)]
-                is_former = self._process_ids[present] != key.member_id
-                if is_idle or is_former:
-                    disturbance = None
-                elif disturbance not in allowed:
-                    continue
-            action = Action(Doing.TIMER, who, key.kind.value, is_former)
-            cost = int(disturbance is not None)
-            yield self._let(action, cost, partial(self.coordinator.fire, coordinator, key))
-        if self.coordinator.facts(coordinator).puts_off:
-            wait = partial(self.coordinator.wait, coordinator)
-            yield self._let(Action(Doing.WAIT), 0, wait)
-        if Disturbance.COORDINATOR_MOVE in allowed:
-            move = partial(self.coordinator.move, coordinator)
-            yield self._let(Action(Doing.MOVE), 1, move)
-        if Disturbance.TOPIC_GROWTH in allowed:
-            yield self._let(Action(Doing.GROWTH), 1, partial(self.coordinator.grow, coordinator))
-
-    def _let(self, action: Action, cost: int, act: Callable[[], Done]) -> _Local:
-        try:
-            done = act()
-        except Exception as problem:
-            return _Local(action, -1, cost, (escaped("coordinator", problem),))
-        return _Local(action, done.state << self._coordinator_shift, cost, done.found)
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -342,7 +231,7 @@ class Explorer:
         if not explored.cut_off:
             report(0)
         explored.paths.sort(key=_length)
-        explored.calls = self.coordinator.call_count + sum(
+        explored.calls = self.coordinator.states.call_count + sum(
             nodes.members.call_count for nodes in self.nodes
         )
         return explored
@@ -367,7 +256,7 @@ class Explorer:
         for state in states:
             coordinator = state >> coordinator_shift
             left = most - (state & _USED_MASK)
-            groups: list[tuple[int, tuple[_Local, ...]]] = []
+            groups: list[tuple[int, tuple[Local, ...]]] = []
             numbers: list[int] = []
             finding: Finding | None = None
             for place, shift in enumerate(shifts):
@@ -449,12 +338,6 @@ class Explorer:
 
 def _length(path: Path) -> int:
     return len(path.actions)
-
-
-_TIMEOUTS: Mapping[TimerKind, Disturbance] = {
-    ConsumerTimer.SESSION: Disturbance.SESSION_TIMEOUT,
-    ConsumerTimer.REBALANCE: Disturbance.REBALANCE_TIMEOUT,
-}
 
 
 def _memory_mb() -> int:

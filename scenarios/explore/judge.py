@@ -8,13 +8,14 @@ the log. What a property remembers of earlier steps it has not got here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.property import Kind, Property
-from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
+from rebalance_sim.invariants.step import ShardView, Step, StepKind
+from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request
 from rebalance_sim.scenarios.explore.coordinator_states import Finding, Shard
 from rebalance_sim.scenarios.explore.scope import GROUP, Scope
@@ -34,12 +35,14 @@ _TRIGGERS = frozenset(
         "on_commit_refused",
         "on_loaded",
         "on_metadata",
+        "on_classic",
+        "on_written",
     }
 )
 """Those that a single call of a coordinator may lead to."""
 
 
-NEED_HISTORY = frozenset({"coordinator.removal_due"})
+NEED_HISTORY = frozenset({"coordinator.removal_due", "classic.always_answered"})
 """Ids of properties of calls that ask what was before the call, beyond what is in the log."""
 
 
@@ -49,7 +52,8 @@ def _judges_calls(one: type[Property]) -> bool:
         and one.id not in NEED_HISTORY
         and not one.needs_data_plane
         and not _TRIGGERS.isdisjoint(one.triggers())
-        and one.id.split(".")[0] not in ("classic", "client", "cross", "hybrid", "offsets")
+        and one.id.split(".")[0] not in ("client", "cross", "offsets")
+        and not one.id.startswith("classic.client.")
     )
 
 
@@ -83,10 +87,38 @@ class CallJudge:
 
     def __init__(self, scope: Scope) -> None:
         self._view = _View(scope)
+        self._has_classic = scope.has_classic
+        self._checker: Checker | None = None
+        self._count = 0
         self._properties = tuple(
             one for one in CALL_PROPERTIES if one.applies_to(self._view.semantics)
         )
         self.found: tuple[Finding, ...] = ()
+
+    def begin(self, shard: Shard) -> None:
+        """A call is about to be made. A shadow model of a classic group is soft state: it has to
+        have seen the group before."""
+        self.found, self._count = (), 0
+        self._view.shard, self._view.now_ms = shard, shard.now_ms
+        self._checker = None
+        if self._has_classic:
+            self._checker = self._new_checker()
+            model = self._checker.model
+            group = model.classic_group_in(cast(ShardView, shard))
+            if group is not None:
+                before = model.classic[shard.name] = ClassicModel()
+                before.look(self._new_step(shard), cast(ShardView, shard), group)
+                before.note_loaded(group)
+
+    def on_written(self, shard: Shard, on_commit: Continuation, outcome: Outcome) -> None:
+        """What hung on a commit has happened."""
+
+        def fill(step: Step) -> None:
+            step.kind = StepKind.COORDINATOR_WRITTEN
+            step.event = on_commit
+            step.records, step.timers = outcome.records, outcome.timers
+
+        self._judge(shard, fill)
 
     def on_request(self, shard: Shard, request: Request, outcome: Outcome) -> None:
         """A request was handled."""
@@ -119,16 +151,22 @@ class CallJudge:
         self._judge(shard, fill)
 
     def _judge(self, shard: Shard, fill: Callable[[Step], None]) -> None:
-        self._view.shard, self._view.now_ms = shard, shard.now_ms
-        checker = Checker(
-            self._view, properties=self._properties, full_every=0, stop_at_first=False
-        )
-        step = Step()
-        step.index, step.at_ms = 1, shard.now_ms
-        step.shard = shard
+        self._view.now_ms = shard.now_ms
+        checker = self._checker = self._checker or self._new_checker()
+        step = self._new_step(shard)
         fill(step)
         checker.after_step(step)
         checker.check_fully(step)
         self.found = tuple(
             Finding(one.property.id, one.detail, one.known_as) for one in checker.violations
         )
+
+    def _new_checker(self) -> Checker:
+        return Checker(self._view, properties=self._properties, full_every=0, stop_at_first=False)
+
+    def _new_step(self, shard: Shard) -> Step:
+        self._count += 1
+        step = Step()
+        step.index, step.at_ms = self._count, shard.now_ms
+        step.shard = shard
+        return step

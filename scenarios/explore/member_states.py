@@ -12,9 +12,9 @@ from typing import NamedTuple, cast
 
 from rebalance_sim.protocol.clients import (
     ClientState,
-    ConsumerConfig,
     Effect,
     FindCoordinator,
+    GroupMember,
     RequestMetadata,
     ResetPositions,
     SendOffsetFetch,
@@ -22,27 +22,15 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.common import effects as all_effects
 from rebalance_sim.protocol.clients.common import events
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
-from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.explore.actions import Stimulus
 from rebalance_sim.scenarios.explore.interning import Interned, Messages
-from rebalance_sim.scenarios.explore.scope import GROUP, Scope, member_id, topic_id
-
-NEVER_MS = 1_000_000_000
-"""Length of what ends only when that is chosen: far beyond anything that a path can add up to."""
-
-INTERVAL_MS = 5_000
-"""Of heartbeats, and of every backoff: a member that waits for both goes on with both."""
-
-_FAR_MS = NEVER_MS // 2
+from rebalance_sim.scenarios.explore.member_kinds import NEVER_MS, MemberKind
+from rebalance_sim.scenarios.explore.scope import Scope, topic_id
 
 ABSENT = 0
 """The state of a member whose process is not there, before its start."""
-
-GONE = 1
-"""The state of a member whose first process has ended; those of the following ones come next."""
 
 
 class Sent(NamedTuple):
@@ -55,17 +43,21 @@ class Sent(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What came of an event: the next state, and what was sent, in order."""
+    """What came of an event: the next state, what was sent, in order, and which of the requests
+    that were in flight before it the member has given up by itself, by their places."""
 
     state: int
     sent: tuple[Sent, ...]
+    given_up: tuple[int, ...] = ()
 
 
 class MemberFacts(NamedTuple):
     """What properties look at. Partitions are bits, by their place in ``Scope.all_partitions``.
 
     ``is_idle``: it sends no heartbeats, so that the coordinator has every right to remove it.
-    ``place``: of its process in ``Scope.member_ids``, the last one if that has ended; -1: none.
+    ``member_id``: that of the last process, if none is there now. ``keeps_too_much``: it joins a
+    classic group eagerly, and has not given everything up. ``awaits_id``: it has asked the
+    coordinator for a member id.
     """
 
     epoch: int = 0
@@ -75,13 +67,18 @@ class MemberFacts(NamedTuple):
     current_epoch: int = -1
     is_releasing: bool = True
     is_idle: bool = True
-    place: int = -1
+    member_id: str = ""
+    is_classic: bool = False
+    keeps_too_much: bool = False
+    awaits_id: bool = False
 
 
 class _Kept(NamedTuple):
-    """A state: its picture, what may happen to it by itself, what properties look at."""
+    """A state: its picture, what may happen to it by itself, what properties look at. ``process``:
+    which one it is, or has been, from 1 on."""
 
     picture: bytes
+    process: int
     stimuli: tuple[Stimulus, ...]
     facts: MemberFacts
 
@@ -104,55 +101,35 @@ class MemberStates:
         self.name = name
         self._scope = scope
         self._messages = messages
-        self._rules = scope.rules.member()
-        self._config = ConsumerConfig(
-            group_id=GROUP,
-            max_poll_interval_ms=NEVER_MS,
-            enable_auto_commit=scope.auto_commit,
-            auto_commit_interval_ms=NEVER_MS,
-            default_api_timeout_ms=NEVER_MS,
-            retry_backoff_ms=INTERVAL_MS,
-            retry_backoff_max_ms=INTERVAL_MS,
-            group_remote_assignor=scope.assignor,
-            group_instance_id=scope.instance_of(name),
-        )
-        self._processes = scope.processes
-        self._places = {one: place for place, one in enumerate(scope.member_ids)}
-        first = self._new(1)
+        self._kind = MemberKind(scope, name)
+        first = self._kind.new(1)
         self._freezer = Freezer(first.constants)
         self._maker = KeyMaker(
-            first.state_fields,
-            constants=first.constants,
-            free_times=_free_times(scope, self._rules),
+            first.state_fields, constants=first.constants, free_times=self._kind.free_times
         )
         self._bits = {p: 1 << place for place, p in enumerate(scope.all_partitions)}
         self._kept: Interned[_Kept] = Interned()
         self._edges: dict[tuple[int, Hashable], Moved] = {}
         self.call_count = 0
-        self._kept.add("absent", _Kept(b"", (Stimulus.START,), MemberFacts()))
-        for process in range(1, self._processes + 1):
-            stimuli = (Stimulus.START,) if process < self._processes else ()
-            facts = MemberFacts(place=self._places[member_id(name, process)])
-            self._kept.add(("gone", process), _Kept(b"", stimuli, facts))
+        self._gone: set[int] = set()
+        self._kept.add("absent", _Kept(b"", 0, (Stimulus.START,), MemberFacts()))
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def has_ended(self, state: int) -> bool:
         """Whether the member's process is not there any more."""
-        return GONE <= state < GONE + self._processes
+        return state in self._gone
 
-    def _new(self, process: int) -> ConsumerMember:
-        return ConsumerMember(
-            config=self._config,
-            member_id=member_id(self.name, process),
-            rules=self._rules,
-            now_ms=0,
+    def _end(self, process: int, member_id: str) -> int:
+        """The state in which this process has ended."""
+        stimuli = (Stimulus.START,) if process < self._scope.processes else ()
+        facts = MemberFacts(member_id=member_id, is_classic=self._kind.is_classic)
+        number = self._kept.number(
+            ("gone", process, member_id), _Kept(b"", process, stimuli, facts)
         )
-
-    def _gone(self, place: int) -> int:
-        """The state in which this process has ended, by its place in ``Scope.member_ids``."""
-        return GONE + place % self._processes
+        self._gone.add(number)
+        return number
 
     # --- what may happen --------------------------------------------------------------------------
 
@@ -182,25 +159,31 @@ class MemberStates:
             moved = self._edges[state, what] = self._run(state, what)
         return moved
 
-    def thawed(self, state: int) -> ConsumerMember:
+    def thawed(self, state: int) -> GroupMember:
         """A machine of one's own in a state."""
-        return cast(ConsumerMember, self._freezer.thaw(self._kept.values[state].picture))
+        return cast(GroupMember, self._freezer.thaw(self._kept.values[state].picture))
 
     # --- a real call ------------------------------------------------------------------------------
 
     def _run(self, state: int, what: Hashable) -> Moved:
         self.call_count += 1
+        kept = self._kept.values[state]
         if what is Stimulus.CRASH:
-            return Moved(self._gone(self.facts(state).place), ())
-        if what is Stimulus.START:
-            member = self._new(state - ABSENT + 1)
-        else:
-            member = self.thawed(state)
-        term = member.coordinator_id
+            return Moved(self._end(kept.process, kept.facts.member_id), ())
+        is_new = what is Stimulus.START
+        member = self._kind.new(kept.process + 1) if is_new else self.thawed(state)
+        term, before = member.coordinator_id, member.open_requests
         effects = self.drive(member, what)
-        return Moved(self._intern(member), self._sent(member, effects, term))
+        after = frozenset(member.open_requests)
+        answered = what[0] if isinstance(what, tuple) else -1
+        given_up = [n for n, one in enumerate(before) if one not in after and n != answered]
+        return Moved(
+            self._intern(member, kept.process + is_new),
+            self._sent(member, effects, term),
+            tuple(given_up),
+        )
 
-    def drive(self, member: ConsumerMember, what: Hashable) -> list[Effect]:
+    def drive(self, member: GroupMember, what: Hashable) -> list[Effect]:
         """Let something happen to a machine, with all that the host answers at once."""
         effects: list[Effect] = []
         for event, now_ms in self._events(member, what):
@@ -213,7 +196,7 @@ class MemberStates:
                 effects += member.on_event(reaction, now_ms=member.now_ms)
         return effects
 
-    def _events(self, member: ConsumerMember, what: Hashable) -> list[tuple[events.Event, int]]:
+    def _events(self, member: GroupMember, what: Hashable) -> list[tuple[events.Event, int]]:
         now_ms = member.now_ms
         event: events.Event
         if isinstance(what, tuple):
@@ -224,9 +207,8 @@ class MemberStates:
             return [(what[2](correlation_id=number, response=response), now_ms)]
         match what:
             case Stimulus.START:
-                names = {topic_id(name): name for name in self._scope.topic_names}
                 return [
-                    (events.MetadataKnown(topic_names=names), now_ms),
+                    (self._metadata(), now_ms),
                     (self._subscribe(), now_ms),
                     (events.PollingResumed(), now_ms),
                 ]
@@ -259,6 +241,12 @@ class MemberStates:
                 raise ValueError(f"nothing that happens to a member: {what!r}")
         return [(event, now_ms)]
 
+    def _metadata(self) -> events.MetadataKnown:
+        return events.MetadataKnown(
+            topic_names={topic_id(name): name for name in self._scope.topic_names},
+            partition_counts=dict.fromkeys(self._scope.topic_names, self._scope.partitions),
+        )
+
     def _subscribe(self) -> events.Subscribe:
         return events.Subscribe(topic_names=frozenset(self._scope.topic_names))
 
@@ -271,12 +259,11 @@ class MemberStates:
                 positions: dict[TopicPartition, int] = dict.fromkeys(sorted(effect.partitions), 0)
                 return events.PositionsKnown(positions=positions)
             case RequestMetadata():
-                names = {topic_id(name): name for name in self._scope.topic_names}
-                return events.MetadataKnown(topic_names=names)
+                return self._metadata()
         return None
 
     def _sent(
-        self, member: ConsumerMember, effects: Sequence[Effect], former_term: int | None
+        self, member: GroupMember, effects: Sequence[Effect], former_term: int | None
     ) -> tuple[Sent, ...]:
         sent: list[Sent] = []
         term = former_term if member.coordinator_id is None else member.coordinator_id
@@ -291,15 +278,14 @@ class MemberStates:
                     sent.append(Sent(number, -1 if term is None else term, is_at_once))
         return tuple(sent)
 
-    def _intern(self, member: ConsumerMember) -> int:
+    def _intern(self, member: GroupMember, process: int) -> int:
         if member.is_closed:
-            return self._gone(self._places[member.member_id])
-        key = self._maker.key(member, now_ms=member.now_ms)
+            return self._end(process, member.member_id)
+        key = (process, self._maker.key(member, now_ms=member.now_ms))
         number = self._kept.find(key)
         if number is None:
-            kept = _Kept(
-                self._freezer.freeze(member), tuple(self._stimuli_of(member)), self._facts(member)
-            )
+            stimuli = tuple(self._kind.stimuli_of(member))
+            kept = _Kept(self._freezer.freeze(member), process, stimuli, self._facts(member))
             number = self._kept.add(key, kept)
         return number
 
@@ -307,7 +293,7 @@ class MemberStates:
         """A set of partitions as bits."""
         return sum(self._bits[partition] for partition in partitions)
 
-    def _facts(self, member: ConsumerMember) -> MemberFacts:
+    def _facts(self, member: GroupMember) -> MemberFacts:
         return MemberFacts(
             epoch=member.member_epoch,
             assigned=self.bits(member.assigned),
@@ -315,44 +301,9 @@ class MemberStates:
             current=self.bits(member.current.partitions),
             current_epoch=member.current.local_epoch,
             is_releasing=member.state in _RELEASING,
-            is_idle=not member.state.sends_heartbeats and member.state is not ClientState.FENCED,
-            place=self._places[member.member_id],
+            is_idle=self._kind.is_idle(member),
+            member_id=member.member_id,
+            is_classic=self._kind.is_classic,
+            keeps_too_much=self._kind.keeps_too_much(member),
+            awaits_id=self._kind.awaits_id(member),
         )
-
-    def _stimuli_of(self, member: ConsumerMember) -> list[Stimulus]:
-        """What may happen by itself, and what the application may do."""
-        found: list[Stimulus] = []
-        deadline_ms = member.next_deadline_ms
-        if deadline_ms is not None and deadline_ms - member.now_ms < _FAR_MS:
-            found.append(Stimulus.TICK)
-        callback = member.running_callback
-        if callback is not None:
-            found += [Stimulus.CALLBACK_DONE, Stimulus.CALLBACK_FAILED]
-        if member.state.takes_assignments and (member.is_polling or callback is not None):
-            found.append(Stimulus.POLL_TIMEOUT)
-        if member.open_requests:
-            found.append(Stimulus.LOST)
-        is_free = callback is None and member.blocked_in is None
-        if is_free and not member.is_polling:
-            found.append(Stimulus.POLL_AGAIN)
-        elif is_free:
-            poll_due_ms = member.poll_due_ms
-            if poll_due_ms is not None and poll_due_ms <= member.now_ms:
-                found.append(Stimulus.POLL)
-            if member.has_subscription and member.state is not ClientState.FATAL:
-                found += [Stimulus.UNSUBSCRIBE, Stimulus.CLOSE]
-                if len(member.subscribed_topic_names) > 1:
-                    found.append(Stimulus.SUBSCRIBE_LESS)
-            elif not member.has_subscription:
-                found.append(Stimulus.SUBSCRIBE)
-        found.append(Stimulus.CRASH)
-        return found
-
-
-def _free_times(scope: Scope, rules: MemberRules) -> tuple[str, ...]:
-    """Moments that come only when that is chosen, or never (``NEVER_MS``), and what nobody looks
-    at: how many attempts there have been counts only where backoffs grow."""
-    free = ["last_poll_at_ms", "_interval_due_ms", "deadline_ms", "attempts"]
-    if type(rules).forgets_request_in_flight is MemberRules.forgets_request_in_flight:
-        free += ["_last_response_ms", "_sent_since_response"]
-    return tuple(free)

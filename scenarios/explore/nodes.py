@@ -11,6 +11,12 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.scenarios.explore.actions import COSTS, Action, Doing, Stimulus
@@ -29,14 +35,25 @@ _ANSWERS: dict[type, type] = {
     ConsumerGroupHeartbeatRequest: events.HeartbeatAnswered,
     OffsetCommitRequest: events.CommitAnswered,
     OffsetFetchRequest: events.OffsetFetchAnswered,
+    JoinGroupRequest: events.JoinGroupAnswered,
+    SyncGroupRequest: events.SyncGroupAnswered,
+    HeartbeatRequest: events.ClassicHeartbeatAnswered,
+    LeaveGroupRequest: events.LeaveGroupAnswered,
 }
 
 
 class Item(NamedTuple):
-    """A request on its way, or, once there is one, its answer by number."""
+    """A request on its way, or, once there is one, its answer by number. ``rank``: its number among
+    the member's requests that wait at the coordinator; -1: it is none of them."""
 
     sent: Sent
     answer: int = -1
+    rank: int = -1
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether it has yet to reach the coordinator."""
+        return self.answer < 0 and self.rank < 0 and self.sent.message >= 0
 
 
 class Node(NamedTuple):
@@ -106,14 +123,14 @@ class Nodes:
             if (
                 stimulus is Stimulus.LOST
                 and Disturbance.LATE_REQUEST in allowed
-                and any(item.answer < 0 and item.sent.message >= 0 for item in node.items)
+                and any(item.is_on_its_way for item in node.items)
             ):
                 found.append(self._let(node, stimulus, Disturbance.LATE_REQUEST))
-        # A search has a connection of its own, and holds up no answer.
-        for rank, item in enumerate(node.items):
-            if item.sent.message >= 0:
+        # A search has a connection of its own, and holds up no answer; what waits does not, either.
+        for place, item in enumerate(node.items):
+            if item.sent.message >= 0 and item.rank < 0:
                 if item.answer >= 0:
-                    found.append(self._let_answer(node, rank))
+                    found.append(self._let_answer(node, place))
                 break
         return found
 
@@ -125,30 +142,28 @@ class Nodes:
         except Exception as problem:
             return Edge(action, disturbance, -1, (escaped(self.name, problem),))
         is_lost = stimulus in (Stimulus.LOST, Stimulus.CRASH) or self.members.has_ended(moved.state)
-        items, late = node.items, node.late
+        items, late = _without(node.items, moved.given_up), node.late
         if is_lost:
             items = ()
             if disturbance is Disturbance.LATE_REQUEST or (
                 stimulus is not Stimulus.LOST
                 and Disturbance.LATE_REQUEST in self._scope.disturbances
             ):
-                late += tuple(
-                    item.sent for item in node.items if item.answer < 0 and item.sent.message >= 0
-                )
+                late += tuple(item.sent for item in node.items if item.is_on_its_way)
         return Edge(action, disturbance, self._after(moved, items, late))
 
-    def _let_answer(self, node: Node, rank: int) -> Edge:
+    def _let_answer(self, node: Node, place: int) -> Edge:
         action = Action(Doing.ANSWERED, self.name)
-        item, rest = node.items[rank], node.items[:rank] + node.items[rank + 1 :]
         try:
-            moved = self._answered(node.member, rank, item)
+            after = self._answered(node, place, node.items[place].answer)
         except Exception as problem:
             return Edge(action, None, -1, (escaped(self.name, problem),))
-        return Edge(action, None, self._after(moved, rest, node.late))
+        return Edge(action, None, after)
 
-    def _answered(self, member: int, rank: int, item: Item) -> Moved:
-        kind = _ANSWERS[type(self._messages[item.sent.message])]
-        return self.members.answer(member, rank, item.answer, kind)
+    def _answered(self, node: Node, place: int, answer: int) -> int:
+        kind = _ANSWERS[type(self._messages[node.items[place].sent.message])]
+        moved = self.members.answer(node.member, place, answer, kind)
+        return self._after(moved, _without(node.items, (place, *moved.given_up)), node.late)
 
     def _after(self, moved: Moved, items: tuple[Item, ...], late: tuple[Sent, ...]) -> int:
         if self.members.has_ended(moved.state):
@@ -160,19 +175,40 @@ class Nodes:
     def next_request(self, number: int) -> Sent | None:
         """The request that reaches the coordinator next."""
         for item in self.node(number).items:
-            if item.answer < 0 and item.sent.message >= 0:
+            if item.is_on_its_way:
                 return item.sent
         return None
 
-    def with_answer(self, number: int, answer: int) -> int:
-        """The request that reached the coordinator is answered: the answer is on its way."""
+    def with_answer(self, number: int, answer: int, rank: int) -> int:
+        """The request that reached the coordinator is answered, and the answer is on its way, or it
+        waits there as its member's of this rank."""
         node = self.node(number)
         for place, item in enumerate(node.items):
-            if item.answer < 0 and item.sent.message >= 0:
+            if item.is_on_its_way:
                 items = list(node.items)
-                items[place] = item._replace(answer=answer)
+                items[place] = item._replace(answer=answer, rank=rank)
                 return self.number(node._replace(items=tuple(items)))
         raise ValueError("no request is on its way")
+
+    def ranks(self, number: int, kind: type | None = None) -> tuple[int, ...]:
+        """Those of the requests that wait at the coordinator, or of those of this kind."""
+        return tuple(
+            item.rank
+            for item in self.node(number).items
+            if item.rank >= 0
+            and (kind is None or isinstance(self._messages[item.sent.message], kind))
+        )
+
+    def lose(self, number: int) -> int:
+        """The connection is gone. Raises what the machine raises."""
+        node = self.node(number)
+        return self._after(self.members.apply(node.member, Stimulus.LOST), (), node.late)
+
+    def deliver(self, number: int, rank: int, answer: int) -> int:
+        """The answer to a request that has waited arrives. Raises what the machine raises."""
+        node = self.node(number)
+        [place] = [place for place, item in enumerate(node.items) if item.rank == rank]
+        return self._answered(node, place, answer)
 
     def without_late(self, number: int) -> int:
         """The first late request is handled, and nobody waits for the answer."""
@@ -192,8 +228,7 @@ class Nodes:
         """Answer a search."""
         node = self.node(number)
         moved = self.members.found(node.member, rank, term)
-        items = node.items[:rank] + node.items[rank + 1 :]
-        return self._after(moved, items, node.late)
+        return self._after(moved, _without(node.items, (rank, *moved.given_up)), node.late)
 
     def is_at_once(self, number: int) -> bool:
         """Whether what is on its way first is answered before anything else happens."""
@@ -202,9 +237,13 @@ class Nodes:
 
     def answer_first(self, number: int, answer: int) -> int:
         """Take the answer to what is on its way first."""
-        node = self.node(number)
-        moved = self._answered(node.member, 0, node.items[0]._replace(answer=answer))
-        return self._after(moved, node.items[1:], node.late)
+        return self._answered(self.node(number), 0, answer)
+
+
+def _without(items: tuple[Item, ...], places: Collection[int]) -> tuple[Item, ...]:
+    if not places:
+        return items
+    return tuple(item for place, item in enumerate(items) if place not in places)
 
 
 def escaped(who: str, problem: Exception) -> Finding:

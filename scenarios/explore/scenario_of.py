@@ -22,6 +22,7 @@ from rebalance_sim.scenarios.explore.explored import Path
 from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
+from rebalance_sim.sim.client.client_checks import DEFAULT_ASSIGNORS
 from rebalance_sim.sim.faults.callback_failure import CallbackFailure
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_close import ClientClose
@@ -53,6 +54,9 @@ _SEARCH_MS = 5
 """How long a client that starts looks for its coordinator, and connects to it."""
 _BEFORE_MS = 3
 """How long before something is to be held back a fault begins."""
+
+_PATIENT = frozenset({"rebalance", "classic-sync", "mixed-join", "mixed-sync"})
+"""Timers that last as long as an application may stay away from ``poll``."""
 
 _SEEDS = range(1, 9)
 _GAPS_MS = (40, 150)
@@ -165,14 +169,17 @@ class _Timetable:
         self._now_ms = 1_000
         self._clients = {name: _Client() for name in self._scope.names}
         self._faults: list[Fault] = []
+        self._phase_due_ms: dict[str, int] = {}
+        """When a phase of a classic group ends, by the kind of its timer."""
         doings = {action.doing for action in path.actions}
         kinds = {action.kind for action in path.actions}
-        is_waited_for = Doing.POLL_TIMEOUT in doings or "rebalance" in kinds
+        is_waited_for = Doing.POLL_TIMEOUT in doings or not _PATIENT.isdisjoint(kinds)
         self._max_poll_ms = _IMPATIENCE_MS if is_waited_for else _PATIENCE_MS
         after: tuple[int | None, ...] = (*path.states[1:], None)
         for action, before, following in zip(path.actions, path.states, after, strict=False):
             self._place(action)
             self._note_sending(action, before, following)
+            self._note_phase(action, before, following)
             self._note_callback(action, following)
         self._end_ms = self._now_ms
         self._finish()
@@ -188,6 +195,8 @@ class _Timetable:
             group_consumer_min_heartbeat_interval_ms=_HEARTBEAT_MS,
             group_consumer_assignment_interval_ms=_INTERVAL_MS if scope.assignment_interval else 0,
             group_consumer_max_size=scope.max_group_size,
+            group_max_size=scope.max_group_size,
+            group_initial_rebalance_delay_ms=_INTERVAL_MS,
         )
         world = WorldSpec(
             seed=seed,
@@ -213,6 +222,10 @@ class _Timetable:
     def _client_spec(self, name: str, client: _Client) -> ClientSpec:
         return ClientSpec(
             name=name,
+            kind=self._scope.kind_of(name).client,
+            assignors=self._scope.kind_of(name).assignors or DEFAULT_ASSIGNORS,
+            session_timeout_ms=_SESSION_MS,
+            heartbeat_interval_ms=_HEARTBEAT_MS,
             instance_id=self._scope.instance_of(name),
             topics=self._scope.topic_names,
             start_ms=client.start_ms or 0,
@@ -254,6 +267,8 @@ class _Timetable:
         """When what happens by itself is due."""
         if action.doing is Doing.WAIT:
             return self._now_ms + _INTERVAL_MS
+        if action.doing is Doing.TIMER and action.kind.endswith(("-join", "-sync")):
+            return self._phase_due_ms.get(action.kind, 0)
         if client is None:
             return 0
         match action.doing:
@@ -263,7 +278,7 @@ class _Timetable:
                 return client.last_sent_ms + _HEARTBEAT_MS
             case Doing.TIMER if action.is_former:
                 return client.former_handled_ms + _SESSION_MS
-            case Doing.TIMER if action.kind == "session":
+            case Doing.TIMER if action.kind.endswith("session"):
                 return client.last_handled_ms + _SESSION_MS
             case Doing.TIMER if action.kind == "rebalance":
                 return client.last_handled_ms + self._max_poll_ms
@@ -290,7 +305,7 @@ class _Timetable:
                 down_ms = max(now_ms - _SEARCH_MS - 2 - ended.at_ms, 1)
                 self._faults[client.ending] = replace(ended, down_ms=down_ms)
                 client.ending, client.has_returned = None, False
-            case Doing.LOST | Doing.LOST_LATE:
+            case Doing.LOST | Doing.LOST_LATE | Doing.EXPIRED:
                 self._faults.append(ConnectionLoss(at_ms=now_ms, client=who))
                 client.lost_ms = now_ms
                 for sent in (*client.waiting, *client.answers):
@@ -340,7 +355,8 @@ class _Timetable:
             self._hold_back(action.who, client.late.popleft())
         elif action.doing is Doing.HANDLED and client.waiting:
             self._hold_back(action.who, client.waiting.popleft())
-            client.answers.append(_Sending(self._now_ms, late_ms=_COMMIT_MS))
+            if self._answers_of(action.who, before, after) > 0:
+                client.answers.append(_Sending(self._now_ms, late_ms=_COMMIT_MS))
         elif action.doing is Doing.ANSWERED and client.answers:
             self._hold_back(action.who, client.answers.popleft())
             client.lost_ms = None
@@ -363,6 +379,31 @@ class _Timetable:
             is_first = client.last_sent_ms == 0
             client.waiting.append(_Sending(self._now_ms, 2 if is_first else jitter_ms, jitter_ms))
             client.last_sent_ms = self._now_ms
+
+    def _answers_of(self, who: str, before: int, after: int | None) -> int:
+        """How many answers to a member have come on their way, on balance; at the end of a path,
+        one."""
+        if after is None:
+            return 1
+        count_before, count = (self._explorer.answers_to(state, who) for state in (before, after))
+        return count - count_before
+
+    def _note_phase(self, action: Action, before: int, after: int | None) -> None:
+        """Answers that went to others, who had waited, and timers of the group that were armed."""
+        if after is None:
+            return
+        for name, client in self._clients.items():
+            if name != action.who or action.doing is Doing.TIMER:
+                for _ in range(self._answers_of(name, before, after)):
+                    client.answers.append(_Sending(self._now_ms, late_ms=_COMMIT_MS))
+        armed_before, armed = (
+            {key.kind.value for key in self._explorer.armed(state)} for state in (before, after)
+        )
+        for kind in armed:
+            if kind not in armed_before or kind == action.kind:
+                is_initial = self._explorer.is_initial(after)
+                wait_ms = _INTERVAL_MS if is_initial else self._max_poll_ms
+                self._phase_due_ms[kind] = self._now_ms + wait_ms
 
     def _hold_back(self, who: str, sent: _Sending) -> None:
         """What was sent then arrives now."""

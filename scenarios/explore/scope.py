@@ -5,16 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 
+from rebalance_sim.protocol.clients import kinds as clients
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import Semantics, simulated
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
-from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 
 GROUP = "g"
 
 MAX_MEMBERS = 3
 MAX_PARTITIONS = 12
+
+_LONGEST_SESSION_MS = 2_000_000_000
+"""Classic members ask for sessions that end only when that is chosen."""
+
+
+class Kind(NamedTuple):
+    """A kind of member: the client, and its assignors if it speaks the classic protocol."""
+
+    client: str
+    assignors: tuple[str, ...] = ()
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it does."""
+        return bool(self.assignors)
+
+
+CONSUMER = "consumer"
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        CONSUMER: Kind(clients.JAVA),
+        "eager": Kind(clients.CLASSIC, ("range",)),
+        "cooperative": Kind(clients.CLASSIC, ("cooperative-sticky",)),
+    }
+)
+"""The kinds of members, by the name on the command line."""
 
 
 class Disturbance(Enum):
@@ -58,8 +88,9 @@ class Scope:
     else happens. ``instances`` are the members' ``group.instance.id``, in the order of the members,
     empty for a dynamic one; members that have none there are dynamic. With ``returns`` a process
     that has ended is followed by a new one some time, with a member id of its own. With ``full``
-    the group takes no more members than there are. Raises ScenarioError for a scope that is not
-    small.
+    the group takes no more members than there are. ``kinds`` are names of ``KINDS``, in the order
+    of the members; those that have none there speak the consumer protocol. Raises ScenarioError for
+    a scope that is not small.
     """
 
     members: int = 2
@@ -77,6 +108,7 @@ class Scope:
     instances: tuple[str, ...] = ()
     returns: bool = False
     full: bool = False
+    kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -94,10 +126,13 @@ class Scope:
                 f"{MAX_PARTITIONS} partitions",
                 place="partitions",
             )
-        if len(self.instances) > self.members:
-            raise ScenarioError(
-                f"{len(self.instances)} of them for {self.members} members", place="instances"
-            )
+        for name in ("instances", "kinds"):
+            if len(getattr(self, name)) > self.members:
+                count = len(getattr(self, name))
+                raise ScenarioError(f"{count} of them for {self.members} members", place=name)
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ScenarioError(f"no kind {kind!r}; {did_you_mean(kind, KINDS)}", place="kinds")
         try:
             self.rules  # noqa: B018
         except ValueError as problem:
@@ -123,15 +158,14 @@ class Scope:
         ended by a disturbance."""
         return 1 + self.max_disturbances if self.returns else 1
 
+    def kind_of(self, name: str) -> Kind:
+        """What a member is."""
+        return KINDS[dict(zip(self.names, self.kinds, strict=False)).get(name, CONSUMER)]
+
     @property
-    def member_ids(self) -> Mapping[str, str]:
-        """The name of each member by its ids, those of one member side by side, the first
-        process's first."""
-        return {
-            member_id(name, process): name
-            for name in self.names
-            for process in range(1, self.processes + 1)
-        }
+    def has_classic(self) -> bool:
+        """Whether a member speaks the classic protocol."""
+        return any(KINDS[one].is_classic for one in self.kinds)
 
     @property
     def topic_names(self) -> tuple[str, ...]:
@@ -176,12 +210,19 @@ class Scope:
             group_consumer_heartbeat_interval_ms=5_000,
             group_consumer_assignment_interval_ms=1_000 if self.assignment_interval else 0,
             group_consumer_max_size=self.max_group_size,
+            group_max_size=self.max_group_size,
+            group_max_session_timeout_ms=_LONGEST_SESSION_MS,
         )
 
 
 def member_id(name: str, process: int) -> str:
     """The member id that a process makes for itself; the first process is number 1."""
     return f"member-{name}" if process == 1 else f"member-{name}{process}"
+
+
+def owner_of(member_id: str) -> str:
+    """The member that has an id, whoever has made it; empty if it is nobody's."""
+    return member_id.rstrip("0123456789")[-1:]
 
 
 def topic_id(name: str) -> str:

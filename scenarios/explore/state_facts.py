@@ -18,15 +18,19 @@ STATE_PROPERTIES = (
     "cross.only_zombies_share",
     "cross.assigned_is_held",
     "cross.current_fits_target",
+    "classic.exclusive_consumption",
+    "classic.eager_revokes_first",
 )
 """Ids of the properties that are asked here."""
 
 
 def not_held(name: str, group: CoordinatorFacts, member: MemberFacts) -> Finding | None:
-    """``cross.assigned_is_held``, of one member."""
-    if not member.assigned or not _is_registered(group, member):
+    """``cross.assigned_is_held`` and ``classic.eager_revokes_first``, of one member."""
+    if member.keeps_too_much:
+        return Finding("classic.eager_revokes_first", f"{name} joins, and still has partitions")
+    if member.is_classic or not member.assigned or not _is_registered(group, member):
         return None
-    if not member.assigned & ~group.held[member.place]:
+    if not member.assigned & ~group.seats[member.member_id].held:
         return None
     return Finding(
         "cross.assigned_is_held",
@@ -38,19 +42,21 @@ def not_held(name: str, group: CoordinatorFacts, member: MemberFacts) -> Finding
 def shared(
     names: Sequence[str], group: CoordinatorFacts, members: Sequence[MemberFacts]
 ) -> Finding | None:
-    """``cross.exclusive_consumption`` and ``cross.only_zombies_share``."""
+    """``cross.exclusive_consumption`` and ``cross.only_zombies_share``, and the former where either
+    speaks the classic protocol: ``classic.exclusive_consumption``."""
     for one, other in combinations(range(len(members)), 2):
         if not members[one].fetchable & members[other].fetchable:
             continue
         if all(_is_registered(group, members[place]) for place in (one, other)):
+            is_classic = members[one].is_classic or members[other].is_classic
             return Finding(
-                "cross.exclusive_consumption",
+                f"{'classic' if is_classic else 'cross'}.exclusive_consumption",
                 f"{names[one]} and {names[other]} may fetch the same partition, and both are "
                 "members in good standing",
             )
         for place in (one, other):
             member = members[place]
-            is_excused = _is_registered(group, member) or member.is_releasing
+            is_excused = member.is_classic or _is_registered(group, member) or member.is_releasing
             if not is_excused and member.epoch <= 0:
                 return Finding(
                     "cross.only_zombies_share",
@@ -66,10 +72,12 @@ def adopts_foreign(
     another one's by now?"""
     if member.epoch == before.epoch and member.current_epoch == before.current_epoch:
         return None
-    if not _is_registered(group, member) or member.epoch != group.target_epoch:
+    if member.is_classic or not _is_registered(group, member):
         return None
-    for other, target in enumerate(group.targets):
-        if other != member.place and member.current & target:
+    if member.epoch != group.target_epoch:
+        return None
+    for other, target in group.targets.items():
+        if other != member.member_id and member.current & target:
             return Finding(
                 "cross.current_fits_target",
                 f"{name} came to the target epoch {member.epoch} with partitions that the target "
@@ -79,4 +87,5 @@ def adopts_foreign(
 
 
 def _is_registered(group: CoordinatorFacts, member: MemberFacts) -> bool:
-    return 0 < member.epoch == group.epochs[member.place]
+    seat = group.seats.get(member.member_id)
+    return seat is not None and 0 < member.epoch == seat.epoch

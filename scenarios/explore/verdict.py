@@ -15,7 +15,7 @@ LEFT_OUT = (
     "records that are not committed yet, and writes that fail",
     "two connections of one member at the same time, and answers that overtake each other",
     "positions and metadata that take their time",
-    "patterns, other clients than Java's, classic groups",
+    "patterns, and clients of other libraries than Java's",
     "properties of what has to come about, and those that need the history of a run",
 )
 """What no scope has."""
@@ -49,6 +49,13 @@ def describe(explored: Explored) -> Iterator[str]:
     absent = [one.value for one in Disturbance if one not in scope.disturbances]
     if absent and scope.max_disturbances:
         yield f"left out: {', '.join(absent)}"
+    if not scope.has_classic:
+        yield "left out: members of the classic protocol"
+    else:
+        yield (
+            "left out: classic members that see a topic grow, whose own session ends, or that wait "
+            "longer for a heartbeat's answer than for the next heartbeat"
+        )
     if not any(scope.instances):
         yield "left out: static members"
     if not scope.returns:
@@ -81,6 +88,8 @@ def describe_scope(scope: Scope) -> str:
         parts.append("assignment interval")
     if scope.slow_lookups:
         parts.append("slow lookups")
+    if scope.kinds:
+        parts.append("kinds " + " ".join(scope.kinds))
     if any(scope.instances):
         ids = (scope.instance_of(name) or "none" for name in scope.names)
         parts.append(f"instance ids {' '.join(ids)}")

@@ -24,13 +24,14 @@ class GroupProtocol(Enum):
 class NewMember:
     """What a host knows of the member of a process that starts.
 
-    ``rules`` are those of the semantics for ``ClientKind.rules``; None: the kind has none.
+    ``rules`` are those of the semantics for ``ClientKind.rules``, the class or an object of it;
+    None: the kind has none.
     ``jitter`` answers a number in [-1, 1] each time a backoff is drawn.
     """
 
     config: MemberConfig
     member_id: str
-    rules: type[Any] | None
+    rules: Any | None
     jitter: Callable[[], float]
     now_ms: int
 

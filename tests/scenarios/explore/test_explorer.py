@@ -58,12 +58,11 @@ def test_a_static_member_may_be_replaced_by_another_one() -> None:
     result = explorer.run()
     assert not result.cut_off
     assert result.paths == []
-    former, follower = _held_after_a_replacement(explorer)
-    assert (former, follower) == (0, 0b11)
+    assert _held_after_a_replacement(explorer) == 0b11
 
 
-def _held_after_a_replacement(explorer: Explorer) -> tuple[int, int]:
-    """What ``a`` and ``b`` hold when ``a`` has left for a while, and ``b`` has come instead."""
+def _held_after_a_replacement(explorer: Explorer) -> int:
+    """What ``b`` holds when ``a`` has left for a while, and ``b`` has come instead."""
     state = explorer.first
     for doing, who in (
         (Doing.START, "a"),
@@ -79,9 +78,9 @@ def _held_after_a_replacement(explorer: Explorer) -> tuple[int, int]:
         step = next(one for one in explorer.steps(state) if one.action[:2] == (doing, who))
         assert step.state is not None, step
         state = step.state
-    held = explorer.coordinator.facts(explorer.unpack(state).coordinator).held
-    ids = list(explorer.scope.member_ids)
-    return held[ids.index("member-a")], held[ids.index("member-b")]
+    seats = explorer.coordinator.facts(explorer.unpack(state).coordinator).seats
+    assert list(seats) == ["member-b"]
+    return seats["member-b"].held
 
 
 @pytest.mark.parametrize(
@@ -103,6 +102,23 @@ def test_known_issues_of_static_members_are_reached(
     assert path.finding.property == property_id
     assert len(path.actions) == steps
     assert scenario_of(explorer, path).is_confirmed
+
+
+@pytest.mark.parametrize(
+    ("kinds", "states", "depth"),
+    [
+        (("eager", "eager"), 3_010, 38),
+        (("cooperative", "cooperative"), 8_746, 56),
+        (("eager", "consumer"), 11_497, 44),
+    ],
+)
+def test_the_undisturbed_scope_of_classic_members_is_clean(
+    kinds: tuple[str, ...], states: int, depth: int
+) -> None:
+    result = explored(Scope(kinds=kinds, max_disturbances=0))
+    assert not result.cut_off
+    assert result.paths == []
+    assert (result.progress.states, result.progress.depth) == (states, depth)
 
 
 @pytest.mark.slow
@@ -209,6 +225,8 @@ def test_two_searches_of_one_scope_are_the_same() -> None:
         ({"semantics": "kafka-9"}, "semantics"),
         ({"defects": ("no-such",)}, "semantics"),
         ({"instances": ("x", "y", "z")}, "instances"),
+        ({"kinds": ("eager", "eager", "eager")}, "kinds"),
+        ({"kinds": ("egaer",)}, "kinds"),
     ],
 )
 def test_a_scope_that_is_not_small_is_refused(fields: dict[str, object], place: str) -> None:
@@ -256,15 +274,29 @@ class _View:
         return self._clients
 
 
-@pytest.mark.parametrize("defects", [("D12",), ("mut-client-rejoins-before-lost",)])
-def test_bits_say_what_the_properties_say(defects: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("defects", "kinds"),
+    [
+        (("D12",), ()),
+        (("mut-client-rejoins-before-lost",), ()),
+        (("mut-client-rejoins-before-lost",), ("consumer", "eager")),
+    ],
+)
+def test_bits_say_what_the_properties_say(defects: tuple[str, ...], kinds: tuple[str, ...]) -> None:
     explorer = Explorer(
         Scope(
-            disturbances=(Disturbance.CONNECTION_LOST, Disturbance.SESSION_TIMEOUT), defects=defects
+            disturbances=(Disturbance.CONNECTION_LOST, Disturbance.SESSION_TIMEOUT),
+            defects=defects,
+            kinds=kinds,
         )
     )
     judged = [one for one in PROPERTIES if one.id in STATE_PROPERTIES and one.judges_states()]
-    assert {one.id for one in judged} == {"cross.exclusive_consumption", "cross.assigned_is_held"}
+    assert {one.id for one in judged} == {
+        "cross.exclusive_consumption",
+        "cross.assigned_is_held",
+        "classic.exclusive_consumption",
+        "classic.eager_revokes_first",
+    }
     states = _walked(explorer, count=12, steps=60)
     found = set()
     for state in states:

@@ -6,7 +6,8 @@ from collections.abc import Hashable
 
 import pytest
 
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.scenarios.explore.actions import Stimulus
 from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates
 from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.explore.member_states import ABSENT, MemberStates
@@ -21,9 +22,9 @@ class MergingMembers(MemberStates):
 
     others: dict[int, list[bytes]]
 
-    def _intern(self, member: ConsumerMember) -> int:
+    def _intern(self, member: GroupMember, process: int) -> int:
         known = len(self)
-        number = super()._intern(member)
+        number = super()._intern(member, process)
         if number < known and number != ABSENT and not self.has_ended(number):
             others = self.others.setdefault(number, [])
             if len(others) < KEPT_OF_EACH:
@@ -41,14 +42,13 @@ class MergingMembers(MemberStates):
                     found.append(f"{self.name} in state {state}: {what}")
         return found
 
-    def _came_to(self, state: int, member: ConsumerMember, what: Hashable) -> tuple[int, object]:
-        from rebalance_sim.scenarios.explore.actions import Stimulus
-
+    def _came_to(self, state: int, member: GroupMember, what: Hashable) -> tuple[int, object]:
+        process = self._kept.values[state].process
         if what is Stimulus.CRASH:
-            return self._gone(self.facts(state).place), ()
+            return self._end(process, member.member_id), ()
         term = member.coordinator_id
         effects = self.drive(member, what)
-        return MemberStates._intern(self, member), self._sent(member, effects, term)
+        return MemberStates._intern(self, member, process), self._sent(member, effects, term)
 
 
 class MergingCoordinator(CoordinatorStates):
@@ -69,6 +69,7 @@ class MergingCoordinator(CoordinatorStates):
                         snapshot=shard.coordinator.snapshot(),
                         log=dict(shard.log),
                         timers=dict(sorted(shard.timers.items())),
+                        given_ids=dict(shard.given_ids),
                         now_ms=shard.now_ms,
                     )
                 )
@@ -83,8 +84,9 @@ class MergingCoordinator(CoordinatorStates):
                 self._kept.values[state] = other
                 self._restore(state)
                 self._kept.values[state] = first
-                response = self._call(what)
-                if (CoordinatorStates._intern(self), response) != (done.state, done.response):
+                came_to = self._answers(what)
+                said = done.response, done.released
+                if (CoordinatorStates._intern(self), came_to) != (done.state, said):
                     found.append(f"state {state}: {what}")
         return found
 
@@ -102,24 +104,43 @@ class MergingCoordinator(CoordinatorStates):
             instances=("x", "y"),
             returns=True,
         ),
+        Scope(
+            disturbances=(Disturbance.CONNECTION_LOST, Disturbance.COORDINATOR_MOVE),
+            kinds=("eager", "eager"),
+        ),
+        Scope(
+            disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.SESSION_TIMEOUT),
+            kinds=("cooperative", "cooperative"),
+            auto_commit=True,
+        ),
+        Scope(
+            disturbances=(Disturbance.CRASH, Disturbance.REBALANCE_TIMEOUT),
+            kinds=("eager", "eager"),
+            instances=("x", "y"),
+            returns=True,
+        ),
+        Scope(disturbances=(Disturbance.CONNECTION_LOST,), kinds=("eager", "consumer")),
     ],
-    ids=lambda scope: "-".join((*(one.value for one in scope.disturbances), *scope.instances)),
+    ids=lambda scope: "-".join(
+        (*(one.value for one in scope.disturbances), *scope.kinds, *scope.instances)
+    ),
 )
 def test_merged_states_go_on_alike(scope: Scope) -> None:
     explorer = Explorer(scope)
     for nodes in explorer.nodes:
         nodes.members.__class__ = MergingMembers
         nodes.members.others = {}
-    explorer.coordinator.__class__ = MergingCoordinator
-    explorer.coordinator.others = {}
+    coordinator = explorer.coordinator.states
+    coordinator.__class__ = MergingCoordinator
+    coordinator.others = {}
     explorer.run(max_states=30_000)
 
     merged = [sum(map(len, nodes.members.others.values())) for nodes in explorer.nodes]
     assert min(merged) > 100
     for nodes in explorer.nodes:
         assert nodes.members.differences() == []
-    assert sum(map(len, explorer.coordinator.others.values())) > 10
-    assert explorer.coordinator.differences() == []
+    assert sum(map(len, coordinator.others.values())) > 10
+    assert coordinator.differences() == []
 
 
 def test_a_key_that_leaves_out_what_matters_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ application while it polls, the answer to a SyncGroup by the heartbeat thread as
 
 from __future__ import annotations
 
+from functools import partial
+
 from rebalance_sim.protocol.clients.common.application import Application, nobody_waits
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.effects import RequestMetadata
@@ -19,6 +21,7 @@ from rebalance_sim.protocol.clients.java.classic.prepare import Prepare, call_ba
 from rebalance_sim.protocol.clients.java.classic.reactions import Reset
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class Rebalance:
@@ -165,25 +168,31 @@ class Rebalance:
         if core.config.is_cooperative and owned - target:
             core.request_rejoin(REASONS[RebalanceCause.PARTITIONS_REVOKED])
             call_back(core, self._application, CallbackKind.REVOKED, owned - target, nobody_waits)
-
-        def take_over() -> None:
-            core.last_assigned = named
-            core.last_assigned_generation_id = core.generation.generation_id
-            self._commits.restart_interval()
-            core.subscription.assign(target, added_await_callback=False)
-            self._catalogue.keep_names(target)
-            for partition in sorted(self._catalogue.without_id(target - owned)):
-                # No position before metadata say who leads the partition.
-                core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
-
         call_back(
             core,
             self._application,
             CallbackKind.ASSIGNED,
             target - owned,
             self._after_completion,
-            before=take_over,
+            before=partial(self._take_over, named, target, owned),
         )
+
+    def _take_over(
+        self,
+        named: tuple[NamedPartitions, ...],
+        target: frozenset[TopicPartition],
+        owned: frozenset[TopicPartition],
+    ) -> None:
+        """What was assigned is the member's from now on, as its application is told."""
+        core = self._core
+        core.last_assigned = named
+        core.last_assigned_generation_id = core.generation.generation_id
+        self._commits.restart_interval()
+        core.subscription.assign(target, added_await_callback=False)
+        self._catalogue.keep_names(target)
+        for partition in sorted(self._catalogue.without_id(target - owned)):
+            # No position before metadata say who leads the partition.
+            core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
 
     def _after_completion(self, failed: bool) -> None:
         core = self._core

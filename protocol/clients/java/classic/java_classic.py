@@ -9,7 +9,7 @@ the Java client have in common.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rebalance_sim.protocol.clients.common import events
@@ -37,6 +37,9 @@ from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.clients.java.classic.classic_heartbeats import HeartbeatThread
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
+from rebalance_sim.protocol.clients.java.classic.classic_state_fields import (
+    CLASSIC_CONSUMER_STATE,
+)
 from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
 from rebalance_sim.protocol.clients.java.classic.joining import Joining
 from rebalance_sim.protocol.clients.java.java_member import JavaMember
@@ -44,6 +47,7 @@ from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.runtime.snapshot import StateFields
 
 _TO_COORDINATOR = (
     SendClassicHeartbeat,
@@ -72,6 +76,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
 
     kind: ClassVar[str] = "classic"
     polls_at_once: ClassVar[bool] = True
+    state_fields: ClassVar[Mapping[type, StateFields]] = CLASSIC_CONSUMER_STATE
 
     _commits: ClassicCommits
     _calls: ClassicCalls
@@ -258,6 +263,17 @@ class ClassicConsumer(ClassicCore, JavaMember):
         return False
 
     # --- what invariants, traces and hosts read ---------------------------------------------------
+
+    @property
+    def constants(self) -> tuple[object, ...]:
+        """See ``GroupMember``."""
+        return (*super().constants, self.rules)
+
+    @property
+    def open_requests(self) -> tuple[int, ...]:
+        """See ``GroupMember``: not one whose answer has come, and is still to be looked at."""
+        held = {event.correlation_id for event in self._held}
+        return tuple(number for number in super().open_requests if number not in held)
 
     @property
     def reconciliation_count(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
@@ -39,12 +40,14 @@ def call_back(
         on_done(False)
         return
 
-    def may_start() -> bool:
-        if before is not None:
-            before()
-        return True
-
+    may_start = None if before is None else partial(_begin_with, before)
     application.queue_callback(CallbackTask(kind, partitions, on_done, may_start=may_start))
+
+
+def _begin_with(before: Callable[[], None]) -> bool:
+    """What is called as a callback begins, which it does in any case."""
+    before()
+    return True
 
 
 class _Step(Enum):
@@ -159,16 +162,19 @@ class Prepare:
         kept: frozenset[TopicPartition],
         if_any: bool,
     ) -> None:
-        core = self._core
-
-        def done(failed: bool) -> None:
-            if partitions:
-                core.subscription.assign(kept, added_await_callback=False)
-            core.is_leader = False
-            self._step = _Step.IDLE
-            self.on_over(failed)
-
+        done = partial(self._after_callback, partitions, kept)
         if if_any and not partitions:
             done(False)
         else:
-            call_back(core, self._application, kind, partitions, done)
+            call_back(self._core, self._application, kind, partitions, done)
+
+    def _after_callback(
+        self, partitions: frozenset[TopicPartition], kept: frozenset[TopicPartition], failed: bool
+    ) -> None:
+        """The application has given these up, and goes on with what is kept."""
+        core = self._core
+        if partitions:
+            core.subscription.assign(kept, added_await_callback=False)
+        core.is_leader = False
+        self._step = _Step.IDLE
+        self.on_over(failed)
