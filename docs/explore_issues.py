@@ -5,9 +5,10 @@
 
 Each is explored alone: the version without its known issues, but for this one, stopped at the first
 violated property; in a scope of dynamic members, and where nothing is violated there, in one of
-static members that come back. Scenarios go to docs/explored/, the list to
-docs/measured/explored.json. Issues of classic groups are no part of the scope. An issue that two
-versions have is explored in the newer. With ``--only`` other issues stay as they are.
+static members that come back; issues of classic groups in scopes with classic members. Scenarios go
+to docs/explored/, the list to docs/measured/explored.json. An issue that two versions have is
+explored in the newer. With ``--only`` and ``--new`` (those that are not listed) other issues stay
+as they are.
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ OF_CLASSIC_GROUPS = "classic-"
 SCOPES = (Scope(), Scope(instances=("x", "y"), returns=True, full=True))
 """The scopes in which an issue is looked for, one after another."""
 
+SCOPES_OF_CLASSIC = (
+    Scope(kinds=("eager", "consumer")),
+    Scope(kinds=("cooperative", "consumer")),
+    Scope(kinds=("eager", "eager"), instances=("x", "y"), returns=True),
+)
+"""The same for issues of classic groups."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -45,14 +53,21 @@ def main() -> None:
     )
     parser.add_argument("--max-states", type=int, default=100_000)
     parser.add_argument("--only", action="append", help="This issue; may be repeated.")
+    parser.add_argument("--new", action="store_true", help="Those that are not listed yet.")
     options = parser.parse_args()
-    kept = {} if options.only is None else {row["issue"]: row for row in _kept()}
-    if options.only is None:
+    is_part = options.new or options.only is not None
+    kept = {row["issue"]: row for row in _kept()} if is_part else {}
+    wanted = [
+        issue
+        for _, issue in issues()
+        if not is_part or issue in (options.only or ()) or (options.new and issue not in kept)
+    ]
+    if not is_part:
         shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(exist_ok=True)
     rows = []
     for version, issue in issues():
-        if options.only is None or issue in options.only:
+        if issue in wanted:
             rows.append(explore(version, issue, options.max_states))
             print(
                 {name: rows[-1][name] for name in ("issue", "scope", "states", "property")},
@@ -60,7 +75,8 @@ def main() -> None:
             )
         elif issue in kept:
             rows.append(kept[issue])
-    write("explored", {"max_states": options.max_states}, rows)
+        done = {row["issue"] for row in rows}
+        write("explored", {}, [*rows, *(row for one, row in kept.items() if one not in done)])
 
 
 def _kept() -> list[dict[str, Any]]:
@@ -74,24 +90,28 @@ def issues() -> Iterator[tuple[str, str]]:
     seen = set()
     for version in VERSIONS:
         for issue in SEMANTICS[version].shipped_defects:
-            if issue not in seen and not issue.startswith(OF_CLASSIC_GROUPS):
+            if issue not in seen:
                 seen.add(issue)
                 yield version, issue
 
 
 def explore(version: str, issue: str, max_states: int) -> dict[str, Any]:
     """What became of one issue; the scenario is written if there is a way to it."""
-    for scope in SCOPES:
+    tried = []
+    for scope in SCOPES_OF_CLASSIC if issue.startswith(OF_CLASSIC_GROUPS) else SCOPES:
         explorer = Explorer(replace(scope, semantics=f"{version}-clean", defects=(issue,)))
         explored = explorer.run(max_states=max_states, stops_at_first=True)
         if explored.paths:
             break
+        tried.append(_words(scope))
     row = {
         "version": version,
         "issue": issue,
         "title": DEFECTS[issue].title,
         "commit": commit_of(),
-        "scope": describe_scope(scope).replace(f", {scope.semantics}", ""),
+        "scope": _words(scope),
+        "tried": tried,
+        "max_states": max_states,
         "states": explored.progress.states,
         "is_complete": not explored.cut_off,
         "property": "",
@@ -106,6 +126,10 @@ def explore(version: str, issue: str, max_states: int) -> dict[str, Any]:
         row["steps"] = [str(action) for action in path.actions]
         row["is_confirmed"] = concrete.is_confirmed
     return row
+
+
+def _words(scope: Scope) -> str:
+    return describe_scope(scope).replace(f", {scope.semantics}", "")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,11 @@ KIND = "explored-scopes"
 STATIC = "--instance x --instance y --returns"
 RIVALS = "--instance x --instance x --returns"
 
+EAGER = "--kind eager --kind eager"
+COOPERATIVE = "--kind cooperative --kind cooperative"
+MIXED = "--kind eager --kind consumer"
+COOPERATIVE_MIXED = "--kind cooperative --kind consumer"
+
 SCOPES = (
     "--disturbances 0",
     "",
@@ -43,6 +48,15 @@ SCOPES = (
     RIVALS,
     f"{RIVALS} --topics 1 --disturbances 2 --only close --only crash --only session_timeout",
     "--members 1 --instance x --returns --disturbances 2",
+    f"--disturbances 0 {EAGER}",
+    EAGER,
+    f"--disturbances 0 {COOPERATIVE}",
+    f"{COOPERATIVE} --only connection_lost",
+    f"--disturbances 0 {EAGER} {STATIC}",
+    f"--disturbances 0 {MIXED}",
+    f"{MIXED} --only connection_lost --topics 1",
+    f"{MIXED} --only close --only crash --topics 1",
+    f"--disturbances 0 {COOPERATIVE_MIXED}",
 )
 """The options of each call."""
 

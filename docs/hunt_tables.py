@@ -209,17 +209,18 @@ def explored_issues() -> str:
                     confirmed,
                 )
             )
-    missing = [row for row in data["rows"] if not row["steps"]]
-    whole = [f"[{row['issue']}]({_page(row['issue'])})" for row in missing if row["is_complete"]]
-    part = [f"[{row['issue']}]({_page(row['issue'])})" for row in missing if not row["is_complete"]]
+    missing: dict[str, list[str]] = {}
+    for row in data["rows"]:
+        if not row["steps"]:
+            where = "; ".join(row["tried"])
+            if not row["is_complete"]:
+                where = f"{row['max_states']:,} states of: {where}"
+            missing.setdefault(where, []).append(f"[{row['issue']}]({_page(row['issue'])})")
     commits = dict.fromkeys(row["commit"] for row in data["rows"])
     text = f"Commit {', '.join(commits)}.\n\n" + "".join(lines)
-    if part:
-        states = f"{data['max_states']:,} states of each scope"
-        text += f"\nNot within {states}: {', '.join(part)}.\n"
-    if whole:
-        text += f"\nNot in the whole scope: {', '.join(whole)}.\n"
-    return text
+    return text + "".join(
+        f"\nNot within {where} – {', '.join(found)}.\n" for where, found in missing.items()
+    )
 
 
 def _page(issue: str) -> str:
