@@ -34,6 +34,7 @@ from rebalance_sim.scenarios.explore.verdict import describe_scope
 
 FOLDER = Path(__file__).parent / "explored"
 VERSIONS = ("kafka-4.3", "kafka-4.1")
+HEAD = {"by": "docs/explore_issues.py"}
 OF_CLASSIC_GROUPS = "classic-"
 
 SCOPES = (Scope(), Scope(instances=("x", "y"), returns=True, full=True))
@@ -76,7 +77,7 @@ def main() -> None:
         elif issue in kept:
             rows.append(kept[issue])
         done = {row["issue"] for row in rows}
-        write("explored", {}, [*rows, *(row for one, row in kept.items() if one not in done)])
+        write("explored", HEAD, [*rows, *(row for one, row in kept.items() if one not in done)])
 
 
 def _kept() -> list[dict[str, Any]]:

@@ -76,7 +76,9 @@ def main() -> None:
         if scope not in rows or scope in options.again:
             rows[scope] = explore(scope)
             print(json.dumps(rows[scope]), flush=True)
-            write(KIND, {}, [rows[one] for one in SCOPES if one in rows])
+            write(
+                KIND, {"by": "docs/explore_scopes.py"}, [rows[one] for one in SCOPES if one in rows]
+            )
 
 
 def _kept() -> list[dict[str, Any]]:
