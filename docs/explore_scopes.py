@@ -36,7 +36,7 @@ SCOPES = (
     "--disturbances 0",
     "",
     "--disturbances 2 --only connection_lost",
-    "--semantics kafka-4.3 --repair D12 --repair sim-late-answer",
+    "--semantics kafka-4.3 --repair=D12 --repair=sim-late-answer",
     "--only connection_lost --partitions 2",
     "--only connection_lost --slow-lookups",
     "--only connection_lost --auto-commit",
