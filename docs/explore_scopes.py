@@ -27,6 +27,7 @@ KIND = "explored-scopes"
 STATIC = "--instance x --instance y --returns"
 RIVALS = "--instance x --instance x --returns"
 
+REPAIRED = " ".join(f"--repair {issue}" for issue in ("D12", "sim-late-answer"))
 EAGER = "--kind eager --kind eager"
 COOPERATIVE = "--kind cooperative --kind cooperative"
 MIXED = "--kind eager --kind consumer"
@@ -36,7 +37,7 @@ SCOPES = (
     "--disturbances 0",
     "",
     "--disturbances 2 --only connection_lost",
-    "--semantics kafka-4.3 --repair=D12 --repair=sim-late-answer",
+    f"--semantics kafka-4.3 {REPAIRED}",
     "--only connection_lost --partitions 2",
     "--only connection_lost --slow-lookups",
     "--only connection_lost --auto-commit",
