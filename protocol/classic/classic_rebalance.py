@@ -103,8 +103,10 @@ def complete_join_phase(op: Operation, group: ClassicGroup) -> None:
 
 
 def rearm(op: Operation, group: ClassicGroup, armed: Container[TimerKey]) -> None:
-    """Arm what classic §2.9 has for a group like this, and is not armed. The session of an id that
-    nobody has used has run out: nothing else disarms it."""
+    """Arm what classic §2.9 has for a group like this, and is not armed. A member whose session has
+    run out meanwhile has a whole one, as after a load; Kafka, which retries no classic timer, would
+    watch it no more. The session of an id that nobody has used has run out: nothing else disarms
+    it."""
     group_id, state = group.group_id, group.state
     phase_ms = group.max_rebalance_timeout_ms
     if state is ClassicGroupState.PREPARING_REBALANCE and join_key(group_id) not in armed:

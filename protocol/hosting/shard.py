@@ -400,7 +400,8 @@ class Shard:
 
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for
-        expired offsets), or has been put off (coordinator §4.1). Some kinds are dropped."""
+        expired offsets), or has been put off: Kafka would try it again all the same (coordinator
+        §4.1). Some kinds are dropped."""
         if timer.key not in self.timers.armed and timer.key.kind.is_retried:
             self.timers.apply((timer._replace(at_ms=self._now_ms + TIMER_RETRY_MS),))
 
