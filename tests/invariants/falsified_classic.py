@@ -25,6 +25,7 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinStat
 from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, TimerKey
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponseMember
+from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 
@@ -276,9 +277,8 @@ def classic_session_lost() -> ClassicWorld:
     return bench
 
 
-@mutant
-def classic_load_forgets() -> ClassicWorld:
-    """A load leaves a member out."""
+def _loaded_otherwise(change: Callable[[ClassicGroupValue], ClassicGroupValue]) -> ClassicWorld:
+    """A load takes the record of a group with members for another one."""
     bench = world()
     load = bench.new_coordinator
 
@@ -289,7 +289,7 @@ def classic_load_forgets() -> ClassicWorld:
         def replay_less(record: Any, **options: Any) -> None:
             value = record.value
             if getattr(value, "members", None):
-                record = replace(record, value=replace(value, members=value.members[1:]))
+                record = replace(record, value=change(value))
             replay(record, **options)
 
         coordinator.replay = replay_less  # type: ignore[method-assign]
@@ -298,6 +298,28 @@ def classic_load_forgets() -> ClassicWorld:
     bench.new_coordinator = forgetful  # type: ignore[method-assign]
     bench.restart()
     return bench
+
+
+@mutant
+def classic_load_forgets() -> ClassicWorld:
+    """A load leaves a member out."""
+    return _loaded_otherwise(lambda value: replace(value, members=value.members[1:]))
+
+
+@mutant
+def classic_load_forgets_leader() -> ClassicWorld:
+    """After a load another member leads."""
+    return _loaded_otherwise(lambda value: replace(value, leader=value.members[-1].member_id))
+
+
+@mutant
+def classic_load_forgets_assignment() -> ClassicWorld:
+    """A load leaves the assignments out."""
+    return _loaded_otherwise(
+        lambda value: replace(
+            value, members=tuple(replace(row, assignment=None) for row in value.members)
+        )
+    )
 
 
 # -- classic C9-C11 --------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
 from rebalance_sim.protocol.assignors.classic.claims import Claim
 from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
 from rebalance_sim.protocol.clients import ClientState
-from rebalance_sim.protocol.clients.common import application
+from rebalance_sim.protocol.clients.common import application, commit_queue
 from rebalance_sim.protocol.clients.java.classic import classic_commits
 from rebalance_sim.protocol.clients.librdkafka import coordinator_connection, librdkafka_commits
 from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_core
@@ -64,6 +64,31 @@ run_mutant(
     14,
     (application.Application, "_report_commits", lambda self: None),
 )
+
+_QUEUE = commit_queue.CommitQueue
+_return = _QUEUE._return_to_application
+
+
+def _reports_again(self: Any) -> None:
+    self._core.effects.extend(self._async_results)
+
+
+def _tells_success(self: Any, event: Any, error_code: ErrorCode | None) -> None:
+    _return(self, event, None)
+
+
+def _tells_failure(self: Any, event: Any, error_code: ErrorCode | None) -> None:
+    _return(self, event, ErrorCode.REQUEST_TIMED_OUT)
+
+
+run_mutant(
+    "tells-results-again",
+    "classic",
+    14,
+    (application.Application, "_report_commits", _reports_again),
+)
+run_mutant("tells-success", "classic", 24, (_QUEUE, "_return_to_application", _tells_success))
+run_mutant("tells-failure", "classic", 14, (_QUEUE, "_return_to_application", _tells_failure))
 
 # -- commits of librdkafka -------------------------------------------------------------------------
 

@@ -14,8 +14,10 @@ from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import join_key, session_key, sync_key
+from rebalance_sim.protocol.wire.classic_records import ClassicMemberValue
 
 ORDER = 160
 
@@ -337,11 +339,15 @@ class ClassicLoadedState(Property):
 
     id = "classic.loaded_state"
     sentence = (
-        "A load finds a classic group Empty or Stable, at the last generation in the log and "
-        "with its members."
+        "A load finds a classic group Empty or Stable, at the last generation in the log, with "
+        "its members, their leader, the assignor and the assignments, and what each has said."
     )
     clauses = ("classic C14", "classic §8.2")
-    violated_by = ("test:classic-load-forgets",)
+    violated_by = (
+        "test:classic-load-forgets",
+        "test:classic-load-forgets-leader",
+        "test:classic-load-forgets-assignment",
+    )
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare with the last record."""
@@ -359,13 +365,39 @@ class ClassicLoadedState(Property):
         states = (PREPARING, wanted) if len(value.members) > limit else (wanted,)
         ids = sorted(row.member_id for row in value.members)
         if (
-            group.state in states
-            and group.generation_id == value.generation
-            and sorted(group.members) == ids
+            group.state not in states
+            or group.generation_id != value.generation
+            or sorted(group.members) != ids
         ):
-            return None
-        return Finding(
-            f"the group was loaded as {group.state.value} at generation {group.generation_id} with "
-            f"{listed(sorted(group.members))}; the log has generation {value.generation} with "
-            f"{listed(ids)}"
-        )
+            return Finding(
+                f"the group was loaded as {group.state.value} at generation {group.generation_id} "
+                f"with {listed(sorted(group.members))}; the log has generation "
+                f"{value.generation} with {listed(ids)}"
+            )
+        if value.members and (group.leader_id, group.protocol_name) != (
+            value.leader,
+            value.protocol,
+        ):
+            return Finding(
+                f"the group was loaded with leader {group.leader_id or 'nobody'} and assignor "
+                f"{group.protocol_name or 'none'}; the log has {value.leader or 'nobody'} and "
+                f"{value.protocol or 'none'}"
+            )
+        for row in value.members:
+            if not _is_as_written(group.members[row.member_id], row):
+                return Finding(f"member {row.member_id} was loaded otherwise than it is in the log")
+        return None
+
+
+def _is_as_written(member: ClassicMember, row: ClassicMemberValue) -> bool:
+    """An old record may lack the rebalance timeout: then it is that of the session."""
+    return (
+        member.group_instance_id == row.group_instance_id
+        and member.client_id == row.client_id
+        and member.client_host == row.client_host
+        and member.session_timeout_ms == row.session_timeout_ms
+        and member.rebalance_timeout_ms
+        == (row.session_timeout_ms if row.rebalance_timeout_ms == -1 else row.rebalance_timeout_ms)
+        and member.assignment == row.assignment
+        and [metadata for _, metadata in member.protocols] == [row.subscription]
+    )
