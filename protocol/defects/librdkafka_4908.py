@@ -16,9 +16,4 @@ DEFECT = Defect(
     versions="librdkafka 1.6.0 - 2.9; fixed in 2.10.0",
     rules=(HandlesOutdatedCommitErrors,),
     properties=("defects L4", "defects L7"),
-    unobserved=(
-        "it takes a generation that was reached while the commit was under way; a broker answers "
-        "the requests of a connection in their order, the commit before the JoinGroup, and who "
-        "looks for another coordinator gives the connection up, and the commit with it"
-    ),
 )

@@ -87,7 +87,7 @@ run_mutant(
     14,
     (application.Application, "_report_commits", _reports_again),
 )
-run_mutant("tells-success", "classic", 24, (_QUEUE, "_return_to_application", _tells_success))
+run_mutant("tells-success", "classic", 29, (_QUEUE, "_return_to_application", _tells_success))
 run_mutant("tells-failure", "classic", 14, (_QUEUE, "_return_to_application", _tells_failure))
 
 # -- commits of librdkafka -------------------------------------------------------------------------

@@ -223,9 +223,11 @@ def test_what_measures_clients_by_the_clock_of_the_world_is_not_judged_then() ->
     assert names == {
         "classic.client.heartbeat_pace",
         "classic.client.heartbeat_retried",
+        "classic.client.join_backoff",
         "classic.client.prepare_backoff",
         "classic.client.session_watched",
         "client.ack.prompt",
+        "client.answer.late_librdkafka",
         "client.call.waits",
         "client.close.after_commits",
         "client.commit.backoff",

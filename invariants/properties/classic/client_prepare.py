@@ -16,12 +16,16 @@ from rebalance_sim.protocol.clients import (
     ClientState,
     Close,
     CommitAnswered,
+    CommitOffsets,
     Disconnected,
     LeaveGroupAnswered,
+    Poll,
     RequestExpired,
+    RunCallback,
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
+    StateChanged,
     Tick,
     Unsubscribe,
 )
@@ -29,8 +33,21 @@ from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumer
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION, JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 186
+
+_NEVER_MS = -1 << 40
+_PASSES = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    )
+)
+"""After these errors of a commit the same one may succeed; that of a topic that is gone is given up
+by some versions."""
 
 
 class StopsBeforeCommit(Property):
@@ -191,4 +208,88 @@ class ReturnsWhenDone(Property):
         for effect in step.effects:
             if type(effect) is SendLeaveGroup:
                 self._leaves[entry.name] = effect.correlation_id
+        return None
+
+
+class PrepareBackoff(Property):
+    """classic §3.2: the commit of *prepare* is repeated for as long as the rebalance may take."""
+
+    id = "classic.client.prepare_backoff"
+    sentence = (
+        "A Java client of the classic protocol that commits before it joins repeats that commit "
+        "when retry.backoff.ms have passed since it failed; after an error that passes it does not "
+        "go on without, as long as max.poll.interval.ms are not over."
+    )
+    clauses = ("classic §3.2", "classic §4.3")
+    violated_by = ("test:prepares-without-backoff", "test:prepares-without-commit")
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets),
+        effects=(SendCommit, SendJoinGroup, RunCallback, StateChanged),
+    )
+    outlives_clock_steps = False
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent: dict[str, int] = self.of_process({})
+        """Client -> correlation id of the commit that it makes before it joins."""
+        self._failed_ms: dict[str, int] = self.of_process({})
+        self._will_pass: set[str] = self.of_process(set())
+        """Clients whose commit has failed so that it has to be repeated."""
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """The commit has failed."""
+        event, sent = step.event, self._sent.get(entry.name)
+        if sent is None:
+            return None
+        if type(event) is CommitOffsets:
+            del self._sent[entry.name]
+        elif type(event) is CommitAnswered:
+            codes = {*event.response.errors.values()} - {ErrorCode.NONE}
+            if event.correlation_id == sent and codes:
+                self._failed_ms[entry.name] = step.at_ms
+                if codes <= _PASSES:
+                    self._will_pass.add(entry.name)
+        elif sent in event.correlation_ids:
+            self._failed_ms[entry.name] = step.at_ms
+            self._will_pass.add(entry.name)
+        return None
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Compare the times of two of them."""
+        name, member = entry.name, entry.member
+        will_pass = name in self._will_pass
+        self._will_pass.discard(name)
+        for effect in step.effects:
+            if (
+                will_pass
+                and type(effect) in (SendJoinGroup, RunCallback)
+                and type(step.event) is Poll
+                and member.blocked_in is None
+                and step.at_ms - entry.state_since_ms < member.config.max_poll_interval_ms
+            ):
+                return Finding(
+                    f"{name} does not repeat the commit before it joins, which has failed by an "
+                    "error that passes",
+                    {"client": name},
+                )
+            if type(effect) is not SendCommit:
+                self._sent.pop(name, None)
+                self._failed_ms.pop(name, None)
+            elif (
+                type(step.event) is Poll
+                and member.state is ClientState.RECONCILING is entry.state
+                and member.config.enable_auto_commit
+                and member.blocked_in is None
+            ):
+                failed_ms = self._failed_ms.pop(name, _NEVER_MS)
+                self._sent[name] = effect.correlation_id
+                wait_ms = member.config.retry_backoff_ms
+                if step.at_ms - failed_ms < wait_ms:
+                    return Finding(
+                        f"{name} repeats the commit before it joins {step.at_ms - failed_ms} ms "
+                        f"after it has failed; retry.backoff.ms is {wait_ms}",
+                        {"client": name},
+                    )
         return None

@@ -167,5 +167,43 @@ class StickyShares(OfLeaderAssignment):
         return None
 
 
+class StickyLoads(OfLeaderAssignment):
+    """classic §5.3: moving goes on until no single move makes loads more alike. What a cooperative
+    leader wants shows only once everybody has given up what it has to."""
+
+    id = "classic.assignor.sticky_loads"
+    sentence = (
+        "Where the members of a classic group of sticky subscribe to different topics, a client "
+        "that leads it gives nobody a partition of a topic that a member with two partitions "
+        "less subscribes to."
+    )
+    clauses = ("classic §5.3",)
+    violated_by = ("test:sticky-moves-nothing",)
+    client_kinds = CLASSIC_KINDS
+
+    def _judge_shares(
+        self,
+        group: ClassicGroup,
+        shares: dict[str, list[NamedPartition]],
+        claims: dict[str, Subscription],
+    ) -> Finding | None:
+        if group.protocol_name != "sticky":
+            return None
+        least: dict[str, tuple[int, str]] = {}
+        for member_id, claim in claims.items():
+            mine = len(shares[member_id]), member_id
+            for topic in claim.topics:
+                least[topic] = min(mine, least.get(topic, mine))
+        for member_id, share in shares.items():
+            for topic in sorted({partition.topic for partition in share}):
+                load, other = least.get(topic, (len(share), member_id))
+                if load + 1 < len(share):
+                    return Finding(
+                        f"{member_id} is given {len(share)} partitions, some of {topic}, which "
+                        f"{other} subscribes to, too: it is given {load}"
+                    )
+        return None
+
+
 def _names(partitions: Collection[NamedPartition]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "nothing"

@@ -19,8 +19,9 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
 )
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC, CLASSIC_KINDS
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.wire.embedded import Subscription
 
 ORDER = 176
 
@@ -81,3 +82,41 @@ class LeaderSyncs(Property):
         """The SyncGroup leaves, or another JoinGroup."""
         self._leads.pop(entry.name, None)
         return None
+
+
+class LeaderAsks(Property):
+    """classic §4.2. A leader that does not know some topic gives its partitions to nobody; one that
+    always asks keeps the group waiting. librdkafka always asks (classic §4.6)."""
+
+    id = "classic.client.leader_asks"
+    sentence = (
+        "A Java client of the classic protocol that is told to lead asks for metadata before it "
+        "assigns if, and only if, a member subscribes to a topic that it does not."
+    )
+    clauses = ("classic §4.2",)
+    violated_by = ("test:leader-always-asks", "test:leader-never-asks")
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(JoinGroupAnswered,), effects=())
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """It is told to lead: one that does not read that now is not judged."""
+        response = step.event.response
+        if response.error_code or response.leader != response.member_id:
+            return None
+        kinds = [type(effect) for effect in step.effects]
+        asks, assigns = RequestMetadata in kinds, SendSyncGroup in kinds
+        if asks is assigns:
+            return None
+        said = [member.metadata for member in response.members]
+        if not all(isinstance(metadata, Subscription) for metadata in said):
+            return None
+        wanted = {topic for metadata in said for topic in metadata.topics}
+        has_others = not wanted <= entry.member.subscribed_topic_names
+        if asks is has_others:
+            return None
+        return Finding(
+            f"{entry.name} leads, and {'asks' if asks else 'does not ask'} for metadata: others "
+            f"{'' if has_others else 'do not '}subscribe to more topics than it does",
+            {"client": entry.name},
+        )

@@ -17,6 +17,7 @@ from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind,
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
+    CallbackCompleted,
     CallbackKind,
     ClientState,
     Close,
@@ -37,6 +38,8 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 245
+
+_NEVER_MS = -1 << 40
 
 
 class CommitAsked(Property):
@@ -134,20 +137,21 @@ class IntervalCommits(Property):
 
 
 class CommitPace(Property):
-    """client §7: the timer restarts in full when a commit is made. A commit that had to wait, or
-    was refused, or came with a rebalance says nothing about the next one."""
+    """client §7: the timer restarts in full when a commit is made, and when partitions are taken
+    over. A commit that had to wait, or was refused, or came with a rebalance says nothing about the
+    next one."""
 
     id = "client.commit.pace"
     sentence = (
-        "Between two interval commits of a Java client of either protocol that is at rest lies "
-        "auto.commit.interval.ms."
+        "Between two interval commits of a Java client of either protocol that is at rest, and "
+        "between the end of a rebalance and the first one, lies auto.commit.interval.ms."
     )
-    clauses = ("client §7", "classic §4.2")
-    violated_by = ("test:commits-at-every-poll",)
+    clauses = ("client §7", "client §4.1", "classic §4.2", "classic §3.3")
+    violated_by = ("test:commits-at-every-poll", "test:commits-once-assigned")
     client_kinds = JAVA_KINDS
     interest = Interest(
         events=(CommitAnswered, Disconnected, RequestExpired),
-        effects=(SendCommit, StateChanged, CloseConnection),
+        effects=(SendCommit, StateChanged, CloseConnection, RunCallback),
     )
     outlives_clock_steps = False
 
@@ -155,34 +159,55 @@ class CommitPace(Property):
         super().__init__(model)
         self._last_ms: dict[str, int] = self.of_process({})
         """Client -> when it made its last interval commit, if it has been at rest since."""
+        self._began_ms: dict[str, int] = self.of_process({})
+        """Client -> when it took partitions over, if no commit has failed since."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """After a failure the timer is another one."""
         event = step.event
         if type(event) is not CommitAnswered or any(event.response.errors.values()):
             self._last_ms.pop(entry.name, None)
+            self._began_ms.pop(entry.name, None)
         return None
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Compare the times of two commits."""
         last_ms = self._last_ms.pop(entry.name, None)
+        if any(_takes_over(step, entry, effect) for effect in step.effects):
+            self._began_ms[entry.name] = step.at_ms
+            return None
         is_at_rest = entry.state is ClientState.STABLE is entry.member.state
         if type(step.event) is not Poll or not is_at_rest or entry.commits_itself:
             return None
         count = [type(effect) for effect in step.effects].count(SendCommit)
         if not count:
             return None
-        gap_ms = 0 if count > 1 else step.at_ms - (last_ms if last_ms is not None else -1 << 40)
+        if last_ms is None:
+            last_ms = self._began_ms.pop(entry.name, _NEVER_MS)
+        gap_ms = 0 if count > 1 else step.at_ms - last_ms
         interval_ms = entry.member.config.auto_commit_interval_ms
         if not any(type(effect) is CloseConnection for effect in step.effects):
             self._last_ms[entry.name] = step.at_ms  # Else it is lost at once: a failure as well.
         if gap_ms >= interval_ms:
             return None
         return Finding(
-            f"{entry.name} made two interval commits {gap_ms} ms apart; "
-            f"auto.commit.interval.ms is {interval_ms}",
+            f"{entry.name} made an interval commit {gap_ms} ms after the last one, or after a "
+            f"rebalance; auto.commit.interval.ms is {interval_ms}",
             {"client": entry.name},
         )
+
+
+def _takes_over(step: Step, entry: AnyClientEntry, effect: object) -> bool:
+    """Whether this begins the interval anew: the assigned callback of a classic client, in the
+    other protocol the end of a reconciliation that had something to do."""
+    if entry.kind == JAVA:
+        return (
+            type(effect) is StateChanged
+            and effect.from_state is ClientState.RECONCILING
+            and effect.to_state is ClientState.ACKNOWLEDGING
+            and type(step.event) is CallbackCompleted
+        )
+    return type(effect) is RunCallback and effect.kind is CallbackKind.ASSIGNED
 
 
 class CommitBeforeRevocation(Property):

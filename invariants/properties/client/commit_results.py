@@ -35,14 +35,16 @@ _NOBODY: dict[int, OpenResult] = {}
 
 class OpenResult:
     """A commit that the application has not been told about yet. ``correlation_id``: of the only
-    request that was sent for it so far, as far as that is clear; ``went_well``: whether everything,
-    or nothing, in the answer to that was good; None: it is open, or partly good."""
+    request that was sent for it so far, as far as that is clear; ``is_last``: no other commit has
+    left since; ``went_well``: whether everything, or nothing, in the answer to that was good; None:
+    it is open, partly good, or may be of no matter because of a later one."""
 
-    __slots__ = ("correlation_id", "is_sync", "went_well")
+    __slots__ = ("correlation_id", "is_last", "is_sync", "went_well")
 
     def __init__(self, is_sync: bool) -> None:
         self.is_sync = is_sync
         self.correlation_id: int | None = None
+        self.is_last = True
         self.went_well: bool | None = None
 
 
@@ -85,11 +87,12 @@ class CommitTold(Property):
             sent = result.correlation_id
             if is_answer and event.correlation_id == sent:
                 codes = event.response.errors.values()
-                result.went_well = not any(codes) or (False if all(codes) else None)
+                is_bad = all(codes) and result.is_last
+                result.went_well = not any(codes) or (False if is_bad else None)
             elif is_answer or sent not in event.correlation_ids:
                 continue
             else:
-                result.went_well = False
+                result.went_well = False if result.is_last else None
             result.correlation_id = None
         return None
 
@@ -127,11 +130,13 @@ class CommitTold(Property):
         elif type(effect) is SendCommit:
             for result in results.values():
                 result.went_well = result.went_well or None
+                result.is_last = False
             event = step.event
             if type(event) is CommitOffsets and event.commit_id in results:
                 own = results[event.commit_id]
                 is_only = sum(type(other) is SendCommit for other in step.effects) == 1
                 own.correlation_id = effect.correlation_id if is_only else None
+                own.is_last = is_only
 
     def on_handled(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Does somebody still wait for what is acknowledged?"""

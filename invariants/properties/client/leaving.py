@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
@@ -41,6 +42,7 @@ from rebalance_sim.protocol.clients.kinds import (
 )
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 330
@@ -260,5 +262,42 @@ class KeepsNothing(Property):
         return Finding(
             f"{entry.name} has no subscription any more, and still has "
             f"{self.model.names_of(sorted(entry.member.assigned))}",
+            {"client": entry.name},
+        )
+
+
+class LeavesWithNothing(Property):
+    """client §6, §10.1, rows "close", "leave" and "poll expiry"; classic §4.5, §4.6. A Java client
+    whose close has no time left leaves before the callback."""
+
+    id = "client.leave.with_nothing"
+    sentence = (
+        "A client of either protocol leaves once nothing is assigned to it any more; one that was "
+        "away from poll for too long, or closes without any time, does not wait for that."
+    )
+    clauses = ("client §6.1", "client §6.2", "client §10.1", "classic §4.5", "classic §4.6")
+    violated_by = ("test:librdkafka-leaves-too-soon",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(effects=(SendLeaveGroup,))
+
+    def on_leaving(
+        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
+    ) -> Finding | None:
+        """A member of the consumer protocol leaves."""
+        return self._judge(entry)
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """One of the classic protocol does."""
+        return self._judge(entry)
+
+    def _judge(self, entry: AnyClientEntry) -> Finding | None:
+        member = entry.member
+        if member.poll_expired or not member.assigned:
+            return None
+        if member.kind in JAVA_KINDS and member.running_callback is not None:
+            return None
+        return Finding(
+            f"{entry.name} leaves, and still has {self.model.names_of(sorted(member.assigned))}",
             {"client": entry.name},
         )

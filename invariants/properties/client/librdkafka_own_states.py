@@ -10,8 +10,14 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import OwnStateChanged
+from rebalance_sim.protocol.clients import (
+    Call,
+    CallReturned,
+    OwnStateChanged,
+)
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 
 ORDER = 257
@@ -23,13 +29,14 @@ class ReportsEachChange(Property):
     id = "client.states.librdkafka"
     sentence = (
         "A client of librdkafka, of either protocol, reports each change of its own two states "
-        "once: from the state that it has reported last, and to another one."
+        "once: from the state that it has reported last, and to another one; that of its "
+        "coordinator has ended when close returns."
     )
-    clauses = ("client §10",)
-    violated_by = ("test:librdkafka-reports-no-change",)
+    clauses = ("client §10", "client §10.1")
+    violated_by = ("test:librdkafka-reports-no-change", "test:librdkafka-ends-no-link")
     client_kinds = LIBRDKAFKA_KINDS
     judges_mixed = True
-    interest = Interest(effects=(OwnStateChanged,))
+    interest = Interest(effects=(OwnStateChanged, CallReturned))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -40,6 +47,16 @@ class ReportsEachChange(Property):
         """Compare each change with the one before."""
         last = self._last.setdefault(entry.name, {})
         for effect in step.effects:
+            if (
+                type(effect) is CallReturned
+                and effect.call is Call.CLOSE
+                and last.get(COORDINATOR_STATE) != CoordinatorState.TERM.value
+            ):
+                return Finding(
+                    f"close of {entry.name} returns, and its {COORDINATOR_STATE} is "
+                    f"{last.get(COORDINATOR_STATE, CoordinatorState.INIT.value)}",
+                    {"client": entry.name},
+                )
             if type(effect) is not OwnStateChanged:
                 continue
             known = last.get(effect.what, effect.from_state)

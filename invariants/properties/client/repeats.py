@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
@@ -31,7 +31,6 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
     RunCallback,
     SendCommit,
-    SendJoinGroup,
     SendOffsetFetch,
     StateChanged,
 )
@@ -416,66 +415,3 @@ class LookupCompletes(Property):
                     evidence = {"client": name, "has_failed_callback": failed}
                     yield Late(name, what, name, entry.state_since_ms, evidence)
                     break
-
-
-class PrepareBackoff(Property):
-    """classic §3.2: the commit of *prepare* is repeated for as long as the rebalance may take."""
-
-    id = "classic.client.prepare_backoff"
-    sentence = (
-        "A Java client of the classic protocol that commits before it joins repeats that commit "
-        "when retry.backoff.ms have passed since it failed."
-    )
-    clauses = ("classic §3.2", "classic §4.3")
-    violated_by = ("test:prepares-without-backoff",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(
-        events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets),
-        effects=(SendCommit, SendJoinGroup, StateChanged),
-    )
-    outlives_clock_steps = False
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._sent: dict[str, int] = self.of_process({})
-        """Client -> correlation id of the commit that it makes before it joins."""
-        self._failed_ms: dict[str, int] = self.of_process({})
-
-    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """The commit has failed."""
-        event, sent = step.event, self._sent.get(entry.name)
-        if sent is None:
-            return None
-        if type(event) is CommitOffsets:
-            del self._sent[entry.name]
-        elif type(event) is CommitAnswered:
-            if event.correlation_id == sent and any(event.response.errors.values()):
-                self._failed_ms[entry.name] = step.at_ms
-        elif sent in event.correlation_ids:
-            self._failed_ms[entry.name] = step.at_ms
-        return None
-
-    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """Compare the times of two of them."""
-        name, member = entry.name, entry.member
-        for effect in step.effects:
-            if type(effect) is not SendCommit:
-                self._sent.pop(name, None)
-                self._failed_ms.pop(name, None)
-            elif (
-                type(step.event) is Poll
-                and member.state is ClientState.RECONCILING is entry.state
-                and member.config.enable_auto_commit
-                and member.blocked_in is None
-            ):
-                failed_ms = self._failed_ms.pop(name, _NEVER_MS)
-                self._sent[name] = effect.correlation_id
-                wait_ms = member.config.retry_backoff_ms
-                if step.at_ms - failed_ms < wait_ms:
-                    return Finding(
-                        f"{name} repeats the commit before it joins {step.at_ms - failed_ms} ms "
-                        f"after it has failed; retry.backoff.ms is {wait_ms}",
-                        {"client": name},
-                    )
-        return None

@@ -8,6 +8,8 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_by_name
 from rebalance_sim.protocol.wire.records import GroupMetadata
@@ -71,3 +73,37 @@ class TargetsHandedOn(Property):
 
 def _target(change: Change, member_id: str) -> frozenset[TopicPartition] | None:
     return change.targets.get(member_id, (None, None))[0]
+
+
+class DowngradeRebalances(Property):
+    """classic §7.8, "Follow-up". A static member that is replaced is another matter: whether the
+    group rebalances then depends on the version."""
+
+    id = "conversion.downgrade_rebalances"
+    sentence = (
+        "A consumer group that becomes a classic one because a member goes rebalances at once, so "
+        "that what that member had is given to others."
+    )
+    clauses = ("classic §7.8", "classic §1.4")
+    violated_by = ("test:downgrade-stays-stable",)
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the group that stands for its new record."""
+        if not change.is_group_removed or type(step.request) is JoinGroupRequest:
+            return None
+        record = change.records[-1]
+        if (
+            type(record) is not GroupMetadata
+            or record.group_id != change.ledger.group_id
+            or record.value is None
+            or not record.value.members
+        ):
+            return None
+        group = self.model.classic_group_in(shard_of(step))
+        if group is None or group.state is ClassicGroupState.PREPARING_REBALANCE:
+            return None
+        return Finding(
+            f"the group is a classic one now at generation {group.generation_id}, with "
+            f"{len(group.members)} members, and is {group.state.value}"
+        )
