@@ -35,9 +35,28 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 _HEAD = Struct("<Bqqqqq")
 """Kind, time, actor, and three numbers that depend on the kind."""
 
-_FLUSH_BYTES = 1 << 16
+_FLUSH_STEPS = 1 << 10
 _sorted_json = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
-_EVENT_CODES = {event: code for code, event in enumerate(get_args(Event))}
+
+
+class _Codes(dict[Any, int]):
+    """A number for a string or a partition, the same in every process."""
+
+    def __missing__(self, value: Any) -> int:
+        text = "/".join(map(str, value)) if isinstance(value, tuple) else value
+        code = int.from_bytes(blake2b(text.encode(), digest_size=7).digest(), "big")
+        self[value] = code
+        return code
+
+
+class _EventCodes(dict[type, int]):
+    """A number for each kind of event, and one for what is none."""
+
+    def __missing__(self, kind: type) -> int:
+        return 255
+
+
+_EVENT_CODES = _EventCodes((event, code) for code, event in enumerate(get_args(Event)))
 _STATE_CODES = {state.value: code for code, state in enumerate(ClientState)}
 
 
@@ -47,7 +66,7 @@ class Trace:
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
         self._buffer = bytearray()
-        self._codes: dict[Any, int] = {}
+        self._codes = _Codes()
 
     def on_step(self, step: Step) -> None:
         """Take a step in."""
@@ -55,7 +74,7 @@ class Trace:
         # By the name of the kind: hashing an enum's member costs more than encoding the step.
         encode, code = _ENCODERS[step.kind._value_]
         buffer += encode(self, step, code)
-        if len(buffer) > _FLUSH_BYTES:
+        if not step.index % _FLUSH_STEPS:
             self._hash.update(buffer)
             buffer.clear()
 
@@ -67,19 +86,37 @@ class Trace:
 
     def code_of(self, value: Any) -> int:
         """A number for a string or a partition, the same in every process."""
-        code = self._codes.get(value)
-        if code is None:
-            text = "/".join(map(str, value)) if isinstance(value, tuple) else value
-            code = int.from_bytes(blake2b(text.encode(), digest_size=7).digest(), "big")
-            self._codes[value] = code
-        return code
+        return self._codes[value]
 
     def fold(self, values: Iterable[Any]) -> int:
         """A number for a set, whatever its order."""
+        codes = self._codes
         code = 0
         for value in values:
-            code ^= self.code_of(value)
+            code ^= codes[value]
         return code
+
+    def encode_records(self, records: tuple[Record, ...]) -> bytes:
+        """Everything that records say, as one number for each."""
+        codes = self._codes
+        numbers: list[int] = []
+        for record in records:
+            type_id = record.type_id
+            if type(record) is OffsetCommit:
+                _, topic, partition, offset = record
+                code = codes[topic, partition]
+                if offset is not None:
+                    code ^= (offset.offset << 24) ^ offset.commit_timestamp ^ codes[offset.metadata]
+                    code ^= (offset.leader_epoch - NO_LEADER_EPOCH) << 48
+            else:
+                value = record.value
+                code = codes[getattr(record, "member_id", "")]
+                if value is not None:
+                    code ^= _VALUE_CODES.get(type_id, _plain_code)(self, value)
+                    if type(record) is ConsumerGroupTargetAssignmentMember:
+                        code ^= _metadata_code(self, record.metadata)
+            numbers += type_id, code & 0x7FFFFFFFFFFFFFFF
+        return _records_struct(len(records)).pack(*numbers)
 
 
 class FullTrace(Trace):
@@ -116,7 +153,7 @@ def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
         getattr(response, "error_code", 0) * 0x100000000 + epoch,
         -1 if assignment is None else trace.fold(assignment),
     )
-    return head + _encode_records(trace, step.records) if step.records else head
+    return head + trace.encode_records(step.records) if step.records else head
 
 
 def _encode_released(trace: Trace, step: Step, code: int) -> bytes:
@@ -152,7 +189,7 @@ def _encode_written(trace: Trace, step: Step, code: int) -> bytes:
     about = f"{type(done).__name__}/{done.group_id}/{step.detail}"
     counts = (len(step.records), len(step.timers))
     head = _HEAD.pack(code, step.at_ms, _shard_number(step), trace.code_of(about), *counts)
-    return head + _encode_records(trace, step.records) if step.records else head
+    return head + trace.encode_records(step.records) if step.records else head
 
 
 def _encode_escaped(trace: Trace, step: Step, code: int) -> bytes:
@@ -170,7 +207,7 @@ def _encode_timer(trace: Trace, step: Step, code: int) -> bytes:
         len(step.records),
         len(step.timers),
     )
-    return head + _encode_records(trace, step.records) if step.records else head
+    return head + trace.encode_records(step.records) if step.records else head
 
 
 def _encode_shard(trace: Trace, step: Step, code: int) -> bytes:
@@ -186,7 +223,7 @@ def _encode_client(trace: Trace, step: Step, code: int) -> bytes:
         code,
         step.at_ms,
         client.number,
-        _EVENT_CODES.get(type(step.event), 255) * 0x100 + _STATE_CODES[member.state._value_],
+        _EVENT_CODES[type(step.event)] * 0x100 + _STATE_CODES[member.state._value_],
         member.member_epoch,
         member.ownership_version * 0x10000 + len(step.effects),
     )
@@ -194,29 +231,6 @@ def _encode_client(trace: Trace, step: Step, code: int) -> bytes:
 
 def _encode_fault(trace: Trace, step: Step, code: int) -> bytes:
     return _HEAD.pack(code, step.at_ms, 0, trace.code_of(step.detail), step.index, 0)
-
-
-def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
-    """Everything that a record says, as one number for each."""
-    code_of = trace.code_of
-    numbers: list[int] = []
-    for record in records:
-        type_id = record.type_id
-        if type(record) is OffsetCommit:
-            _, topic, partition, offset = record
-            code = code_of((topic, partition))
-            if offset is not None:
-                code ^= (offset.offset << 24) ^ offset.commit_timestamp ^ code_of(offset.metadata)
-                code ^= (offset.leader_epoch - NO_LEADER_EPOCH) << 48
-        else:
-            value = record.value
-            code = code_of(getattr(record, "member_id", ""))
-            if value is not None:
-                code ^= _VALUE_CODES.get(type_id, _plain_code)(trace, value)
-                if type(record) is ConsumerGroupTargetAssignmentMember:
-                    code ^= _metadata_code(trace, record.metadata)
-        numbers += type_id, code & 0x7FFFFFFFFFFFFFFF
-    return _records_struct(len(records)).pack(*numbers)
 
 
 @cache
