@@ -8,6 +8,7 @@ whether a batch is full: strings and lists with their lengths, numbers of fixed 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from rebalance_sim.protocol.wire.classic_records import ClassicMemberValue
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
@@ -104,6 +105,7 @@ def _named(topics: Iterable[NamedPartitions]) -> int:
     return 4 + sum(_text(topic) + 4 + 4 * len(partitions) for topic, partitions in topics)
 
 
+@lru_cache(maxsize=1024)
 def _text(text: str) -> int:
     return 2 + len(text.encode())
 

@@ -78,10 +78,10 @@ class CoordinatorContext(Generic[_Rules]):
 
     def groups_of(self, group_class: type[_G]) -> dict[str, _G]:
         """All groups of this class by id; the table is made at first use."""
-        table = self._tables.get(group_class)
-        if table is None:
-            table = self._tables[group_class] = new_table(self.timeline)
-        return table
+        tables = self._tables
+        if group_class not in tables:
+            tables[group_class] = new_table(self.timeline)
+        return tables[group_class]
 
     def part(self, part_class: type[_Part]) -> _Part:
         """What a group type shares with its own handlers beside groups: one object of this class,

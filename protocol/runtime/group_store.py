@@ -35,9 +35,8 @@ class GroupStore:
     def get(self, group_id: str) -> Any:
         """The group of this id, of whichever type; None if there is none."""
         for table in self._tables:
-            group = table.get(group_id)
-            if group is not None:
-                return group
+            if group_id in table:
+                return table[group_id]
         return None
 
     def get_committed(self, group_id: str) -> Any:
@@ -57,14 +56,18 @@ class GroupStore:
     def replay(self, record: Record, *, strict: bool, offset: int | None) -> None:
         """Apply one record; ``offset`` None: it counts as committed."""
         timeline = self._context.timeline
-        if timeline is None or offset is None:
-            self._apply(record, strict=strict)
-            return
-        timeline.offset = offset
+        if timeline is not None:
+            timeline.offset = offset
         try:
-            self._apply(record, strict=strict)
+            if type(record) is not OffsetCommit:
+                self._owners[type(record)].replay(record, strict=strict)
+                return
+            self.offsets.replay(record)
+            if record.value is not None and self.get(record.group_id) is None:
+                any(kind.adopt_offsets(record.group_id) for kind in self.types.values())
         finally:
-            timeline.offset = None
+            if timeline is not None:
+                timeline.offset = None
 
     def commit_to(self, offset: int) -> None:
         """Everything below ``offset`` is committed."""
@@ -76,11 +79,3 @@ class GroupStore:
         if self._context.timeline is None:
             raise ValueError("this coordinator keeps no history, so nothing can be undone")
         self._context.timeline.revert_to(offset)
-
-    def _apply(self, record: Record, *, strict: bool) -> None:
-        if type(record) is not OffsetCommit:
-            self._owners[type(record)].replay(record, strict=strict)
-            return
-        self.offsets.replay(record)
-        if record.value is not None and self.get(record.group_id) is None:
-            any(group_type.adopt_offsets(record.group_id) for group_type in self.types.values())

@@ -79,15 +79,16 @@ class OffsetStore:
     def replay(self, record: OffsetCommit) -> None:
         """Store or forget one offset."""
         group_id, topic, partition, value = record
-        offsets = self._by_group.get(group_id)
+        by_group = self._by_group
         if value is not None:
-            if offsets is None:
-                offsets = self._by_group[group_id] = new_table(self._context.timeline)
-            offsets[topic, partition] = value
-        elif offsets is not None:
+            if group_id not in by_group:
+                by_group[group_id] = new_table(self._context.timeline)
+            by_group[group_id][topic, partition] = value
+        elif group_id in by_group:
+            offsets = by_group[group_id]
             offsets.pop((topic, partition), None)
             if not offsets:
-                del self._by_group[group_id]
+                del by_group[group_id]
 
     # -- commit ----------------------------------------------------------------------------
 

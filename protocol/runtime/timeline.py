@@ -39,10 +39,9 @@ class Timeline:
         while changes and changes[0][0] < offset:
             _, table, key = changes.popleft()
             befores = table.befores[key]
-            if len(befores) == 1:
+            del befores[0]
+            if not befores:
                 del table.befores[key]
-            else:
-                del befores[0]
 
     def revert_to(self, offset: int) -> None:
         """Undo what records from this offset on have changed, latest first."""
@@ -66,19 +65,22 @@ class TimelineDict(dict[_K, _V]):
         self.befores: _Befores = {}
 
     def __setitem__(self, key: _K, value: _V) -> None:
-        if self._timeline.offset is not None:
-            self._note(key)
+        timeline = self._timeline
+        if timeline.offset is not None:
+            self._note(timeline, timeline.offset, key)
         super().__setitem__(key, value)
 
     def __delitem__(self, key: _K) -> None:
-        if self._timeline.offset is not None and key in self:
-            self._note(key)
+        timeline = self._timeline
+        if timeline.offset is not None and key in self:
+            self._note(timeline, timeline.offset, key)
         super().__delitem__(key)
 
     def pop(self, key: _K, *default: Any) -> Any:
         """As of a dict."""
-        if self._timeline.offset is not None and key in self:
-            self._note(key)
+        timeline = self._timeline
+        if timeline.offset is not None and key in self:
+            self._note(timeline, timeline.offset, key)
         return super().pop(key, *default)
 
     def setdefault(self, key: _K, default: Any = None) -> Any:
@@ -104,17 +106,15 @@ class TimelineDict(dict[_K, _V]):
         elif key in self:
             super().__delitem__(key)
 
-    def _note(self, key: _K) -> None:
-        """Only while something uncommitted is replayed."""
+    def _note(self, timeline: Timeline, offset: int, key: _K) -> None:
+        """Only while the record at this offset, which is not committed, is replayed."""
         before = self.get(key, _ABSENT)
-        befores = self.befores.get(key)
-        if befores is None:
-            self.befores[key] = [before]
+        befores = self.befores
+        if key in befores:
+            befores[key].append(before)
         else:
-            befores.append(before)
-        timeline = self._timeline
-        if timeline.offset is not None:
-            timeline.changes.append((timeline.offset, self, key))
+            befores[key] = [before]
+        timeline.changes.append((offset, self, key))
 
 
 class TimelineFields:

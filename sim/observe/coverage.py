@@ -103,7 +103,7 @@ class Coverage:
 
     def _on_records(self, outcome: Outcome) -> None:
         for record in outcome.records:
-            if not isinstance(record, ConsumerGroupCurrentMemberAssignment):
+            if type(record) is not ConsumerGroupCurrentMemberAssignment:
                 continue
             before = self._member_states.get(record.member_id, "NOT_A_MEMBER")
             after = "NOT_A_MEMBER" if record.value is None else record.value.state.name
