@@ -174,14 +174,16 @@ class Interest:
     """Of what a client takes and wants, and a shard handles, the types that matter to an invariant;
     None: all of them.
 
-    ``events``: it is asked ``on_event`` and ``on_handled`` about these only; ``effects``: and
-    ``on_effects`` only where one of these is among them; ``requests``: and ``on_request``,
-    ``before_offsets``, ``before_classic`` and ``on_classic_request`` only about these.
+    ``events``: it is asked ``on_event`` and ``on_handled`` about these only; ``refusals``: and
+    about these answers where there is an error in them; ``effects``: and ``on_effects`` only where
+    one of these is among them; ``requests``: and ``on_request``, ``before_offsets``,
+    ``before_classic`` and ``on_classic_request`` only about these.
     ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
     request has left it as it was but for timers.
     """
 
     events: tuple[type, ...] | None = None
+    refusals: tuple[type, ...] = ()
     effects: tuple[type, ...] | None = None
     requests: tuple[type, ...] | None = None
     is_in_changes: bool = False

@@ -62,7 +62,7 @@ _OFFSET_REQUESTS = (
     DeleteGroupsRequest,
 )
 
-FULL_STEPS_PER_ENTRY = 4
+FULL_STEPS_PER_ENTRY = 16
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
 
 

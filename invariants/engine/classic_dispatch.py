@@ -172,7 +172,8 @@ class ClassicWatch:
         listeners = self._listeners[entry.kind]
         if not is_routine:
             entry.note_event(step.event, step.at_ms)
-            self._ask_about(listeners.on_event[kind], step, entry)
+            asked = listeners.of_event(step.event)
+            self._ask_about(asked.on_event[kind], step, entry)
         if step.effects:
             entry.note_effects(step)
             for effect in step.effects:

@@ -71,22 +71,23 @@ class ClientWatch:
             entry = self._open_client(step, client)
         kind = type(step.event)
         is_routine = kind is Tick or kind is Poll
+        is_good_heartbeat = False
         if kind is HeartbeatAnswered:
             entry.note_answer(step.event.correlation_id, step.event.response, step)
-            is_refused = bool(step.event.response.error_code)
-            is_routine = not step.effects and not is_refused
-            if is_refused:
-                self._ask_about(self._listeners[entry.kind].on_event[kind], step, entry)
+            is_good_heartbeat = not step.event.response.error_code
+            is_routine = is_good_heartbeat and not step.effects
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._ask_about(self._listeners[entry.kind].on_event[kind], step, entry)
+        asked = None if is_routine else self._listeners[entry.kind].of_event(step.event)
+        if asked is not None and not is_good_heartbeat:
+            self._ask_about(asked.on_event[kind], step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
             self._moved(step, entry)
             entry.catch_up()
-        if not is_routine:
-            self._ask_about(self._listeners[entry.kind].on_handled[kind], step, entry)
+        if asked is not None:
+            self._ask_about(asked.on_handled[kind], step, entry)
 
     def on_started(self, step: Step) -> None:
         """A process began."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
+from rebalance_sim.protocol.clients.common.events import Answered
 
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
@@ -57,8 +58,8 @@ class Listeners:
             for name, places in _places_by_trigger(classes).items()
         }
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
-        self.on_event = _Interested[type](by_trigger["on_event"], "events")
-        self.on_handled = _Interested[type](by_trigger["on_handled"], "events")
+        self._of_granted = EventListeners.of(by_trigger, "events")
+        self._of_others = EventListeners.of(by_trigger, "events", "refusals")
         self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
         self.on_request = _Interested[type](by_trigger["on_request"], "requests")
         self.on_untouched = tuple(
@@ -78,6 +79,12 @@ class Listeners:
             return self
         return Listeners(chosen, self._visits)
 
+    def of_event(self, event: object) -> EventListeners:
+        """Those whom an event may matter to, by its type. An answer without an error is the usual
+        case, and matters to few."""
+        is_granted = isinstance(event, Answered) and not has_error(event)
+        return self._of_granted if is_granted else self._of_others
+
     def forget_process(self, client: str) -> None:
         """A new process of this client starts: no property remembers the last one."""
         for forget in self._forgetting:
@@ -93,30 +100,58 @@ class Listeners:
 
 class _Interested(dict[_K, tuple[Listener, ...]]):
     """Type of what happened, or types -> those of a trigger to whom that matters, chosen when it is
-    first seen. ``about``: the field of an interest that counts."""
+    first seen. ``about``: the fields of an interest that count."""
 
-    def __init__(self, listeners: tuple[Listener, ...], about: str) -> None:
+    def __init__(self, listeners: tuple[Listener, ...], *about: str) -> None:
         super().__init__()
         self._listeners = listeners
+        self._owners = tuple(type(_owner_of(listener)) for listener in listeners)
         self._about = about
 
     def __missing__(self, what: _K) -> tuple[Listener, ...]:
-        owners = tuple(type(_owner_of(listener)) for listener in self._listeners)
-        places = _places_of_interested(owners, self._about, what)
+        places = _places_of_interested(self._owners, self._about, what)
         chosen = self[what] = tuple(self._listeners[place] for place in places)
         return chosen
 
 
 @cache
 def _places_of_interested(
-    watchers: tuple[Any, ...], about: str, what: type | tuple[type, ...]
+    watchers: tuple[Any, ...], about: tuple[str, ...], what: type | tuple[type, ...]
 ) -> tuple[int, ...]:
     """The places of the classes to whom this, or one of these, matters."""
     kinds = frozenset(what if isinstance(what, tuple) else (what,))
-    wanted = [getattr(watcher.interest, about) for watcher in watchers]
     return tuple(
-        place for place, types in enumerate(wanted) if types is None or not kinds.isdisjoint(types)
+        place
+        for place, watcher in enumerate(watchers)
+        if any(
+            types is None or not kinds.isdisjoint(types)
+            for types in (getattr(watcher.interest, name) for name in about)
+        )
     )
+
+
+class EventListeners(NamedTuple):
+    """By type of event: whom it matters to before its effects are entered, and after."""
+
+    on_event: Mapping[type, tuple[Listener, ...]]
+    on_handled: Mapping[type, tuple[Listener, ...]]
+
+    @classmethod
+    def of(cls, by_trigger: Mapping[str, tuple[Listener, ...]], *about: str) -> EventListeners:
+        """Those of these fields of an interest."""
+        return cls(
+            _Interested[type](by_trigger["on_event"], *about),
+            _Interested[type](by_trigger["on_handled"], *about),
+        )
+
+
+def has_error(answer: Answered[Any]) -> bool:
+    """Whether a client was answered an error, be it for one partition."""
+    response = answer.response
+    if getattr(response, "error_code", None):
+        return True
+    errors: Mapping[object, object] = getattr(response, "errors", {})
+    return any(errors.values())
 
 
 class ListenersOfKinds(dict[str, Listeners]):

@@ -107,7 +107,8 @@ class ModelView:
 
     def ledger_of(self, shard: ShardView) -> GroupLedger:
         """The ledger of this shard; of one that has none, its log is read for the purpose."""
-        return self.ledgers.get(shard.name) or self._read(shard)
+        ledgers, name = self.ledgers, shard.name
+        return ledgers[name] if name in ledgers else self._read(shard)
 
     def _read(self, shard: ShardView) -> GroupLedger:
         ledger = GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)

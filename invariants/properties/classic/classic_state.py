@@ -111,6 +111,7 @@ class ClassicLegalState(_OfClassicGroup):
     )
     clauses = ("classic C2", "classic §1.4")
     violated_by = ("test:classic-stable-without-commit", "test:classic-empty-with-members")
+    interest = Interest(is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Compare the states before and after."""
@@ -144,6 +145,7 @@ class ClassicAwaitingCounted(_OfClassicGroup):
     )
     clauses = ("classic C3",)
     violated_by = ("test:classic-awaiting-miscounted", "test:classic-forgotten-join")
+    interest = Interest(is_in_changes=True)
     judges_counts = True
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
@@ -174,6 +176,7 @@ class ClassicIdsApart(_OfClassicGroup):
     )
     clauses = ("classic C4",)
     violated_by = ("test:classic-pending-member", "test:classic-instance-lost")
+    interest = Interest(is_in_changes=True)
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
@@ -201,6 +204,7 @@ class ClassicLeaderIsMember(_OfClassicGroup):
     sentence = "A classic group with members is led by one of them, any other by nobody."
     clauses = ("classic C5", "classic §1.6")
     violated_by = ("test:classic-leader-gone",)
+    interest = Interest(is_in_changes=True)
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
@@ -224,6 +228,7 @@ class ClassicProtocolsCounted(_OfClassicGroup):
     )
     clauses = ("classic C6", "classic §1.7")
     violated_by = ("test:classic-protocols-miscounted", "test:classic-foreign-protocol")
+    interest = Interest(is_in_changes=True)
     judges_counts = True
 
     def _judge(self, seen: GroupPicture) -> Finding | None:

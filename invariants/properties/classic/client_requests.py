@@ -317,11 +317,11 @@ class JoinCause(Property):
             JoinGroupAnswered,
             SyncGroupAnswered,
             ClassicHeartbeatAnswered,
-            CommitAnswered,
             Disconnected,
             RequestExpired,
             CoordinatorConnectionClosed,
         ),
+        refusals=(CommitAnswered,),
         effects=(SendJoinGroup, RunCallback, CloseConnection, StateChanged),
     )
 
@@ -355,7 +355,7 @@ class JoinCause(Property):
             # librdkafka's leader has no SyncGroup in flight yet, and cannot send it any more.
             if entry.kind != CLASSIC and entry.member.state is ClientState.RECONCILING:
                 self._idle.discard(name)
-        elif type(event) is not CommitAnswered or any(event.response.errors.values()):
+        else:
             self._idle.discard(name)
         return None
 

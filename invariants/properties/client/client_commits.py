@@ -150,7 +150,8 @@ class CommitPace(Property):
     violated_by = ("test:commits-at-every-poll", "test:commits-once-assigned")
     client_kinds = JAVA_KINDS
     interest = Interest(
-        events=(CommitAnswered, Disconnected, RequestExpired),
+        events=(Disconnected, RequestExpired),
+        refusals=(CommitAnswered,),
         effects=(SendCommit, StateChanged, CloseConnection, RunCallback),
     )
     outlives_clock_steps = False
@@ -164,10 +165,8 @@ class CommitPace(Property):
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """After a failure the timer is another one."""
-        event = step.event
-        if type(event) is not CommitAnswered or any(event.response.errors.values()):
-            self._last_ms.pop(entry.name, None)
-            self._began_ms.pop(entry.name, None)
+        self._last_ms.pop(entry.name, None)
+        self._began_ms.pop(entry.name, None)
         return None
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:

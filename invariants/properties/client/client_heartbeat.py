@@ -5,13 +5,22 @@ Sources: client §2, §3, §12.
 
 from __future__ import annotations
 
+from typing import get_args
+
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.pacing import longest_backoff_ms
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    Close,
+    CommitAnswered,
+    Event,
+    MembershipOperation,
+    RecordsReturned,
+)
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
@@ -25,6 +34,10 @@ ORDER = 230
 
 
 """A backoff may be this much longer than its nominal length (client §2.2)."""
+
+
+_OF_OFFSETS = (RecordsReturned, CommitAnswered)
+"""What usually says nothing to the membership."""
 
 
 class OneInFlight(Property):
@@ -100,6 +113,11 @@ class HeartbeatAlive(Property):
     )
     clauses = ("client C17", "defects L1")
     violated_by = ("KAFKA-16215", "KAFKA-19335")
+    interest = Interest(
+        events=tuple(one for one in get_args(Event) if one not in _OF_OFFSETS),
+        refusals=(CommitAnswered,),
+        effects=(),
+    )
     outlives_clock_steps = False
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:

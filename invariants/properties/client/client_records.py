@@ -51,7 +51,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 ORDER = 250
 
 
-_ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
+_LOSSES = (Disconnected, RequestExpired)
 
 
 class PositionFetched(Property):
@@ -92,10 +92,7 @@ class _WithRetries(Property):
         self._failed: dict[str, Seen] = self.of_process({})
 
     def _note(self, step: Step, entry: ClientEntry) -> None:
-        event = step.event
-        if type(event) is CommitAnswered and not any(event.response.errors.values()):
-            return
-        if type(event) in _ENDS_OF_REQUESTS:
+        if type(step.event) is CommitAnswered or type(step.event) in _LOSSES:
             what = f"a commit of {entry.name} was refused, or got lost"
             self._failed[entry.name] = self.model.seen(Subject(client=entry.name), what)
 
@@ -114,7 +111,7 @@ class CommitProcessed(_WithRetries):
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("defects S4", "client §7", "client §8")
     violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
-    interest = Interest(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
+    interest = Interest(events=_LOSSES, refusals=(CommitAnswered,), effects=(SendCommit,))
     needs_data_plane = True
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -153,7 +150,9 @@ class _WithCommits(Property):
         self._commits: dict[str, SentCommits] = self.of_process({})
 
     def _of(self, entry: ClientEntry) -> SentCommits:
-        return self._commits.setdefault(entry.name, SentCommits())
+        if entry.name not in self._commits:
+            self._commits[entry.name] = SentCommits()
+        return self._commits[entry.name]
 
 
 class RevocationCommitted(_WithCommits):
@@ -366,7 +365,8 @@ class StartProcessed(_WithRetries):
     clauses = ("defects S4", "client C25", "client §8", "coordinator §8.4")
     violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
     interest = Interest(
-        events=(*_ENDS_OF_REQUESTS, PositionsKnown, CommitOffsets),
+        events=(*_LOSSES, PositionsKnown, CommitOffsets),
+        refusals=(CommitAnswered,),
         effects=(ResetPositions, SendCommit),
     )
     needs_data_plane = True

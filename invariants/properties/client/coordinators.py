@@ -78,7 +78,7 @@ class ForgetsCoordinator(Property):
     violated_by = ("test:stays-with-former-coordinator",)
     client_kinds = JAVA_KINDS
     judges_mixed = True
-    interest = Interest(events=_ANSWERS)
+    interest = Interest(events=(), refusals=_ANSWERS)
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Look at refusals."""
@@ -117,7 +117,8 @@ class SearchCause(Property):
     client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(
-        events=(*_ANSWERS, *_LOSSES, CoordinatorFound, CoordinatorSearchFailed),
+        events=(*_LOSSES, CoordinatorFound, CoordinatorSearchFailed),
+        refusals=_ANSWERS,
         effects=(FindCoordinator,),
     )
     outlives_clock_steps = False

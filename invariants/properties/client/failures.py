@@ -297,7 +297,7 @@ class ErrorCause(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
-        events=(*_ANSWERS, CallbackCompleted, PollingStopped), effects=(RaiseError,)
+        events=(CallbackCompleted, PollingStopped), refusals=_ANSWERS, effects=(RaiseError,)
     )
 
     def __init__(self, model: ModelView) -> None:

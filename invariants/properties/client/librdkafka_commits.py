@@ -165,10 +165,11 @@ class LibrdkafkaIntervalCommits(Property):
     client_kinds = LIBRDKAFKA_KINDS
     interest = Interest(
         events=(
-            *(RecordsReturned, CommitAnswered, Disconnected, RequestExpired, MetadataKnown),
+            *(RecordsReturned, Disconnected, RequestExpired, MetadataKnown),
             *(CoordinatorConnected, CoordinatorConnectionClosed, CoordinatorFound),
             CallbackCompleted,
         ),
+        refusals=(CommitAnswered,),
         effects=(SendCommit, CloseConnection, RunCallback, StateChanged),
     )
 
@@ -180,8 +181,7 @@ class LibrdkafkaIntervalCommits(Property):
         """Records were handed out, or something has happened."""
         name, member, event = entry.name, entry.member, step.event
         if type(event) is not RecordsReturned:
-            if type(event) is not CommitAnswered or any(event.response.errors.values()):
-                self._flows.pop(name, None)
+            self._flows.pop(name, None)
             return None
         if (
             not member.config.enable_auto_commit

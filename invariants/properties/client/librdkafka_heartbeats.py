@@ -133,7 +133,7 @@ class HurriesAfterCommit(Property):
     clauses = ("client §10.1",)
     violated_by = ("test:librdkafka-keeps-calm",)
     client_kinds = (LIBRDKAFKA,)
-    interest = Interest(events=(CommitAnswered,), effects=())
+    interest = Interest(events=(), refusals=(CommitAnswered,), effects=())
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A commit was answered, and the member has done what follows."""

@@ -59,7 +59,8 @@ class GoesToCoordinator(Property):
     violated_by = ("test:librdkafka-follows-later", "test:librdkafka-stays-connected")
     client_kinds = LIBRDKAFKA_KINDS
     interest = Interest(
-        events=(CoordinatorFound, CommitAnswered, CoordinatorConnectionClosed),
+        events=(CoordinatorFound, CoordinatorConnectionClosed),
+        refusals=(CommitAnswered,),
         effects=(ConnectCoordinator, CloseConnection),
     )
 

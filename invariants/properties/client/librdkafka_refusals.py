@@ -97,7 +97,8 @@ class NoticesItsEnd(Property):
     client_kinds = (LIBRDKAFKA_CLASSIC,)
     judges_mixed = True
     interest = Interest(
-        events=(ClassicHeartbeatAnswered, SyncGroupAnswered, JoinGroupAnswered, CommitAnswered),
+        events=(ClassicHeartbeatAnswered, SyncGroupAnswered, JoinGroupAnswered),
+        refusals=(CommitAnswered,),
         effects=(SendClassicHeartbeat,),
     )
 

@@ -162,10 +162,11 @@ class LibrdkafkaHeartbeatPace(Property):
     client_kinds = (LIBRDKAFKA,)
     interest = Interest(
         events=(
-            *(HeartbeatAnswered, CommitAnswered, OffsetFetchAnswered, Disconnected, RequestExpired),
+            *(HeartbeatAnswered, OffsetFetchAnswered, Disconnected, RequestExpired),
             *(CoordinatorFound, CoordinatorSearchFailed, CoordinatorConnectionClosed),
             *(CallbackCompleted, PollingStopped, PollingResumed, Subscribe, Unsubscribe),
         ),
+        refusals=(CommitAnswered,),
         effects=(CloseConnection, ConnectCoordinator, RunCallback, StateChanged),
     )
 
@@ -176,9 +177,7 @@ class LibrdkafkaHeartbeatPace(Property):
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """All this may hurry the next heartbeat; a good commit does not."""
-        event = step.event
-        if type(event) is not CommitAnswered or any(event.response.errors.values()):
-            self._rested_ms.pop(entry.name, None)
+        self._rested_ms.pop(entry.name, None)
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

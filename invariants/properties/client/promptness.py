@@ -172,7 +172,9 @@ class AsksForTopics(Property):
     violated_by = ("test:keeps-its-metadata",)
     client_kinds = JAVA_KINDS
     judges_mixed = True
-    interest = Interest(events=(CommitAnswered, OffsetFetchAnswered), effects=(RequestMetadata,))
+    interest = Interest(
+        events=(), refusals=(CommitAnswered, OffsetFetchAnswered), effects=(RequestMetadata,)
+    )
     outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
