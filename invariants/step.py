@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -198,9 +198,14 @@ class WorldView(Protocol):
         ...
 
 
+_NONE = cast(ShardView, None)
+
+
 class Step:
     """One atomic change. Fields that do not apply to a kind are None or empty.
 
+    So is ``shard``, though its type does not say so: whoever is asked about a kind that has one
+    reads it as it is, and ``shard_of`` is for those who take a step from a host.
     ``operation`` numbers the requests of a shard; the release of an answer carries the number of
     the request that it answers. 0: an answer that no coordinator made.
     """
@@ -226,7 +231,7 @@ class Step:
         self.index = 0
         self.at_ms = 0
         self.kind = StepKind.FAULT
-        self.shard: ShardView | None = None
+        self.shard = _NONE
         self.operation = 0
         self.request: Any = None
         self.response: Any = None
@@ -249,4 +254,4 @@ def shard_of(step: Step) -> ShardView:
 def wall_ms(step: Step) -> int:
     """When a step whose kind has a shard was, by the wall clock of its broker: what stands in
     records is such a time."""
-    return step.at_ms + shard_of(step).coordinator.wall_offset_ms
+    return step.at_ms + step.shard.coordinator.wall_offset_ms

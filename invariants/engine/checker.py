@@ -62,7 +62,7 @@ _OFFSET_REQUESTS = (
     DeleteGroupsRequest,
 )
 
-FULL_STEPS_PER_ENTRY = 16
+FULL_STEPS_PER_ENTRY = 4
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
 
 
@@ -81,7 +81,7 @@ class Checker:
         view: WorldView,
         *,
         properties: Iterable[type[Property]] = PROPERTIES,
-        full_every: int = 64,
+        full_every: int = 256,
         stop_at_first: bool = True,
     ) -> None:
         self.model = ShadowModel(view)

@@ -11,7 +11,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicMod
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -116,7 +116,7 @@ class ClassicSyncIsDurable(Property):
             return Finding(
                 f"{member_id} synced generation {generation_id}, of which nothing was written"
             )
-        committed = shard_of(step).high_watermark
+        committed = step.shard.high_watermark
         if written.end_offset > committed:
             return Finding(
                 f"{member_id} synced generation {generation_id}; its record ends at offset "
@@ -267,17 +267,17 @@ class ClassicAlwaysAnswered(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """A new term: nothing is parked."""
-        self._waiting.pop(shard_of(step).name, None)
+        self._waiting.pop(step.shard.name, None)
         return None
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """The term is over: the broker answers in its place, or its connections are gone."""
-        self._waiting.pop(shard_of(step).name, None)
+        self._waiting.pop(step.shard.name, None)
         return None
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """A request is parked, or answered by what comes with it."""
-        name = shard_of(step).name
+        name = step.shard.name
         waiting = self._waiting.get(name)
         finding = None if waiting is None else waiting.take_overdue(step)
         if step.response is None:
@@ -287,7 +287,7 @@ class ClassicAlwaysAnswered(Property):
         return finding
 
     def _enter(self, step: Step, group: ClassicGroup | None) -> None:
-        waiting = self._waiting[shard_of(step).name]
+        waiting = self._waiting[step.shard.name]
         request, operation = step.request, step.operation
         if group is None:
             until_ms = step.at_ms + self.model.config.offsets_commit_timeout_ms
@@ -323,7 +323,7 @@ class ClassicAlwaysAnswered(Property):
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """It is answered."""
-        waiting = self._waiting.get(shard_of(step).name)
+        waiting = self._waiting.get(step.shard.name)
         if waiting is None:
             return None
         waiting.owed.pop(step.operation, None)

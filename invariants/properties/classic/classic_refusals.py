@@ -12,7 +12,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicModel, GroupSnap
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -95,7 +95,7 @@ class ClassicRefusalCause(Property):
         """Compare the answer with what the request deserves, or remember that."""
         if ledger.has_group:
             return None  # classic §7 has its own checks (``migration/mixed_refusals.py``).
-        request, shard = step.request, shard_of(step)
+        request, shard = step.request, step.shard
         if type(request) is LeaveGroupRequest:
             return self._judge_leave(step, request, classic_model)
         deserved = _deserved(
@@ -120,7 +120,7 @@ class ClassicRefusalCause(Property):
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """A parked request is answered: has anything come between?"""
-        deserved = self._deserved.pop((shard_of(step).name, step.operation), None)
+        deserved = self._deserved.pop((step.shard.name, step.operation), None)
         code: ErrorCode = step.response.error_code
         if deserved is None or code is deserved or code in _OF_THE_BROKER:
             return None
@@ -128,7 +128,7 @@ class ClassicRefusalCause(Property):
             self._has_come_between(step, code, classic_model)
             or (
                 code is ErrorCode.REBALANCE_IN_PROGRESS
-                and self._unparked_ms.get(shard_of(step).name) == step.at_ms
+                and self._unparked_ms.get(step.shard.name) == step.at_ms
             )
         ):
             return None
@@ -138,17 +138,17 @@ class ClassicRefusalCause(Property):
         """A conversion that fails over what members were assigned, or over their protocol
         (classic-early-conversion), has answered whoever waited: that is its first step."""
         if step.response.error_code in _ENDS_CONVERSION:
-            self._unparked_ms[shard_of(step).name] = step.at_ms
+            self._unparked_ms[step.shard.name] = step.at_ms
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """So has a conversion that cannot be written; its own refusal is seen after theirs."""
-        self._unparked_ms[shard_of(step).name] = step.at_ms
+        self._unparked_ms[step.shard.name] = step.at_ms
         return None
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """Nobody waits at this shard any more."""
-        name = shard_of(step).name
+        name = step.shard.name
         self._deserved = {key: code for key, code in self._deserved.items() if key[0] != name}
         return None
 

@@ -12,7 +12,7 @@ from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupPicture, lacks_session
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -356,7 +356,7 @@ class ClassicLoadedState(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare with the last record."""
-        shard = shard_of(step)
+        shard = step.shard
         group = shard.coordinator.groups_of(ClassicGroup).get(self.model.group_id)
         value = ledger.classic
         if value is None:

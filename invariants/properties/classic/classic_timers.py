@@ -13,7 +13,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicMod
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
@@ -68,7 +68,7 @@ class ClassicDeadlines(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """A new coordinator knows what the record of the group says."""
-        name = shard_of(step).name
+        name = step.shard.name
         self._forget(name)
         self._former.pop(name, None)
         return None
@@ -83,7 +83,7 @@ class ClassicDeadlines(Property):
             and request.group_instance_id is not None
             and ledger.classic is not None
         ):
-            name = shard_of(step).name
+            name = step.shard.name
             for row in ledger.classic.members:
                 if row.group_instance_id == request.group_instance_id:
                     self._said.setdefault((name, row.member_id), _said_in(row))

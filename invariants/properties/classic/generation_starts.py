@@ -10,7 +10,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, StepKind, shard_of
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -93,13 +93,13 @@ class LeaderHasJoined(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Nobody waits."""
-        self._failed.discard(shard_of(step).name)
+        self._failed.discard(step.shard.name)
         return None
 
     def on_written(self, step: Step) -> Finding | None:
         """Has a write failed?"""
         if step.detail:
-            self._failed.add(shard_of(step).name)
+            self._failed.add(step.shard.name)
         return None
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:

@@ -18,7 +18,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     ClassicHeartbeatAnswered,
@@ -170,7 +170,7 @@ class FatalCause(Property):
         """Remember what a deposed coordinator said."""
         if step.response.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
             acting = self.model.acting_shard()
-            if acting is None or acting.name != shard_of(step).name:
+            if acting is None or acting.name != step.shard.name:
                 self._strangers_to_deposed.add(step.request.member_id)
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import CommitAnswered, SendCommit
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
@@ -111,7 +111,7 @@ def is_of_member(request: object) -> bool:
 
 def stored_by(step: Step) -> Iterator[tuple[TopicPartition, int | None]]:
     """Committed offsets that this step has written; None: removed."""
-    by_name = shard_of(step).coordinator.image.by_name
+    by_name = step.shard.coordinator.image.by_name
     for record in step.records:
         if type(record) is OffsetCommit and record.topic in by_name:
             partition = TopicPartition(by_name[record.topic].topic_id, record.partition)

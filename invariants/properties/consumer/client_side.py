@@ -12,7 +12,7 @@ from typing import Any
 from rebalance_sim.invariants.model.computations import is_fit, problem_in
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.consumer.timer_keys import computation_key
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (
@@ -48,7 +48,7 @@ class ClientSideProperty(Property):
         self, step: Step, request: ConsumerGroupInstallAssignmentRequest
     ) -> ConsumerGroupPrepareAssignmentResponse | None:
         """What the sender was given by this shard for the epoch of its result."""
-        return self.model.computations.prepared(shard_of(step).name, request)
+        return self.model.computations.prepared(step.shard.name, request)
 
 
 class OneComputingMember(ClientSideProperty):
@@ -67,7 +67,7 @@ class OneComputingMember(ClientSideProperty):
         response: ConsumerGroupHeartbeatResponse = step.response
         if not response.should_compute_assignment:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         chosen = self.model.computations.chosen(shard.name)
         if chosen is None or chosen.member_id == response.member_id:
             return None
@@ -102,7 +102,7 @@ class ComputationIsLimited(ClientSideProperty):
         response: ConsumerGroupHeartbeatResponse = step.response
         if not response.should_compute_assignment:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         if (
             self.model.computations.chosen(shard.name) is not None
             or computation_key(self.model.group_id) in shard.armed_timers
@@ -138,7 +138,7 @@ class ChosenMemberInstalls(ClientSideProperty):
                 "given the group",
                 {"member": request.member_id},
             )
-        chosen = self.model.computations.chosen(shard_of(step).name)
+        chosen = self.model.computations.chosen(step.shard.name)
         if chosen is not None and (chosen.member_id != request.member_id or chosen.is_replaced):
             return Finding(
                 f"{who} installed a target after another member took its place",
@@ -161,7 +161,7 @@ class EpochOfPreparation(ClientSideProperty):
         given = None if request is None else self.given(step, request)
         if given is None:
             return None
-        epoch = self.model.ledger_of(shard_of(step)).target_epoch
+        epoch = self.model.ledger_of(step.shard).target_epoch
         if epoch == given.group_epoch:
             return None
         return Finding(
@@ -192,7 +192,7 @@ class TargetAsComputed(ClientSideProperty):
         problem = problem_in(given, request, self.model.name_of)
         if problem is not None:
             return Finding(f"a result was installed although {problem}")
-        ledger = self.model.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(step.shard)
         shares = {row.member_id: row.partitions for row in request.members}
         for member in given.members:
             successor = ledger.instances.get(member.instance_id or "")
@@ -353,7 +353,7 @@ class MetadataOfEpoch(ClientSideProperty):
         response: ConsumerGroupHeartbeatResponse = step.response
         if response.assignment is None or step.request.member_epoch < JOIN_EPOCH:
             return None
-        entry = self.model.ledger_of(shard_of(step)).members.get(response.member_id or "")
+        entry = self.model.ledger_of(step.shard).members.get(response.member_id or "")
         current = entry.current if entry else None
         if current is None or response.assignment_metadata == current.metadata:
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.versions.semantics import Semantics
@@ -49,14 +49,14 @@ class EpochByOne(Property):
 
     def on_truncated(self, step: Step) -> Finding | None:
         """What a failed batch said of topics is as if it had never been written."""
-        shard = shard_of(step)
+        shard = step.shard
         if shard.is_active:
             self._hashes[shard.name] = self.model.ledger_of(shard).metadata_hash
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the epochs, and look for a cause."""
-        name, before_hash = shard_of(step).name, None
+        name, before_hash = step.shard.name, None
         for record in change.records:
             if type(record) is ConsumerGroupMetadata and record.group_id == self.model.group_id:
                 before_hash = self._hashes.get(name)
@@ -96,7 +96,7 @@ class NoTimerLeft(Property):
         removed = change.removed()
         if not removed or any(type(record) is GroupMetadata for record in change.records):
             return None
-        armed = shard_of(step).armed_timers
+        armed = step.shard.armed_timers
         present = {entry.instance_id for _, entry in change.members.values() if entry is not None}
         for member_id in removed:
             entry = change.members[member_id][0]

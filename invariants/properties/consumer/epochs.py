@@ -8,7 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, WorldView, shard_of
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -172,7 +172,7 @@ class OwnerEpochUnique(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Start anew from what the log holds."""
-        shard = shard_of(step)
+        shard = step.shard
         self._last[shard.name] = {
             partition: (entry.epoch, member_id, entry.instance_id)
             for partition, member_id in ledger.owner.items()
@@ -182,15 +182,15 @@ class OwnerEpochUnique(Property):
 
     def on_truncated(self, step: Step) -> Finding | None:
         """What was lost was never true."""
-        self._last.pop(shard_of(step).name, None)
+        self._last.pop(step.shard.name, None)
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare each new owner with the last one, then remember the present owners."""
         if change.is_group_removed:
-            self._last.pop(shard_of(step).name, None)
+            self._last.pop(step.shard.name, None)
             return None
-        last = self._last.setdefault(shard_of(step).name, {})
+        last = self._last.setdefault(step.shard.name, {})
         found = None
         if change.moved:
             found = self._find_repeated(change, last)

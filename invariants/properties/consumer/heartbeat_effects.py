@@ -12,7 +12,7 @@ from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase, TopicsS
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of, wall_ms
+from rebalance_sim.invariants.step import Step, wall_ms
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.versions.semantics import Semantics
@@ -102,7 +102,7 @@ class EpochCause(_OfHeartbeat):
                 and record.value is not None
                 and record.value.metadata_hash not in self._topics_of
             ):
-                image = shard_of(step).coordinator.image
+                image = step.shard.coordinator.image
                 topics = topics_seen(change.ledger.all_names(), image)
                 self._topics_of[record.value.metadata_hash] = topics
         return None

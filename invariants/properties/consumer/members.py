@@ -10,7 +10,7 @@ from typing import Protocol
 
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry, expected_state
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, WorldView, shard_of
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
@@ -221,7 +221,7 @@ class AcknowledgementApplied(Property):
         pending = before.current.pending_revocation
         if not pending or not owned.isdisjoint(pending) or request.member_epoch < JOIN_EPOCH:
             return None
-        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(step.shard).members.get(request.member_id)
         if entry is None or entry.current is None:
             return None
         ignored = pending.keys() & entry.current.pending_revocation.keys()
@@ -251,7 +251,7 @@ class FreeIsGranted(Property):
         """What does the sender still wait for?"""
         if step.request.member_epoch < JOIN_EPOCH:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         ledger = self.model.ledger_of(shard)
         member_id = step.response.member_id
         entry = ledger.members.get(member_id)

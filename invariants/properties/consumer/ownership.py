@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.wire.consumer_messages import (
     STATIC_LEAVE_EPOCH,
@@ -316,7 +316,7 @@ class SubscribedOnly(Property):
     def _foreign(
         self, step: Step, change: Change, entry: MemberEntry, to_recheck: Set[TopicPartition]
     ) -> set[TopicPartition]:
-        by_id = shard_of(step).coordinator.image.by_id
+        by_id = step.shard.coordinator.image.by_id
         names = change.ledger.names_of(entry)
         return {
             p

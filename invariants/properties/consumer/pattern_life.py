@@ -15,7 +15,7 @@ from rebalance_sim.invariants.properties.consumer.patterns import (
     plain_pattern,
 )
 from rebalance_sim.invariants.property import Deadline, Finding, Kind, Late, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of, wall_ms
+from rebalance_sim.invariants.step import ShardView, Step, wall_ms
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import regex_key
@@ -43,7 +43,7 @@ class PatternForgotten(Property):
         """Look at the patterns once members have changed, or one was resolved."""
         if change.is_group_removed or not (change.members or change.patterns):
             return None
-        ledger = self.model.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(step.shard)
         resolved, counts = ledger.resolved, ledger.pattern_count
         if len(resolved) <= len(counts) and resolved.keys() <= counts.keys():
             return None
@@ -73,7 +73,7 @@ class PatternOrdered(Property):
             or change.is_mixed
         ):
             return None
-        shard = shard_of(step)
+        shard = step.shard
         pattern = request.subscribed_topic_regex
         ledger = self.model.ledger_of(shard)
         group = self.model.group_in(shard)
@@ -116,12 +116,12 @@ class PatternCause(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """What was resolved in another term is not known."""
-        self._ordered.pop(shard_of(step).name, None)
+        self._ordered.pop(step.shard.name, None)
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Nor is what was not written."""
-        self._ordered.pop(shard_of(step).name, None)
+        self._ordered.pop(step.shard.name, None)
         return None
 
     def on_timers(self, step: Step) -> Finding | None:
@@ -129,7 +129,7 @@ class PatternCause(Property):
         key = regex_key(self.model.group_id)
         if all(command.key != key for command in step.timers):
             return None
-        shard = shard_of(step)
+        shard = step.shard
         image = shard.coordinator.image
         last, now_ms = self._ordered.get(shard.name), wall_ms(step)
         self._ordered[shard.name] = now_ms, image
@@ -214,7 +214,7 @@ class HashOfTopics(Property):
                 return None
         if written is None:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         names = self.model.ledger_of(shard).all_names()
         expected = metadata_hash(names, shard.coordinator.image)
         if written.metadata_hash == expected:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression
 
 ORDER = 55
@@ -47,7 +47,7 @@ class PatternTopics(Property):
         """Match the names that there are, if the coordinator has seen the same."""
         if not change.patterns:
             return None
-        image = shard_of(step).coordinator.image
+        image = step.shard.coordinator.image
         for record in change.records:
             if (
                 type(record) is not ConsumerGroupRegularExpression
@@ -88,19 +88,19 @@ class PatternPace(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """What a log holds is not counted: its pace was judged when it was written."""
-        self._resolved_ms.pop(shard_of(step).name, None)
+        self._resolved_ms.pop(step.shard.name, None)
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Some of it may not have been written."""
-        self._resolved_ms.pop(shard_of(step).name, None)
+        self._resolved_ms.pop(step.shard.name, None)
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the times."""
         if not change.patterns and not change.is_group_removed:
             return None
-        name = shard_of(step).name
+        name = step.shard.name
         stored = self._resolved_ms.setdefault(name, {})
         last_ms = max(stored.values(), default=None)
         new_ms = None

@@ -10,7 +10,7 @@ from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -50,7 +50,7 @@ class ResponseTruthful(Property):
             )
         if response.member_id is None:
             return Finding("a successful answer lacks the member id")
-        entry = self.model.ledger_of(shard_of(step)).members.get(response.member_id)
+        entry = self.model.ledger_of(step.shard).members.get(response.member_id)
         if entry is None:
             return Finding(f"{response.member_id} was answered with success and is no member")
         if response.member_epoch != entry.epoch:
@@ -92,7 +92,7 @@ class AssignmentReported(Property):
         response: ConsumerGroupHeartbeatResponse = step.response
         if response.assignment is not None or request.member_epoch < JOIN_EPOCH:
             return None
-        entry = self.model.ledger_of(shard_of(step)).members.get(response.member_id or "")
+        entry = self.model.ledger_of(step.shard).members.get(response.member_id or "")
         if entry is None or entry.current is None:
             return None
         if entry.epoch == JOIN_EPOCH:
@@ -307,7 +307,7 @@ class FullGroupSeat(_Refusal):
             return None
         if request.instance_id is None or request.member_epoch != JOIN_EPOCH:
             return None
-        ledger = self.model.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(step.shard)
         holder = ledger.instances.get(request.instance_id)
         if holder is None:
             return None
@@ -337,12 +337,12 @@ class ServerNeverFails(_Refusal):
         """Did the coordinator itself fail?"""
         if step.response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             return None
-        classic = self.model.classic_group_in(shard_of(step))
+        classic = self.model.classic_group_in(step.shard)
         converts = classic is not None and step.request.member_epoch == JOIN_EPOCH
         why = step.response.error_message or "no reason given"
         return self.found(
             step,
             why,
             converts_classic_group=converts,
-            has_vanished_partition=vanished_partition(self.model, shard_of(step)),
+            has_vanished_partition=vanished_partition(self.model, step.shard),
         )

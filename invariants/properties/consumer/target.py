@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, WorldView, shard_of
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.records import Record
@@ -100,17 +100,17 @@ class TargetSubscribed(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """After a load, topics may have changed unseen."""
-        self._to_recheck[shard_of(step).name] = None
+        self._to_recheck[step.shard.name] = None
         return None
 
     def on_metadata(self, step: Step) -> Finding | None:
         """Topics have changed: every kept target is suspect."""
-        self._to_recheck[shard_of(step).name] = None
+        self._to_recheck[step.shard.name] = None
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at changed targets, and at kept ones where subscription or topics have changed."""
-        shard, ledger = shard_of(step), change.ledger
+        shard, ledger = step.shard, change.ledger
         to_recheck = self._to_recheck.setdefault(shard.name, set())
         if to_recheck is not None:
             for member_id, (before, after) in change.members.items():
@@ -170,7 +170,7 @@ class TargetComplete(Property):
             return None
         if change.ledger.has_converted_target:
             return None
-        return _incomplete(change.ledger, change.records, shard_of(step).coordinator.image)
+        return _incomplete(change.ledger, change.records, step.shard.coordinator.image)
 
 
 class TargetCurrent(Property):
@@ -201,25 +201,25 @@ class TargetCurrent(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Topics may have changed while nobody looked (coordinator §7.3)."""
-        self._outdated[shard_of(step).name] = None
+        self._outdated[step.shard.name] = None
         return None
 
     def on_metadata(self, step: Step) -> Finding | None:
         """Topics have changed."""
-        self._outdated[shard_of(step).name] = None
+        self._outdated[step.shard.name] = None
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """A member has gone."""
         if change.members and change.removed():
-            self._outdated[shard_of(step).name] = None
+            self._outdated[step.shard.name] = None
         return None
 
     def on_request(self, step: Step) -> Finding | None:
         """The first heartbeat that is accepted after a change must have noticed it."""
         if not self._outdated:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         if shard.name not in self._outdated or not self.model.is_heartbeat_success(step):
             return None
         del self._outdated[shard.name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 ORDER = 50
@@ -63,7 +63,7 @@ class StickyTarget(Property):
         ledger = change.ledger
         if not change.is_new_target or not _is_certain(self.model, change, "uniform"):
             return None
-        counts = _partition_counts(ledger, shard_of(step).coordinator.image)
+        counts = _partition_counts(ledger, step.shard.coordinator.image)
         total = sum(map(len, ledger.targets.values()))
         quota, extras = divmod(total, len(ledger.targets))
         stayed = could_stay = 0
@@ -119,7 +119,7 @@ class LocallyBalancedTarget(Property):
         ):
             return None
         sizes = {member_id: len(target) for member_id, target in ledger.targets.items()}
-        by_name = shard_of(step).coordinator.image.by_name
+        by_name = step.shard.coordinator.image.by_name
         for name, members in sorted(subscribers.items()):
             topic = by_name.get(name)
             if topic is None or len(members) < 2:
@@ -153,7 +153,7 @@ class CoPartitionedTarget(Property):
         ledger = change.ledger
         if not change.is_new_target or not _is_certain(self.model, change, "range"):
             return None
-        by_name = shard_of(step).coordinator.image.by_name
+        by_name = step.shard.coordinator.image.by_name
         first: dict[int, str] = {}
         for name in sorted(ledger.subscriber_count):
             topic = by_name.get(name)

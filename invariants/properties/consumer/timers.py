@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property, first_of
-from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
@@ -35,7 +35,7 @@ class TimersArmed(Property):
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that was touched."""
-        shard = shard_of(step)
+        shard = step.shard
         for member_id, (_, after) in change.members.items():
             if after is not None:
                 pending = after.current is not None and bool(after.current.pending_revocation)
@@ -46,7 +46,7 @@ class TimersArmed(Property):
 
     def on_timers(self, step: Step) -> Finding | None:
         """Look at members whose timer was cancelled."""
-        shard = shard_of(step)
+        shard = step.shard
         members = self.model.ledger_of(shard).members
         return first_of(
             self._judge_member(shard, command.key.member_id)
@@ -56,7 +56,7 @@ class TimersArmed(Property):
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
         """A timer that fired and did nothing must not have been the last one."""
-        shard = shard_of(step)
+        shard = step.shard
         key: TimerKey = step.event
         if key.member_id and key.member_id in self.model.ledger_of(shard).members:
             return self._judge_member(shard, key.member_id)
@@ -64,12 +64,12 @@ class TimersArmed(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Look at every member of a freshly loaded shard."""
-        return self._judge_members(shard_of(step), ledger)
+        return self._judge_members(step.shard, ledger)
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Look at every member of a shard whose memory went back, unless some are classic: these
         have other timers (classic §7.7)."""
-        shard = shard_of(step)
+        shard = step.shard
         ledger = self.model.ledger_of(shard)
         if not shard.is_active or ledger.classic_count:
             return None
@@ -156,7 +156,7 @@ class RebalanceDeadline(Property):
                     f"{step.at_ms} ms, although no revocation was written",
                     {"member": member_id},
                 )
-            metadata = self.model.ledger_of(shard_of(step)).members[member_id].metadata
+            metadata = self.model.ledger_of(step.shard).members[member_id].metadata
             timeout_ms = metadata.rebalance_timeout_ms if metadata else 0
             if command.at_ms != step.at_ms + timeout_ms:
                 return Finding(
@@ -187,7 +187,7 @@ class RevocationTimerEnds(Property):
                 and after is not None
                 and before.state is MemberState.UNREVOKED_PARTITIONS is not after.state
                 and after.epoch != STATIC_LEAVE_EPOCH
-                and rebalance_key(self.model.group_id, member_id) in shard_of(step).armed_timers
+                and rebalance_key(self.model.group_id, member_id) in step.shard.armed_timers
             ):
                 return Finding(
                     f"{self.model.who(member_id)} has nothing to revoke any more, and its "
@@ -221,7 +221,7 @@ class RemovalDue(Property):
     def on_truncated(self, step: Step) -> Finding | None:
         """Who was done with a revocation in a batch that failed is not done with it, even if
         another one had begun there."""
-        shard = shard_of(step)
+        shard = step.shard
         if shard.is_active:
             end = shard.log_end_offset
             for member_id, entry in self.model.ledger_of(shard).members.items():
@@ -242,7 +242,7 @@ class RemovalDue(Property):
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Remember since when a member has been revoking."""
-        name = shard_of(step).name
+        name = step.shard.name
         for member_id, (before, after) in change.members.items():
             current = after.current if after else None
             if (
@@ -266,7 +266,7 @@ class RemovalDue(Property):
         key: TimerKey = step.event
         ledger = change.ledger
         for member_id in change.removed():
-            since_ms, limit_ms = self._forget(shard_of(step).name, member_id) or (None, 0)
+            since_ms, limit_ms = self._forget(step.shard.name, member_id) or (None, 0)
             entry = change.members[member_id][0]
             if entry is None or entry.metadata is None or key.member_id != member_id:
                 return Finding(
@@ -279,7 +279,7 @@ class RemovalDue(Property):
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
                 limit_ms = self.model.config_history.session_timeout_ms(
-                    shard_of(step), step.at_ms if since_ms is None else since_ms
+                    step.shard, step.at_ms if since_ms is None else since_ms
                 )
             if since_ms is None or step.at_ms - since_ms < limit_ms:
                 return Finding(
@@ -290,7 +290,7 @@ class RemovalDue(Property):
                         "member": member_id,
                         "kind": key.kind,
                         "left_by_failed_write": self.model.failed_writes.left_armed(
-                            shard_of(step), member_id, key.kind, step.at_ms
+                            step.shard, member_id, key.kind, step.at_ms
                         ),
                         "has_switched": self.model.switched.get(member_id),
                     },
@@ -298,7 +298,7 @@ class RemovalDue(Property):
         return None
 
     def _begin(self, step: Step, member_id: str, entry: MemberEntry) -> None:
-        shard = shard_of(step)
+        shard = step.shard
         key = (shard.name, member_id)
         timeout_ms = _timeout_ms(entry)
         self._revoking[key] = step.at_ms, timeout_ms

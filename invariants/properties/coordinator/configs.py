@@ -12,7 +12,7 @@ from rebalance_sim.invariants.model.group_settings import (
 )
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, StepKind, shard_of, wall_ms
+from rebalance_sim.invariants.step import Step, StepKind, wall_ms
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 
@@ -34,7 +34,7 @@ class ConfigInForce(Property):
         """Look at the answer and at the sender's new session."""
         if not self.model.is_heartbeat_success(step):
             return None
-        shard, group_id = shard_of(step), self.model.group_id
+        shard, group_id = step.shard, self.model.group_id
         interval_ms = heartbeat_interval_ms(shard.configs, group_id)
         response = step.response
         if response.heartbeat_interval_ms != interval_ms:
@@ -52,7 +52,7 @@ class ConfigInForce(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Look at every session."""
-        armed = shard_of(step).armed_timers
+        armed = step.shard.armed_timers
         for member_id in sorted(ledger.members):
             key = session_key(ledger.group_id, member_id)
             if key in armed:
@@ -71,7 +71,7 @@ class ConfigInForce(Property):
             or not self.model.rules.has_assignment_interval
         ):
             return None
-        shard = shard_of(step)
+        shard = step.shard
         interval_ms = assignment_interval_ms(shard.configs, self.model.group_id)
         after_ms = wall_ms(step) - before_ms
         if after_ms >= interval_ms:
@@ -82,7 +82,7 @@ class ConfigInForce(Property):
         )
 
     def _judge_session(self, step: Step, key: TimerKey, at_ms: int) -> Finding | None:
-        shard = shard_of(step)
+        shard = step.shard
         timeout_ms = session_timeout_ms(shard.configs, self.model.group_id)
         if at_ms == step.at_ms + timeout_ms:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 
 ORDER = 120
 
@@ -22,4 +22,4 @@ class NoEscape(Property):
         about = "" if what is None else f" at {type(what).__name__}"
         group_id = getattr(what, "group_id", "")
         where = f" of {group_id}" if group_id else ""
-        return Finding(f"{shard_of(step).name}{about}{where}: {step.detail}")
+        return Finding(f"{step.shard.name}{about}{where}: {step.detail}")

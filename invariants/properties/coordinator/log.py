@@ -12,7 +12,7 @@ from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import Record
 
@@ -121,19 +121,19 @@ class BatchWhole(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Remember where the log ends."""
-        shard = shard_of(step)
+        shard = step.shard
         self._end[shard.name] = shard.log_end_offset
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Remember where the log ends now."""
-        shard = shard_of(step)
+        shard = step.shard
         self._end[shard.name] = shard.log_end_offset
         return None
 
     def on_append(self, step: Step) -> Finding | None:
         """Has the log grown by the batch?"""
-        shard = shard_of(step)
+        shard = step.shard
         end = shard.log_end_offset
         before = self._end.get(shard.name, end - len(step.records))
         self._end[shard.name] = end
@@ -163,13 +163,13 @@ class BoundedRewrites(Property):
 
     def on_truncated(self, step: Step) -> Finding | None:
         """What is not in the log any more was not rewritten."""
-        name = shard_of(step).name
+        name = step.shard.name
         self._count = {key: count for key, count in self._count.items() if key[0] != name}
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count rewrites that move nothing, anew with each target and each word of the member."""
-        shard_name = shard_of(step).name
+        shard_name = step.shard.name
         target_epoch = change.ledger.target_epoch
         for member_id, (before, after) in change.members.items():
             if after is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -81,7 +81,7 @@ class CommittedReads(Property):
     def on_append(self, step: Step) -> Finding | None:
         """Follow, where somebody reads."""
         if self._followers:
-            shard = shard_of(step)
+            shard = step.shard
             follower = self._followers.get(shard.name)
             if follower is not None:
                 follower.append(shard.log_end_offset, step.records)
@@ -89,17 +89,17 @@ class CommittedReads(Property):
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """What it held is gone."""
-        self._followers.pop(shard_of(step).name, None)
+        self._followers.pop(step.shard.name, None)
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """What was not committed is gone."""
-        self._followers.pop(shard_of(step).name, None)
+        self._followers.pop(step.shard.name, None)
         return None
 
     def on_read(self, step: Step) -> Finding | None:
         """Compare an answer with the committed ledger."""
-        shard = shard_of(step)
+        shard = step.shard
         follower = self._followers.get(shard.name)
         if follower is None:
             follower = self._followers[shard.name] = _Follower(self.model, shard)
@@ -212,7 +212,7 @@ class ClassicListed(Property):
 
     def on_request(self, step: Step) -> Finding | None:
         """Compare the rows with the group."""
-        shard, request = shard_of(step), step.request
+        shard, request = step.shard, step.request
         if step.response is None or shard.high_watermark != shard.log_end_offset:
             return None
         classic_model = self.model.classic.get(shard.name)

@@ -13,7 +13,7 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEnt
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -58,13 +58,13 @@ class ReplayEquivalence(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare everything, in both ways."""
-        shard = shard_of(step)
+        shard = step.shard
         self._next_at[shard.name] = max(FIRST_REPLAY_RECORDS, 2 * shard.log_end_offset)
         return self._compare_models(shard, ledger) or self._compare_replay(shard)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare what was touched, and everything when the log has doubled."""
-        shard = shard_of(step)
+        shard = step.shard
         group, ledger = change.group, change.ledger
         if group is None:
             return None if not ledger.members else Finding("the coordinator has lost the group")
@@ -138,7 +138,7 @@ class RollbackExact(Property):
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Compare an active shard with its log."""
-        shard = shard_of(step)
+        shard = step.shard
         if not shard.is_active:
             return None
         finding = self._compare_offsets(shard)
@@ -214,7 +214,7 @@ class CommitBeforeResponse(Property):
 
     def on_request(self, step: Step) -> Finding | None:
         """Remember what an answer must wait for."""
-        shard, request = shard_of(step), step.request
+        shard, request = step.shard, step.request
         end = shard.log_end_offset
         if end > shard.high_watermark and (
             type(request) is not OffsetFetchRequest or request.require_stable
@@ -226,7 +226,7 @@ class CommitBeforeResponse(Property):
         """Has the log been committed that far?"""
         if not self._waits_for:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         offset = self._waits_for.pop((shard.name, step.operation), None)
         if offset is None or offset <= shard.high_watermark:
             return None
@@ -241,7 +241,7 @@ class CommitBeforeResponse(Property):
 
     def on_truncated(self, step: Step) -> Finding | None:
         """What could not be written is never committed, whatever comes to its offsets later."""
-        shard = shard_of(step)
+        shard = step.shard
         for key, end in self._waits_for.items():
             if key[0] == shard.name and end > shard.log_end_offset:
                 self._waits_for[key] = _NEVER
@@ -249,7 +249,7 @@ class CommitBeforeResponse(Property):
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """Answers of a shard that gave up are errors by now."""
-        name = shard_of(step).name
+        name = step.shard.name
         self._waits_for = {key: end for key, end in self._waits_for.items() if key[0] != name}
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.property import Deadline, Finding, Kind, Late, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.hosting.shard import LOAD_FAILED
 
 ORDER = 300
@@ -26,7 +26,7 @@ class LoadSucceeds(Property):
         """Was it a load that failed?"""
         if not step.detail.startswith(LOAD_FAILED):
             return None
-        return Finding(f"{shard_of(step).name} could not load its log", {"problem": step.detail})
+        return Finding(f"{step.shard.name} could not load its log", {"problem": step.detail})
 
 
 class GroupServed(Property):

@@ -11,7 +11,7 @@ from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.context import metadata_hash
@@ -193,7 +193,7 @@ class ConvertedTopicsKnown(Property):
                 shares[record.member_id] = record.value or frozenset()
             elif type(record) is ConsumerGroupTargetAssignmentMetadata and known is not None:
                 break
-        image = shard_of(step).coordinator.image
+        image = step.shard.coordinator.image
         all_names = {name for several in names.values() for name in several}
         is_right = known == metadata_hash(all_names, image)
         if known is None or is_right is not self._is_outdated(names, shares, image):
@@ -274,7 +274,7 @@ class NothingParkedAfterUpgrade(Property):
 
     def on_classic_request(self, step: Step, classic_model: object) -> Finding | None:
         """Look at requests to a consumer group."""
-        group = self.model.group_in(shard_of(step))
+        group = self.model.group_in(step.shard)
         if group is None or not group.members or step.response is not None:
             return None
         return Finding(f"a request of {step.request.member_id or 'a newcomer'} is parked")
@@ -302,7 +302,7 @@ class DowngradedWhenDue(Property):
         gone = [member_id for member_id in change.removed() if _has_gone(change, member_id)]
         if not gone:
             return None
-        config = shard_of(step).configs.broker
+        config = step.shard.configs.broker
         if config.group_consumer_migration_policy not in ("bidirectional", "downgrade"):
             return None
         if count > config.group_max_size:
@@ -358,7 +358,7 @@ class ConversionUndone(Property):
         """A downgrade failed, and the coordinator has heard of it."""
         if not isinstance(step.event, Downgrade) or not step.detail:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         ledger = self.model.ledger_of(shard)
         if not ledger.has_group:
             return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
@@ -45,7 +45,7 @@ class TargetsHandedOn(Property):
         return self._judge(step, change, record.value)
 
     def _judge(self, step: Step, change: Change, value: ClassicGroupValue) -> Finding | None:
-        image = shard_of(step).coordinator.image
+        image = step.shard.coordinator.image
         of_instances = {
             before.instance_id: member_id
             for member_id, (before, _) in change.members.items()
@@ -100,7 +100,7 @@ class DowngradeRebalances(Property):
             or not record.value.members
         ):
             return None
-        group = self.model.classic_group_in(shard_of(step))
+        group = self.model.classic_group_in(step.shard)
         if group is None or group.state is ClassicGroupState.PREPARING_REBALANCE:
             return None
         return Finding(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
@@ -107,7 +107,7 @@ class HybridSessions(Property):
             granted.append(ErrorCode.REBALANCE_IN_PROGRESS)
         if response.error_code not in granted:
             return None
-        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(step.shard).members.get(request.member_id)
         timeout_ms = _session_timeout_ms(entry)
         if timeout_ms is None:
             return None
@@ -138,7 +138,7 @@ class HybridAnswers(Property):
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare the answer with the shadow model."""
-        shard, response = shard_of(step), step.response
+        shard, response = step.shard, step.response
         ledger = self.model.ledger_of(shard)
         if not ledger.has_group or response is None:
             return None
@@ -199,7 +199,7 @@ class HybridSyncNotBehind(Property):
         request, response = step.request, step.response
         if not isinstance(response, SyncGroupResponse) or response.error_code is not ErrorCode.NONE:
             return None
-        ledger = self.model.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(step.shard)
         entry = ledger.members.get(request.member_id)
         if entry is None or entry.state is MemberState.UNREVOKED_PARTITIONS:
             return None
@@ -238,7 +238,7 @@ class HybridTimers(Property):
         done = step.event
         if not isinstance(done, MixedJoin) or step.detail:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         entry = self.model.ledger_of(shard).members.get(done.member_id)
         if _session_timeout_ms(entry) is None:
             if entry is None and any(
@@ -259,7 +259,7 @@ class HybridTimers(Property):
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """A SyncGroup that succeeds is all that was waited for."""
         request, response = step.request, step.response
-        shard = shard_of(step)
+        shard = step.shard
         if (
             isinstance(response, SyncGroupResponse)
             and response.error_code is ErrorCode.NONE
@@ -286,7 +286,7 @@ class HybridTimers(Property):
         """Look at every touched member of the consumer protocol."""
         if not change.is_mixed:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         for member_id, (_, after) in change.members.items():
             if after is not None and _session_timeout_ms(after) is None:
                 for kind in ("mixed-join", "mixed-sync"):

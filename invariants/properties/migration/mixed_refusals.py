@@ -10,7 +10,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -66,7 +66,7 @@ class HybridRefusalCause(Property):
         """Compare the answer with what the request deserves."""
         if not ledger.members or step.response is None or self.model.former_instances:
             return None
-        request, shard = step.request, shard_of(step)
+        request, shard = step.request, step.shard
         if type(request) is LeaveGroupRequest:
             return self._judge_leave(step, request, ledger)
         deserved = self._deserved(request, ledger, shard)

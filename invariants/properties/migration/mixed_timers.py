@@ -9,7 +9,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, JoinGroupResponse
@@ -39,7 +39,7 @@ class HybridDeadlines(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Nothing waits for its commit."""
-        name = shard_of(step).name
+        name = step.shard.name
         for key in [key for key in self._asked if key[0] == name]:
             del self._asked[key]
         return None
@@ -85,7 +85,7 @@ class HybridDeadlines(Property):
         """A JoinGroup is committed, or has failed: it waits for as long as that one said."""
         if type(step.event) is not MixedJoin:
             return None
-        shard, member_id = shard_of(step), step.event.member_id
+        shard, member_id = step.shard, step.event.member_id
         asked = self._asked.get((shard.name, member_id))
         timeout_ms = asked.pop(0) if asked else None
         if asked == []:
@@ -93,7 +93,7 @@ class HybridDeadlines(Property):
         return self._judge(step, timeout_ms)
 
     def _note_join(self, step: Step) -> None:
-        shard, member_id = shard_of(step), step.response.member_id
+        shard, member_id = step.shard, step.response.member_id
         if step.response.error_code is not ErrorCode.NONE or self.model.group_in(shard) is None:
             return
         timeout_ms = _timeout_ms(self.model.ledger_of(shard).members.get(member_id))
@@ -107,7 +107,7 @@ class HybridDeadlines(Property):
             if command.key.kind not in ("mixed-join", "mixed-sync"):
                 continue
             member_id = command.key.member_id
-            entry = self.model.ledger_of(shard_of(step)).members.get(member_id)
+            entry = self.model.ledger_of(step.shard).members.get(member_id)
             timeout_ms = _timeout_ms(entry) if asked_ms is None else asked_ms
             if timeout_ms is None:
                 continue

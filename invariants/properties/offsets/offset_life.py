@@ -11,7 +11,7 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetKey
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of, wall_ms
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -49,7 +49,7 @@ class OffsetsKept(Property):
 
     def on_append(self, step: Step) -> Finding | None:
         """Look at every offset that was deleted."""
-        offset_model = self.model.offset_models.get(shard_of(step).name)
+        offset_model = self.model.offset_models.get(step.shard.name)
         stored = None if offset_model is None else offset_model.deleted
         return self._judge(step, stored) if stored else None
 
@@ -60,7 +60,7 @@ class OffsetsKept(Property):
         timer: TimerKey | None = step.event if is_timer else None
         if timer is not None and timer.kind == "topic-deleted":
             return self._judge_end_of_topic(step, timer.member_id, stored)
-        shard = shard_of(step)
+        shard = step.shard
         ledger = self.model.ledger_of(shard)
         subscribed = ledger.all_names()
         emptied_ms = _emptied_ms(self.model, shard, ledger)
@@ -91,7 +91,7 @@ class OffsetsKept(Property):
         if not others:
             return None
         return Finding(
-            f"{shard_of(step).name} deleted offsets of {', '.join(others)} with the topic {name}",
+            f"{step.shard.name} deleted offsets of {', '.join(others)} with the topic {name}",
             {"topic": name},
         )
 
@@ -113,7 +113,7 @@ class OffsetsEndWithTopic(Property):
         key: TimerKey = step.event
         if key.kind is not ShardTimer.TOPIC_DELETED:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         for name, number in shard.coordinator.offsets.of_group(self.model.group_id):
             if name == key.member_id:
                 return Finding(
@@ -141,7 +141,7 @@ class OffsetsExpire(Property):
         """Look at what is left."""
         if step.event.kind is not ShardTimer.EXPIRY:
             return None
-        shard, group_id = shard_of(step), self.model.group_id
+        shard, group_id = step.shard, self.model.group_id
         coordinator = shard.coordinator
         offsets_of = coordinator.offsets.of_group
         for other_id, other in coordinator.groups_of(ClassicGroup).items():
@@ -171,7 +171,7 @@ class OffsetsExpire(Property):
         subscribed: Set[str],
         emptied_ms: int,
     ) -> Finding | None:
-        shard, now_ms = shard_of(step), wall_ms(step)
+        shard, now_ms = step.shard, wall_ms(step)
         retention_ms = shard.configs.broker.offsets_retention_minutes * MINUTE_MS
         for (name, number), value in stored.items():
             if name in subscribed:
@@ -216,7 +216,7 @@ class GroupGone(Property):
         """Look at what was there when the last record of the group was written."""
         if not change.is_group_removed:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         if change.left_behind:
             return Finding(
                 f"{shard.name} deleted the group and left {', '.join(change.left_behind)} behind"
@@ -244,7 +244,7 @@ class OffsetsHaveGroup(Property):
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Is there a group?"""
-        shard, group_id = shard_of(step), self.model.group_id
+        shard, group_id = step.shard, self.model.group_id
         groups_of = shard.coordinator.groups_of
         if group_id in groups_of(ConsumerGroup) or group_id in groups_of(ClassicGroup):
             return None
@@ -272,7 +272,7 @@ class FetchShown(Property):
     def on_request(self, step: Step) -> Finding | None:
         """Compare the answer with the log, where the shadow model has its offsets: an immediate
         answer always, another one only after one of these, or after something was deleted."""
-        request, shard = step.request, shard_of(step)
+        request, shard = step.request, step.shard
         offset_model = self.model.offset_models.get(shard.name)
         response: OffsetFetchResponse = step.response
         if offset_model is None or response.error_code is not ErrorCode.NONE:
@@ -337,7 +337,7 @@ class FetchFenced(Property):
             or step.response.error_code is not ErrorCode.NONE
         ):
             return None
-        ledger = self.model.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(step.shard)
         entry = ledger.members.get(request.member_id)
         if not ledger.has_group or (entry is not None and entry.epoch == request.member_epoch):
             return None
@@ -365,7 +365,7 @@ class CommitOfTopic(Property):
         request = step.request
         if not request.wire_topics and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return None
-        shard = shard_of(step)
+        shard = step.shard
         by_name = shard.coordinator.image.by_name
         written = {
             (record.topic, record.partition)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of, wall_ms
+from rebalance_sim.invariants.step import ShardView, Step, wall_ms
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -59,7 +59,7 @@ class CommitRefusalCause(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare the codes, partition by partition."""
-        request, shard = step.request, shard_of(step)
+        request, shard = step.request, step.shard
         of_group = self._of_group(request, ledger, classic_model)
         topic_of, has_texts = _meaning(request, shard), bool(request.metadata)
         for partition, code in step.response.errors.items():
@@ -146,7 +146,7 @@ class FetchRefusalCause(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare the code of the group, and those of partitions."""
-        request, response, shard = step.request, step.response, shard_of(step)
+        request, response, shard = step.request, step.response, step.shard
         if request.require_stable or shard.high_watermark >= shard.log_end_offset:
             deserved = self._of_group(request, ledger)
             if response.error_code not in deserved:
@@ -231,7 +231,7 @@ class DeletionRefusalCause(Property):
         ledger: GroupLedger,
         classic_model: ClassicModel | None,
     ) -> Finding | None:
-        response, shard = step.response, shard_of(step)
+        response, shard = step.response, step.shard
         if ledger.has_group and response.error_code:
             return Finding(
                 f"the deletion of offsets was answered {response.error_code.name}, and the group "
@@ -296,7 +296,7 @@ class StoredAsAsked(Property):
         leader_epochs = request.leader_epochs
         if request.api_version < FIRST_COMMIT_WITH_LEADER_EPOCH:
             leader_epochs = {}
-        topic_of = _meaning(request, shard_of(step))
+        topic_of = _meaning(request, step.shard)
         for partition in accepted:
             topic_id, number = partition
             topic = topic_of(topic_id)

@@ -12,7 +12,7 @@ from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CloseConnection,
     CommitAnswered,
@@ -41,7 +41,7 @@ class CommitFenced(Property):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
         request: OffsetCommitRequest = step.request
-        ledger = self.model.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(step.shard)
         epoch = request.generation_id_or_member_epoch
         entry = ledger.members.get(request.member_id)
         if entry is None:
@@ -120,7 +120,7 @@ class CommitOfOwner(Property):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look for another holder of each partition that was stored."""
         committer = step.request.member_id
-        owner = self.model.ledger_of(shard_of(step)).owner
+        owner = self.model.ledger_of(step.shard).owner
         foreign = [
             p
             for p in stored
@@ -156,7 +156,7 @@ class CommitOfOwner(Property):
 
     def _as_stored(self, step: Step, partition: TopicPartition) -> TopicPartition:
         """The partition that the broker knows under the name of the request, by its id of now."""
-        shard, request = shard_of(step), step.request
+        shard, request = step.shard, step.request
         name = self.model.wire_name_of(shard, request.wire_topics, request.api_version, partition)
         topic = shard.coordinator.image.by_name.get(name or "")
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)
@@ -181,7 +181,7 @@ class RightfulCommitAccepted(Property):
         refused = [p for p, code in errors.items() if code is ErrorCode.STALE_MEMBER_EPOCH]
         if not refused or not self.model.rules.tolerates_older_commits:
             return None
-        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(step.shard).members.get(request.member_id)
         epoch = request.generation_id_or_member_epoch
         if entry is None or not 0 < epoch < entry.epoch or not _kept_since(entry, epoch, refused):
             return None
