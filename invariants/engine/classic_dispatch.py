@@ -161,12 +161,15 @@ class ClassicWatch:
             if is_routine or error_code is ErrorCode.REBALANCE_IN_PROGRESS:
                 entry.heard_ms = step.at_ms
                 entry.heard_id = step.event.correlation_id
-        if not is_routine or step.effects or entry.has_moved():
-            self._client_moved(step, entry, is_routine=is_routine)
+        has_moved = entry.has_moved()
+        if has_moved or step.effects or not is_routine:
+            self._client_moved(step, entry, is_routine=is_routine, has_moved=has_moved)
         if model.contested:
             self._ask(self._on["on_ownership"], step)
 
-    def _client_moved(self, step: Step, entry: ClassicClientEntry, *, is_routine: bool) -> None:
+    def _client_moved(
+        self, step: Step, entry: ClassicClientEntry, *, is_routine: bool, has_moved: bool
+    ) -> None:
         """An event has led to something, or was out of the ordinary."""
         model, member, kind = self._model, entry.member, type(step.event)
         listeners = self._listeners[entry.kind]
@@ -201,5 +204,6 @@ class ClassicWatch:
                 )
                 for partition in member.assigned
             }
-        self._ask_about(self._on["on_classic_client"], step, entry)
-        entry.catch_up()
+        if has_moved or step.effects:
+            self._ask_about(self._on["on_classic_client"], step, entry)
+            entry.catch_up()

@@ -42,6 +42,7 @@ class GroupSnapshot(NamedTuple):
     leader_id: str | None
     member_count: int
     pending_join_count: int
+    num_awaiting_join: int
 
     @classmethod
     def of(cls, group: ClassicGroup) -> GroupSnapshot:
@@ -52,6 +53,7 @@ class GroupSnapshot(NamedTuple):
             group.leader_id,
             len(group.members),
             len(group.pending_join),
+            group.num_awaiting_join,
         )
 
 

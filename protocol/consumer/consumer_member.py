@@ -72,8 +72,9 @@ class Member:
 
     def with_metadata(self, value: MemberMetadataValue) -> Member:
         """This member with the fields of record 5 replaced; epochs and partitions stay."""
-        return replace(
-            self,
+        # Field by field, here and below: ``replace`` takes three times as long.
+        return Member(
+            member_id=self.member_id,
             instance_id=value.instance_id,
             rack_id=value.rack_id,
             client_id=value.client_id,
@@ -84,6 +85,12 @@ class Member:
             server_assignor=value.server_assignor,
             classic_metadata=value.classic_member_metadata,
             client_assignors=value.client_assignors or (),
+            member_epoch=self.member_epoch,
+            previous_member_epoch=self.previous_member_epoch,
+            state=self.state,
+            assigned=self.assigned,
+            pending_revocation=self.pending_revocation,
+            assignment_metadata=self.assignment_metadata,
         )
 
     def current_assignment(self, *, with_epochs: bool) -> CurrentAssignmentValue:
@@ -100,8 +107,18 @@ class Member:
 
     def with_current_assignment(self, value: CurrentAssignmentValue) -> Member:
         """This member with the fields of record 8 replaced."""
-        return replace(
-            self,
+        return Member(
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            subscribed_topic_names=self.subscribed_topic_names,
+            subscribed_topic_regex=self.subscribed_topic_regex,
+            server_assignor=self.server_assignor,
+            classic_metadata=self.classic_metadata,
+            client_assignors=self.client_assignors,
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
             state=value.state,

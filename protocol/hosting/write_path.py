@@ -109,8 +109,7 @@ class WritePath:
                     return error
         first = self.end_offset
         try:
-            for offset, record in enumerate(records, start=first):
-                coordinator.replay(record, offset=offset)
+            coordinator.replay_batch(records, offset=first)
         except Exception as problem:
             coordinator.revert_to(first)
             return Escape(problem)

@@ -8,7 +8,7 @@ Sources: coordinator §2.3, §4.1, §8.6, §9.3-§9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -355,7 +355,12 @@ class GroupCoordinator:
         is not committed yet, for a coordinator that keeps history. Raises ProtocolBug where a live
         record contradicts the state it meets.
         """
-        self._store.replay(record, strict=strict, offset=offset)
+        self._store.replay((record,), strict=strict, offset=offset)
+
+    def replay_batch(self, records: Sequence[Record], *, offset: int) -> None:
+        """Apply the records of an operation, none of which is committed yet; ``offset``: that of
+        the first. Raises ProtocolBug as ``replay`` does; some may be in force then."""
+        self._store.replay(records, strict=True, offset=offset)
 
     def commit_to(self, offset: int) -> None:
         """The high watermark is at ``offset``: reads see everything below it from now on."""

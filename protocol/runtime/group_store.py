@@ -53,18 +53,25 @@ class GroupStore:
 
     # -- replay ----------------------------------------------------------------------------
 
-    def replay(self, record: Record, *, strict: bool, offset: int | None) -> None:
-        """Apply one record; ``offset`` None: it counts as committed."""
+    def replay(self, records: Sequence[Record], *, strict: bool, offset: int | None) -> None:
+        """Apply records; ``offset``: where the first of them stands, None: they count as
+        committed."""
         timeline = self._context.timeline
-        if timeline is not None:
-            timeline.offset = offset
         try:
-            if type(record) is not OffsetCommit:
-                self._owners[type(record)].replay(record, strict=strict)
-                return
-            self.offsets.replay(record)
-            if record.value is not None and self.get(record.group_id) is None:
-                any(kind.adopt_offsets(record.group_id) for kind in self.types.values())
+            for place, record in enumerate(records):
+                if timeline is not None and offset is not None:
+                    timeline.offset = offset + place
+                if type(record) is not OffsetCommit:
+                    self._owners[type(record)].replay(record, strict=strict)
+                    continue
+                self.offsets.replay(record)
+                if record.value is None:
+                    continue
+                for table in self._tables:
+                    if record.group_id in table:
+                        break
+                else:
+                    any(kind.adopt_offsets(record.group_id) for kind in self.types.values())
         finally:
             if timeline is not None:
                 timeline.offset = None

@@ -40,6 +40,20 @@ _VERSIONS_WITH_RETENTION = range(2, 5)
 _MINUTE_MS = 60_000
 
 
+class _TopicsOfRequest(dict[str, Topic | None]):
+    """What stands for a topic in a request -> the topic, None: it is unknown; each is looked up
+    once, not with each partition."""
+
+    def __init__(self, known: Mapping[str, Topic], wire_topics: Mapping[str, str]) -> None:
+        super().__init__()
+        self._known = known
+        self._wire_topics = wire_topics
+
+    def __missing__(self, topic_id: str) -> Topic | None:
+        topic = self[topic_id] = self._known.get(self._wire_topics.get(topic_id, topic_id))
+        return topic
+
+
 class OffsetStore:
     """All offsets of one shard. Changed by ``replay`` only; handlers return records."""
 
@@ -98,9 +112,9 @@ class OffsetStore:
         errors: dict[TopicPartition, ErrorCode] = {}
         known: dict[TopicPartition, Topic] = {}
         metadata = request.metadata
-        find = self._topics_of(request.wire_topics, request.api_version)
+        topics = self._topics_of(request.wire_topics, request.api_version)
         for partition in request.offsets:
-            topic = find(partition.topic_id)
+            topic = topics[partition.topic_id]
             if topic is None:
                 errors[partition] = _unknown_topic(request.api_version)
             elif not 0 <= partition.partition < topic.partition_count:
@@ -151,17 +165,11 @@ class OffsetStore:
             records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
         return tuple(records)
 
-    def _topics_of(
-        self, wire_topics: Mapping[str, str], api_version: int
-    ) -> Callable[[str], Topic | None]:
+    def _topics_of(self, wire_topics: Mapping[str, str], api_version: int) -> _TopicsOfRequest:
         """What the topics of a request are, as this broker knows them."""
-        by_id = self._context.image.by_id
-        if not wire_topics:
-            return by_id.get
-        if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            return lambda topic_id: by_id.get(wire_topics.get(topic_id, topic_id))
-        by_name = self._context.image.by_name
-        return lambda topic_id: by_name.get(wire_topics.get(topic_id, topic_id))
+        image = self._context.image
+        is_by_id = not wire_topics or api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        return _TopicsOfRequest(image.by_id if is_by_id else image.by_name, wire_topics)
 
     def _is_too_long(self, metadata: str) -> bool:
         # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.
@@ -197,11 +205,11 @@ class OffsetStore:
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.partitions is None:
             return _shown(request, self._all_known(stored, has_ids=has_ids), {})
-        find = self._topics_of(request.wire_topics, request.api_version)
+        topics = self._topics_of(request.wire_topics, request.api_version)
         values: dict[TopicPartition, OffsetCommitValue | None] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
         for partition in sorted(request.partitions):
-            topic = find(partition.topic_id)
+            topic = topics[partition.topic_id]
             if topic is None and has_ids:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_ID
                 continue
@@ -234,11 +242,11 @@ class OffsetStore:
         except GroupError as refusal:
             return Outcome(OffsetDeleteResponse(error_code=refusal.code))
         stored = self.of_group(request.group_id)
-        find = self._topics_of(request.wire_topics, 0)
+        topics = self._topics_of(request.wire_topics, 0)
         errors = {}
         records: list[Record] = []
         for partition in sorted(request.partitions):
-            topic = find(partition.topic_id)
+            topic = topics[partition.topic_id]
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif group.is_subscribed_to(topic.name):

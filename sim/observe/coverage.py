@@ -47,19 +47,20 @@ class Coverage:
         """A coordinator handled a request."""
         response: Any = outcome.response
         code = getattr(response, "error_code", None)
-        if code is None:
-            for code in sorted(set(getattr(response, "errors", {}).values())):
-                self._count_error(code)
-        else:
-            self._count_error(code)
+        if code:
+            self.on_error(code)
+        elif code is None:
+            for code in set(getattr(response, "errors", {}).values()):
+                if code:
+                    self.on_error(code)
         if outcome.records:
             self._on_records(outcome)
         if outcome.rebalances:
             self.on_rebalances(outcome)
 
     def on_error(self, code: ErrorCode) -> None:
-        """A broker answered with an error that no coordinator made."""
-        self._count_error(code)
+        """An answer has an error in it, of a coordinator or of the broker."""
+        self._other[f"error.{code.name}"] += 1
 
     def on_timer(self, key: TimerKey, outcome: Outcome) -> None:
         """A coordinator's timer fired."""
@@ -96,10 +97,6 @@ class Coverage:
         for (source, target), count in self._transitions.items():
             found[f"client.transition.{source.value}>{target.value}"] = count
         return dict(sorted(found.items()))
-
-    def _count_error(self, code: ErrorCode) -> None:
-        if code:
-            self._other[f"error.{code.name}"] += 1
 
     def _on_records(self, outcome: Outcome) -> None:
         for record in outcome.records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
+from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 SESSION_MS = 45_000
@@ -268,16 +269,11 @@ def test_a_batch_is_published_when_its_time_has_come() -> None:
 # -- exceptions ----------------------------------------------------------------------------
 
 
-def failing(function: Callable[..., Any], *, at: int = 1) -> Callable[..., Any]:
-    """The function, which raises from its ``at``-th call on."""
-    calls = 0
+def failing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands for the function, and raises."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls >= at:
-            raise ReplayError("this cannot be")
-        return function(*args, **kwargs)
+        raise ReplayError("this cannot be")
 
     return called
 
@@ -320,9 +316,15 @@ def test_what_was_replayed_in_part_is_taken_back(linger_ms: int) -> None:
     host.ask("b", heartbeat("b"))
     coordinator: Any = host.shard.coordinator
     end = host.shard.log_end_offset
-    replay, coordinator.replay = coordinator.replay, failing(coordinator.replay, at=3)
+    replay_batch = coordinator.replay_batch
+
+    def two_of_them(records: Sequence[Record], *, offset: int) -> None:
+        replay_batch(records[:2], offset=offset)
+        raise ReplayError("this cannot be")
+
+    coordinator.replay_batch = two_of_them
     host.ask("c", heartbeat("c"))
-    coordinator.replay = replay
+    coordinator.replay_batch = replay_batch
     assert host.answers["c"].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert host.shard.log_end_offset == end
     group = coordinator.groups_of(ConsumerGroup)["group"]

@@ -29,11 +29,12 @@ class Memory:
         self.in_force: dict[int, Record] = {}
         self.refused: Record | None = None
 
-    def replay(self, record: Record, *, offset: int) -> None:
-        """Put a record in force."""
-        if record == self.refused:
-            raise ReplayError("it contradicts what is there")
-        self.in_force[offset] = record
+    def replay_batch(self, records: Sequence[Record], *, offset: int) -> None:
+        """Put records in force, as far as they go."""
+        for place, record in enumerate(records):
+            if record == self.refused:
+                raise ReplayError("it contradicts what is there")
+            self.in_force[offset + place] = record
 
     def revert_to(self, offset: int) -> None:
         """Forget what came from this offset on."""

@@ -176,7 +176,6 @@ class ClassicIdsApart(_OfClassicGroup):
     )
     clauses = ("classic C4",)
     violated_by = ("test:classic-pending-member", "test:classic-instance-lost")
-    interest = Interest(is_in_changes=True)
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
@@ -228,7 +227,6 @@ class ClassicProtocolsCounted(_OfClassicGroup):
     )
     clauses = ("classic C6", "classic §1.7")
     violated_by = ("test:classic-protocols-miscounted", "test:classic-foreign-protocol")
-    interest = Interest(is_in_changes=True)
     judges_counts = True
 
     def _judge(self, seen: GroupPicture) -> Finding | None:

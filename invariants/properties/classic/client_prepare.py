@@ -103,10 +103,8 @@ class KeepsFetching(Property):
         """No partition may be marked as about to go."""
         config = entry.member.config
         assert isinstance(config, ClassicConsumerConfig)
-        if not config.is_cooperative:
-            return None
         for partition, state in entry.member.assigned.items():
-            if state.pending_revocation:
+            if state.pending_revocation and config.is_cooperative:
                 return Finding(
                     f"{entry.name} is cooperative, commits before a rebalance, and has stopped "
                     f"fetching {self.model.name_of(partition)}",

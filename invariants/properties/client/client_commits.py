@@ -178,14 +178,17 @@ class CommitPace(Property):
         is_at_rest = entry.state is ClientState.STABLE is entry.member.state
         if type(step.event) is not Poll or not is_at_rest or entry.commits_itself:
             return None
-        count = [type(effect) for effect in step.effects].count(SendCommit)
+        count, is_lost = 0, False
+        for effect in step.effects:
+            count += type(effect) is SendCommit
+            is_lost = is_lost or type(effect) is CloseConnection
         if not count:
             return None
         if last_ms is None:
             last_ms = self._began_ms.pop(entry.name, _NEVER_MS)
         gap_ms = 0 if count > 1 else step.at_ms - last_ms
         interval_ms = entry.member.config.auto_commit_interval_ms
-        if not any(type(effect) is CloseConnection for effect in step.effects):
+        if not is_lost:
             self._last_ms[entry.name] = step.at_ms  # Else it is lost at once: a failure as well.
         if gap_ms >= interval_ms:
             return None

@@ -372,10 +372,14 @@ class CommitOfTopic(Property):
             for record in step.records
             if type(record) is OffsetCommit
         }
+        names: dict[str, str | None] = {}
         for partition in sorted(stored):
-            name = self.model.wire_name_of(
-                shard, request.wire_topics, request.api_version, partition
-            )
+            called = partition.topic_id
+            if called not in names:
+                names[called] = self.model.wire_name_of(
+                    shard, request.wire_topics, request.api_version, partition
+                )
+            name = names[called]
             if name is None or (name, partition.partition) not in written:
                 where = ", ".join(f"{topic}-{number}" for topic, number in sorted(written))
                 return Finding(

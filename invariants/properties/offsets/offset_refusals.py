@@ -6,8 +6,6 @@ Sources: coordinator §8.1-§8.6; classic §8.4, §8.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property
@@ -61,9 +59,9 @@ class CommitRefusalCause(Property):
         """Compare the codes, partition by partition."""
         request, shard = step.request, step.shard
         of_group = self._of_group(request, ledger, classic_model)
-        topic_of, has_texts = _meaning(request, shard), bool(request.metadata)
+        topics, has_texts = _Meaning(request, shard), bool(request.metadata)
         for partition, code in step.response.errors.items():
-            topic = topic_of(partition.topic_id)
+            topic = topics[partition.topic_id]
             deserved = of_group
             if has_texts or topic is None or not 0 <= partition.partition < topic.partition_count:
                 own = self._of_partition(request, shard, partition, topic)
@@ -159,10 +157,10 @@ class FetchRefusalCause(Property):
         if response.error_code or request.partitions is None:
             return None
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-        topic_of = _meaning(request, shard)
+        topics = _Meaning(request, shard)
         for partition in sorted(request.partitions):
             code = response.errors.get(partition, ErrorCode.NONE)
-            is_gone = has_ids and topic_of(partition.topic_id) is None
+            is_gone = has_ids and topics[partition.topic_id] is None
             if code is not (ErrorCode.UNKNOWN_TOPIC_ID if is_gone else ErrorCode.NONE):
                 return Finding(
                     f"an offset fetch was answered {code.name} for {self.model.name_of(partition)}"
@@ -240,9 +238,9 @@ class DeletionRefusalCause(Property):
         if response.error_code or not ledger.has_group:
             return None  # What a classic group subscribes to is its leader's affair.
         names = ledger.all_names()
-        topic_of = _meaning(request, shard)
+        topics = _Meaning(request, shard)
         for partition, code in response.errors.items():
-            topic = topic_of(partition.topic_id)
+            topic = topics[partition.topic_id]
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 deserved = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif topic.name in names:
@@ -296,10 +294,10 @@ class StoredAsAsked(Property):
         leader_epochs = request.leader_epochs
         if request.api_version < FIRST_COMMIT_WITH_LEADER_EPOCH:
             leader_epochs = {}
-        topic_of = _meaning(request, step.shard)
+        topics = _Meaning(request, step.shard)
         for partition in accepted:
             topic_id, number = partition
-            topic = topic_of(topic_id)
+            topic = topics[topic_id]
             value = written.get((topic.name if topic else "", number))
             if value is None:
                 return Finding(f"{self.model.name_of(partition)} was accepted, and not stored")
@@ -319,17 +317,23 @@ class StoredAsAsked(Property):
         return None
 
 
-def _meaning(
-    request: OffsetCommitRequest | OffsetFetchRequest | OffsetDeleteRequest, shard: ShardView
-) -> Callable[[str], Topic | None]:
-    """What tells the topic that a request means by an id; OffsetDelete names topics in all its
-    versions."""
-    image, wire_topics = shard.coordinator.image, request.wire_topics
-    if not wire_topics:
-        return image.by_id.get
-    has_ids = getattr(request, "api_version", 0) >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics = image.by_id if has_ids else image.by_name
-    return lambda topic_id: topics.get(wire_topics.get(topic_id, topic_id))
+class _Meaning(dict[str, Topic | None]):
+    """The topics that a request means, by what it calls them, each looked up once; OffsetDelete
+    names topics in all its versions."""
+
+    def __init__(
+        self,
+        request: OffsetCommitRequest | OffsetFetchRequest | OffsetDeleteRequest,
+        shard: ShardView,
+    ) -> None:
+        super().__init__()
+        image, self._wire_topics = shard.coordinator.image, request.wire_topics
+        has_ids = getattr(request, "api_version", 0) >= FIRST_VERSION_WITH_TOPIC_IDS
+        self._topics = image.by_id if has_ids or not request.wire_topics else image.by_name
+
+    def __missing__(self, called: str) -> Topic | None:
+        topic = self[called] = self._topics.get(self._wire_topics.get(called, called))
+        return topic
 
 
 def _speaks_classic(entry: MemberEntry) -> bool:
