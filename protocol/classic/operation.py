@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
@@ -58,6 +59,7 @@ class ClassicTimer(TimerKind):
         return self is ClassicTimer.SESSION
 
 
+@lru_cache(maxsize=4096)
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a silent member, or an id that nobody has used (classic §2.9)."""
     return TimerKey(ClassicTimer.SESSION, group_id, member_id)

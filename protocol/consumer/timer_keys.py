@@ -5,6 +5,8 @@ Sources: coordinator §4.1, §7.2, §12.3, §13; classic §7.7.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, TimerCommand, TimerKey, TimerKind
 
@@ -44,6 +46,7 @@ class ConsumerTimer(TimerKind):
         return self is ConsumerTimer.SESSION
 
 
+@lru_cache(maxsize=4096)
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a member whose heartbeats stop."""
     return TimerKey(ConsumerTimer.SESSION, group_id, member_id)

@@ -76,7 +76,8 @@ class WritePath:
     @property
     def end_offset(self) -> int:
         """Offset of the next record, behind those that wait in the open batch."""
-        return self._journal.end_offset + len(self.batch)
+        end = self._journal.end_offset
+        return end + len(self.batch) if self.batch else end
 
     def add(
         self,

@@ -53,6 +53,9 @@ class ReplicaLog:
 
     def remaining(self, start: int = 0, end: int | None = None) -> Sequence[Record]:
         """The records between two offsets that are still there."""
+        first = self._recent_from
+        if start >= first:
+            return self._recent[start - first : None if end is None else max(end - first, 0)]
         return [record for _, record in self._entries(start, end)]
 
     def _entries(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, Record]]:
@@ -90,13 +93,11 @@ class ReplicaLog:
             self._recent.extend(leader._recent[first : max(up_to - leader._recent_from, 0)])
             self.end_offset = up_to
             epoch = self.epochs[-1][1] if self.epochs else None
-            self.epochs.extend(
-                (max(start, offset), other)
-                for offset, other in leader.epochs[leader._epoch_index(start) :]
-                if offset < up_to and other != epoch
-            )
-            low, high = (bisect_left(leader.batches, offset) for offset in (start, up_to))
-            self.batches.extend(leader.batches[low:high])
+            for offset, other in leader.epochs[leader._epoch_index(start) :]:
+                if offset < up_to and other != epoch:
+                    self.epochs.append((max(start, offset), other))
+            batches = leader.batches
+            self.batches += batches[bisect_left(batches, start) : bisect_left(batches, up_to)]
             if start < leader.compacted_to:
                 self.compacted_to = max(self.compacted_to, min(leader.compacted_to, up_to))
         known = min(leader.high_watermark, self.end_offset)

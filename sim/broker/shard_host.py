@@ -140,7 +140,8 @@ class ShardHost(Shard):
     @property
     def log_end_offset(self) -> int:
         """Offset of the next record, with those of the open batch."""
-        return self._log.end_offset + len(self._writer.batch)
+        batch = self._writer.batch
+        return self._log.end_offset + len(batch) if batch else self._log.end_offset
 
     @property
     def high_watermark(self) -> int:

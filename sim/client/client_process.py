@@ -279,11 +279,9 @@ class ClientProcess:
         self._steps.client_event(self, event, effects)
         self._effects = effects
         for effect in effects:
-            carry_out = _EFFECTS.get(type(effect))
+            carry_out = _EFFECTS[type(effect)]
             if carry_out is not None:
                 carry_out(self, effect)
-            elif isinstance(effect, SendRequest):
-                self._send(effect)
 
     def _arm_tick(self) -> None:
         """A deadline that moves back costs no event, as with timers of a shard."""
@@ -498,7 +496,16 @@ def _new_member_id(stream: Random, name: str, incarnation: int) -> str:
     return f"{stream.getrandbits(32):08x}-{name}-{incarnation}"
 
 
-_EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
+class _ByEffect(dict[type, Callable[[ClientProcess, Any], None] | None]):
+    """What carries an effect out; of what is only told to whoever looks on: None."""
+
+    def __missing__(self, kind: type) -> Callable[[ClientProcess, Any], None] | None:
+        self[kind] = ClientProcess._send if issubclass(kind, SendRequest) else None
+        return self[kind]
+
+
+_EFFECTS = _ByEffect()
+_EFFECTS |= {
     SendJoinGroup: ClientProcess._send_join,
     ComputeAssignment: ClientProcess._compute_assignment,
     AssignmentReceived: ClientProcess._receive_assignment,

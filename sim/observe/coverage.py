@@ -18,7 +18,6 @@ from typing import Any
 from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import StateChanged
-from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
@@ -31,7 +30,7 @@ class Coverage:
 
     def __init__(self) -> None:
         self._events: defaultdict[tuple[str, type], int] = defaultdict(int)
-        self._transitions: Counter[tuple[ClientState, ClientState]] = Counter()
+        self._transitions: Counter[tuple[str, str]] = Counter()
         self._member_states: dict[str, str] = {}
         self._other: Counter[str] = Counter()
 
@@ -41,7 +40,7 @@ class Coverage:
         self._events[client.member.state._value_, type(event)] += 1
         for effect in effects:
             if type(effect) is StateChanged:
-                self._transitions[effect.from_state, effect.to_state] += 1
+                self._transitions[effect.from_state._value_, effect.to_state._value_] += 1
 
     def on_request(self, request: Any, outcome: Outcome) -> None:
         """A coordinator handled a request."""
@@ -95,7 +94,7 @@ class Coverage:
         for (state, event), count in self._events.items():
             found[f"client.{state}.{event.__name__}"] = count
         for (source, target), count in self._transitions.items():
-            found[f"client.transition.{source.value}>{target.value}"] = count
+            found[f"client.transition.{source}>{target}"] = count
         return dict(sorted(found.items()))
 
     def _on_records(self, outcome: Outcome) -> None:

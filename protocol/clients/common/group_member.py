@@ -82,6 +82,8 @@ class GroupMember(MemberCore):
     classic protocol it is the generation. ``commit_identity`` is what commits are signed with now,
     ``current`` the last assignment fully reconciled, ``target`` the last one received,
     ``coordinator_id`` the broker that requests go to, None while none can be sent.
+    ``ownership_version`` grows with every event that changes an assigned partition, one of its
+    flags, or F.
     """
 
     kind: ClassVar[str]
@@ -127,6 +129,7 @@ class GroupMember(MemberCore):
             raise ProtocolBug(f"not an event of a {self.kind} member: {event!r}")
         handler(self, event)
         self._go_on(event)
+        self.ownership_version = self.subscription.version
         if not self.effects:
             return ()
         effects = tuple(self.effects)
@@ -329,8 +332,3 @@ class GroupMember(MemberCore):
     def deliverable(self) -> frozenset[TopicPartition]:
         """What ``poll`` hands buffered records out from: ``fetchable``, unless a defect is on."""
         return self.subscription.deliverable
-
-    @property
-    def ownership_version(self) -> int:
-        """Grows whenever an assigned partition, one of its flags, or F changes."""
-        return self.subscription.version

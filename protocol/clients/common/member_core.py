@@ -42,6 +42,7 @@ class MemberCore:
         self.coordinator_id: int | None = None
         self.poll_expired = False
         self.subscription = SubscriptionState()
+        self.ownership_version = 0
 
     def draw_backoff_ms(self, attempt: int, jitter: Callable[[], float] | None = None) -> int:
         """How long to wait after the ``attempt``-th failure (from 0) before another attempt."""
