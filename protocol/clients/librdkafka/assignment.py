@@ -165,7 +165,8 @@ class Assignment:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        return self._retry_due_ms if self._link.is_up else None
+        due_ms = self._retry_due_ms
+        return due_ms if due_ms is not None and self._link.is_up else None
 
     # --- answers ----------------------------------------------------------------------------------
 

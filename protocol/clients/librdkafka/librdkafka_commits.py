@@ -169,6 +169,8 @@ class Commits(CommitQueue):
         """Send what is due, give up what has been put off for too long."""
         core = self._core
         self._run_interval()
+        if not self._retrying and not self._deferred:
+            return
         if self._link.is_up:
             # What is repeated waits on the connection itself, so it is out before anything else.
             if self._retrying:
@@ -187,12 +189,13 @@ class Commits(CommitQueue):
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
+        if not self._retrying and not self._deferred:
+            return self.interval_due_ms
         if self._link.is_up:
             waiting = [commit.retry_due_ms for commit in self._retrying]
         else:
             waiting = [commit.give_up_ms or 0 for commit in self._deferred]
-        interval_due_ms = self.interval_due_ms
-        return earliest(interval_due_ms, *waiting) if waiting else interval_due_ms
+        return earliest(self.interval_due_ms, *waiting)
 
     def _send_or_defer(self, commit: _Commit) -> None:
         """Sign the commit and send it, or put it off until there is a coordinator."""

@@ -127,7 +127,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
     # --- events -----------------------------------------------------------------------------------
 
     def _go_on(self, event: events.Event) -> None:
-        if self._somebody_reads:
+        if self._held and self._somebody_reads:
             self._read()
         super()._go_on(event)
         self.show_state(self.state_shown(is_done=self._rebalance.is_done))
@@ -153,7 +153,8 @@ class ClassicConsumer(ClassicCore, JavaMember):
     def _run_managers(self) -> None:
         """What goes on by itself, whether the application polls or not."""
         self._heartbeats.run()
-        self._lose_what_was_cut()
+        if self.connection_is_cut:
+            self._lose_what_was_cut()
         if self.coordinator_id is None and self._wants_coordinator:
             self._search.run_for(by_thread=self._heartbeats.is_running)
         if self._commits.waiting:
@@ -235,10 +236,12 @@ class ClassicConsumer(ClassicCore, JavaMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self._calls.is_closed:
             return None
-        by_thread = self._heartbeats.is_running
+        search_due_ms = None
+        if self.coordinator_id is None and self._wants_coordinator:
+            search_due_ms = self._search.due_ms(by_thread=self._heartbeats.is_running)
         return earliest(
             self._heartbeats.deadline_ms,
-            self._search.due_ms(by_thread=by_thread) if self._wants_coordinator else None,
+            search_due_ms,
             self._commits.deadline_ms if self._commits.waiting else None,
             self._lookup.deadline_ms if self._lookup.waiting else None,
             self._calls.deadline_ms if self._application.running is None else None,
