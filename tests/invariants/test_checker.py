@@ -9,8 +9,14 @@ from coordinator_world import CoordinatorWorld, OneShard
 from falsified_coordinator import current, parts_of, settled
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.engine.listeners import Listeners
+from rebalance_sim.invariants.properties.coordinator import committed
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.clients import CommitAnswered
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class Counting(Property):
@@ -166,3 +172,58 @@ def test_a_fault_step_is_taken_without_complaint():
     world = settled()
     world.show(StepKind.FAULT, detail="nothing happens")
     assert world.violated == []
+
+
+class OfRefusals(Property):
+    """Is asked about refused commits alone."""
+
+    id = "test.of_refusals"
+    sentence = "No commit is refused."
+    interest = Interest(events=(), refusals=(CommitAnswered,))
+
+    def on_event(self, step, entry) -> Finding | None:
+        return Finding("one was")
+
+
+def test_an_answer_without_an_error_is_not_asked_of_who_wants_refusals():
+    """One partition that was refused is enough."""
+    world = CoordinatorWorld()
+    chosen = Listeners([OfRefusals(world.checker.model)], world.checker.visits)
+    good = {TopicPartition("t", 0): ErrorCode.NONE}
+    bad = {**good, TopicPartition("t", 1): ErrorCode.STALE_MEMBER_EPOCH}
+    asked = []
+    for errors in (good, bad):
+        event = CommitAnswered(correlation_id=1, response=OffsetCommitResponse(errors=errors))
+        asked.append(len(chosen.of_event(event).on_event[CommitAnswered]))
+    assert asked == [0, 1]
+
+
+def long_committed(monkeypatch) -> CoordinatorWorld:
+    """A world that has committed more than is kept record by record."""
+    monkeypatch.setattr(committed, "_KEPT", 4)
+    world = settled()
+    for number in range(20):
+        world.join(f"m{number:02}", "missing")
+    return world
+
+
+def test_what_is_kept_of_committed_records_does_not_grow(monkeypatch):
+    """A long run needs no more memory for it, and a leader that has everything is right."""
+    world = long_committed(monkeypatch)
+    world.restart(list(world.shard.log))
+    world.join("last")
+    (kept,) = (i for i in world.checker._invariants if type(i) is committed.CommittedKept)
+    assert len(world.shard.log) > 40
+    assert len(kept._committed) <= 16
+    assert kept._first + len(kept._committed) == world.shard.high_watermark
+    assert world.violated == []
+
+
+def test_a_record_that_was_committed_long_ago_is_missed_by_a_new_leader(monkeypatch):
+    """Compacted is not forgotten."""
+    world = long_committed(monkeypatch)
+    log = list(world.shard.log)
+    place = next(i for i, r in enumerate(log) if getattr(r, "member_id", "") == "m00")
+    log[place] = current("somebody", 1, [])
+    world.restart(log)
+    assert "log.committed_kept" in world.violated

@@ -125,7 +125,7 @@ class CommittedKept(Property):
         if again >= 0:
             committed += records
         if len(committed) > 2 * _KEPT:
-            self._forget(_KEPT)
+            self._forget(len(committed) - _KEPT)
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:

@@ -100,16 +100,14 @@ class HybridSessions(Property):
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look for the timer among what the request has armed."""
         request, response = step.request, step.response
-        if not isinstance(request, (HeartbeatRequest, SyncGroupRequest)) or response is None:
+        entry = self.model.ledger_of(step.shard).members.get(request.member_id)
+        timeout_ms = _session_timeout_ms(entry)
+        if timeout_ms is None or response is None:
             return None
         granted = [ErrorCode.NONE]
         if isinstance(request, HeartbeatRequest):
             granted.append(ErrorCode.REBALANCE_IN_PROGRESS)
         if response.error_code not in granted:
-            return None
-        entry = self.model.ledger_of(step.shard).members.get(request.member_id)
-        timeout_ms = _session_timeout_ms(entry)
-        if timeout_ms is None:
             return None
         key = session_key(request.group_id, request.member_id)
         for command in step.timers:
