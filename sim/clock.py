@@ -25,9 +25,8 @@ class Call:
 
     __slots__ = ("argument", "function")
 
-    def __init__(self, function: Callable[[Call], None], argument: Any) -> None:
-        self.function = function
-        self.argument = argument
+    function: Callable[[Call], None]
+    argument: Any
 
 
 class Clock(simpy.Environment):
@@ -66,18 +65,22 @@ class Clock(simpy.Environment):
         self, at_ms: int, priority: float, function: Callable[[Call], None], argument: Any = None
     ) -> None:
         """Call ``function`` at ``at_ms``, or now if that has passed."""
-        now_ms = self.now_ms
-        number = self._number = self._number + 1
-        queued = (at_ms if at_ms > now_ms else now_ms, priority, number, Call(function, argument))
-        heappush(self._queued, queued)
+        if at_ms < self.now_ms:
+            at_ms = self.now_ms
+        self._number += 1
+        call = (
+            Call()
+        )  # Filled in here: this is every event, and ``__init__`` would be another call.
+        call.function = function
+        call.argument = argument
+        heappush(self._queued, (at_ms, priority, self._number, call))
 
     def schedule(
         self, event: simpy.Event, priority: EventPriority = NORMAL, delay: float = 0
     ) -> None:
         """Let an event of SimPy happen after a delay."""
-        self._number += 1
-        call = Call(_process, event)
-        heappush(self._queued, (self.now_ms + delay, priority, self._number, call))
+        at_ms: Any = self.now_ms + delay
+        self.call_at(at_ms, priority, _process, event)
 
     def peek(self) -> Any:
         """The time of what is next, infinity if there is nothing."""
