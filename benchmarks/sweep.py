@@ -1,11 +1,15 @@
 """What a sweep costs on this machine: seeds per second, overhead over a bare loop, memory.
 
     python benchmarks/sweep.py --profile faulty --seeds 0:400
+    python benchmarks/sweep.py --profile faulty --seeds 0:20000 --share --backends spark
 
 The bare loop runs the same seeds one after the other in this process, with no child, no file and no
 Spark; divided by the cores it is the ideal that a backend is measured against. Backends take turns,
 ``--rounds`` times, so that a disturbance hits all of them; medians are printed. ``overhead`` is the
 ratio to the ideal from the moment the first batch can run, ``with start-up`` that of everything.
+With ``--share`` there is no loop: runs tell their processor time, whose sum divided by the cores
+is the ideal. The share that a sweep reaches of it is told up to the last batch, with check and
+report, and with start-up.
 Memory is the highest sum over this process and all its descendants; pages that several share are
 divided among them.
 """
@@ -24,9 +28,17 @@ from time import perf_counter
 from typing import NamedTuple
 
 import psutil
+from cpu_runner import METRIC
 
 from rebalance_sim.scenarios.variant import Variant
-from rebalance_sim.spark import BACKENDS, Progress, SeedRange, SweepOptions, sweep
+from rebalance_sim.spark import (
+    BACKENDS,
+    DEFAULT_RUNNER,
+    Progress,
+    SeedRange,
+    SweepOptions,
+    sweep,
+)
 from rebalance_sim.spark.runner import run_seed
 
 SAMPLE_S = 0.2
@@ -34,11 +46,14 @@ MIB = 1 << 20
 
 
 class Round(NamedTuple):
-    """One sweep: all of it, the part after start-up, and the highest memory."""
+    """One sweep: all of it, the part after start-up, that up to the last batch, the highest memory,
+    and the processor time of the runs, if they tell it."""
 
     total_s: float
     running_s: float
+    batches_s: float
     peak_mib: float
+    cpu_s: float
 
 
 def main() -> None:
@@ -46,20 +61,25 @@ def main() -> None:
     parser.add_argument("--profile", default="faulty")
     parser.add_argument("--seeds", default="0:400", type=SeedRange.parse)
     parser.add_argument("--rounds", default=3, type=int)
+    parser.add_argument("--backends", default=list(BACKENDS), nargs="+", choices=BACKENDS)
+    parser.add_argument("--share", action="store_true")
     options = parser.parse_args()
+    if options.share:
+        print_shares(options)
+        return
     cores = len(os.sched_getaffinity(0))
     loops: list[float] = []
-    rounds: dict[str, list[Round]] = {backend: [] for backend in BACKENDS}
+    rounds: dict[str, list[Round]] = {backend: [] for backend in options.backends}
     for _ in range(options.rounds):
         loops.append(time_bare_loop(options.profile, options.seeds))
-        for backend in BACKENDS:
+        for backend in options.backends:
             rounds[backend].append(time_sweep(options.profile, options.seeds, backend))
     loop_s = statistics.median(loops)
     count = len(options.seeds)
     print(f"{count} seeds of {options.profile}, {cores} cores, median of {options.rounds} rounds")
     print(f"bare loop   {loop_s:8.2f} s  {1000 * loop_s / count:8.2f} ms a seed, one core")
     for backend, measured in rounds.items():
-        total_s, running_s, peak_mib = (
+        total_s, running_s, _, peak_mib, _ = (
             statistics.median(values) for values in zip(*measured, strict=True)
         )
         print(
@@ -76,25 +96,51 @@ def time_bare_loop(profile: str, seeds: SeedRange) -> float:
     return perf_counter() - started_s
 
 
-def time_sweep(profile: str, seeds: SeedRange, backend: str) -> Round:
+def print_shares(options: argparse.Namespace) -> None:
+    cores, count = len(os.sched_getaffinity(0)), len(options.seeds)
+    print(f"{count} seeds of {options.profile}, {cores} cores")
+    for _ in range(options.rounds):
+        for backend in options.backends:
+            one = time_sweep(options.profile, options.seeds, backend, runner="cpu_runner:run_seed")
+            ideal_s = one.cpu_s / cores
+            print(
+                f"{backend:<6} ideal {ideal_s:8.2f} s  share of it: batches "
+                f"{ideal_s / one.batches_s:.3f}  with report {ideal_s / one.running_s:.3f}  "
+                f"with start-up {ideal_s / one.total_s:.3f}",
+                flush=True,
+            )
+
+
+def time_sweep(
+    profile: str, seeds: SeedRange, backend: str, *, runner: str = DEFAULT_RUNNER
+) -> Round:
     started_s = perf_counter()
-    ready_s = []
+    ready_s, done_s = [], []
 
     def on_progress(progress: Progress) -> None:
         if progress.note:  # the last note comes when the backend is ready
             ready_s.append(perf_counter())
+        if progress.batches_done == progress.batches_planned:
+            done_s.append(perf_counter())
 
     with tempfile.TemporaryDirectory() as folder, peak_memory() as peak_mib:
-        sweep(
+        summary = sweep(
             profile=profile,
             seeds=seeds,
             out=Path(folder) / "out",
             # The bare loop keeps no series either.
-            options=SweepOptions(backend=backend, metrics_seeds=0),
+            options=SweepOptions(backend=backend, metrics_seeds=0, runner=runner),
             on_progress=on_progress,
         )
         ended_s = perf_counter()
-    return Round(ended_s - started_s, ended_s - ready_s[-1], peak_mib())
+    cpu_ms = sum(one.mean * one.runs for one in summary.metrics if one.name == METRIC)
+    return Round(
+        total_s=ended_s - started_s,
+        running_s=ended_s - ready_s[-1],
+        batches_s=done_s[0] - ready_s[-1],
+        peak_mib=peak_mib(),
+        cpu_s=cpu_ms / 1000,
+    )
 
 
 @contextmanager

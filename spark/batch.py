@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -126,16 +127,17 @@ def _row_of(attempt: Attempt, timing: dict[str, Any]) -> dict[str, Any]:
     return {**row, "timing": timing}
 
 
-_is_prepared = False
+_prepared_modules = 0
 
 
 def _prepare_process() -> None:
-    """Once per worker, what every child would do again, or every Spark task."""
-    global _is_prepared
-    if _is_prepared:
+    """What every child would do again, or every Spark task: before the first batch, and before the
+    second, when what runs need is loaded here too."""
+    global _prepared_modules
+    if _prepared_modules == len(sys.modules):
         return
     code_version()  # reads all sources; children inherit it
     # What is loaded by now is exempt from the collection after every task.
     gc.collect()
     gc.freeze()
-    _is_prepared = True
+    _prepared_modules = len(sys.modules)

@@ -9,8 +9,10 @@ Limits on wall time and memory depend on the machine. They give "no verdict", ne
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
+import importlib
 import os
 import pickle
 import re
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -92,12 +94,15 @@ def supervised(
                 yield attempt
         finally:
             child.end()
+            _load_too(child.loaded)
 
 
 class _Child:
     """The parent's side of one forked child."""
 
     def __init__(self, body: Callable[[Any], Any], units: Sequence[Any], limits: Limits) -> None:
+        self.loaded: list[str] = []
+        """Modules that it has loaded and this process has not."""
         self._limits = limits
         self._buffer = bytearray()
         self._status: int | None = None
@@ -118,7 +123,8 @@ class _Child:
         try:
             message = self._receive(started_s + self._limits.hard_s)
             if message is not None:
-                result, failure, reason, wall_ms = pickle.loads(message)
+                result, failure, reason, wall_ms, loaded = pickle.loads(message)
+                self.loaded += loaded
                 result = None if failure else pickle.loads(result)
                 return Attempt(unit, result, failure, reason, wall_ms)
             failure, reason = "crash", self._cause_of_death()
@@ -181,6 +187,15 @@ class _Child:
         return "".join(calls[:3])
 
 
+def _load_too(modules: Iterable[str]) -> None:
+    """Load what a child has loaded, so that the next ones are born with it: a run needs some two
+    hundred modules, which takes as long as several runs."""
+    for name in modules:
+        # What cannot be loaded here is loaded by the next child, and it is that one's to complain.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
 def _child_main(
     body: Callable[[Any], Any],
     units: Sequence[Any],
@@ -198,9 +213,14 @@ def _child_main(
         # Ctrl-C is the driver's to handle; it ends the children.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _cap_memory(limits.memory_mib)
+        known = set(sys.modules)
         for unit in units:
             result = _attempt(body, unit, limits)
-            _send(write_fd, result)
+            loaded = []
+            if len(sys.modules) != len(known):
+                loaded = [name for name in sys.modules if name not in known]
+                known = set(sys.modules)
+            _send(write_fd, (*result, loaded))
             if result[1]:
                 break
         status = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -94,3 +95,29 @@ def test_a_consumer_that_stops_early_leaves_no_child_behind() -> None:
     child = next(attempts).result
     attempts.close()
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_what_a_child_has_loaded_the_next_one_is_born_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loaded_late.py").write_text("import os\nLOADED_BY = os.getpid()\n")
+    (tmp_path / "only_there.py").write_text("import loaded_late\n1 / loaded_late.ONLY_THERE\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def loading(_unit: int) -> int:
+        import loaded_late
+
+        loaded_late.ONLY_THERE = 1
+        import only_there  # noqa: F401 - it cannot be loaded elsewhere, which does no harm
+
+        return int(loaded_late.LOADED_BY)
+
+    try:
+        [first, second] = [
+            attempt.result for _ in range(2) for attempt in supervised(loading, [0], LIMITS)
+        ]
+        assert first != os.getpid()
+        assert second == os.getpid()
+        assert "only_there" not in sys.modules
+    finally:
+        sys.modules.pop("loaded_late", None)
