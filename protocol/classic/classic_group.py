@@ -330,8 +330,10 @@ class ClassicGroup:
         *,
         first_of: Callable[[Collection[str]], str] = min,
         first_generation: int = 0,
+        keeps_type: bool = True,
     ) -> ClassicGroup:
-        """The group as a load finds it: Empty or Stable, at the last persisted generation."""
+        """The group as a load finds it: Empty or Stable, at the last persisted generation.
+        ``keeps_type``: also one without members has the protocol type of the record."""
         group = cls(
             group_id,
             now_ms=value.current_state_timestamp,
@@ -344,7 +346,8 @@ class ClassicGroup:
         group.written = value
         for member in value.members:
             group.add(_member_from_record(value, member), value.protocol_type)
-        group.protocol_type = value.protocol_type or None
+        if keeps_type or value.members:
+            group.protocol_type = value.protocol_type or None
         if group.members:
             group.state = ClassicGroupState.STABLE
         group.subscribed_topics = group._compute_subscribed_topics()

@@ -52,12 +52,16 @@ def validate_delete(group: ClassicGroup) -> None:
         raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
 
-def expiry_base(group: ClassicGroup) -> Callable[[OffsetCommitValue], int] | None:
-    """From when the retention of an offset counts, in ms; None where no offset may expire."""
+def expiry_base(
+    group: ClassicGroup, *, in_rebalances: bool = False
+) -> Callable[[OffsetCommitValue], int] | None:
+    """From when the retention of an offset counts, in ms; None where no offset may expire.
+    ``in_rebalances``: some may while the members are not settled, too."""
     emptied_ms = group.state_timestamp_ms
     if group.is_empty and group.protocol_type is not None and emptied_ms is not None:
         return lambda offset: emptied_ms
     knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
-    if group.is_empty or (group.state is ClassicGroupState.STABLE and knows_topics):
+    is_settled = group.state is ClassicGroupState.STABLE or in_rebalances
+    if group.is_empty or (is_settled and knows_topics):
         return lambda offset: offset.commit_timestamp
     return None

@@ -60,6 +60,14 @@ class ClassicGroupRules(CoordinatorRules):
     with is not known any more once the group has been converted (classic §7.3, §7.8,
     classic-forgotten-assignor)."""
 
+    expires_in_rebalances = False
+    """Offsets of topics that the last generation did not subscribe to expire during a rebalance as
+    well, though somebody may have joined who does (classic §8.5, KAFKA-13636)."""
+
+    loads_protocol_type = True
+    """A group without members keeps the protocol type that its record names (classic §8.2,
+    KAFKA-6421)."""
+
     replaces_simple_group = True
     """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
 

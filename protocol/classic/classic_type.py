@@ -278,6 +278,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
                 value,
                 first_of=rules.first_member,
                 first_generation=rules.first_generation(self._context.term),
+                keeps_type=rules.loads_protocol_type,
             )
             self.claim(group_id, strict=strict)
 
@@ -318,7 +319,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
 
     def expiry_base(self, group: ClassicGroup) -> Callable[[OffsetCommitValue], int] | None:
         """classic §8.5."""
-        return expiry_base(group)
+        return expiry_base(group, in_rebalances=self._context.rules.expires_in_rebalances)
 
     # -- what is shown ---------------------------------------------------------------------
 

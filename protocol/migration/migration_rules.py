@@ -67,6 +67,10 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
     """A classic member has to rejoin as soon as the group epoch is raised, and not only when the
     new target is known (classic §7.6)."""
 
+    drops_pattern_of_predecessor = True
+    """A classic member has no pattern, whatever the static member had whose place it takes
+    (classic §7.5, KAFKA-19720)."""
+
     def first_converted(self, member_ids: Collection[str]) -> str:
         """Who leads the classic group that a consumer group becomes: Kafka adds its members in the
         order of a hash map, and the first one leads (classic §7.8)."""

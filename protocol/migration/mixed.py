@@ -110,7 +110,7 @@ def join(context: MigrationContext, call: Call[JoinGroupRequest]) -> Outcome:
             code = ErrorCode.MEMBER_ID_REQUIRED
             return Outcome(JoinGroupResponse(error_code=code, member_id=new_id))
         stored, replaced, records = _resolve(context, group, request)
-        updated = _merge(stored, request, call.client_id, call.client_host)
+        updated = _merge(context, stored, request, call.client_id, call.client_host)
         return _advance(context, group, request, stored, updated, replaced, records, call.now_ms)
     except GroupError as error:
         return Outcome(JoinGroupResponse(error_code=error.code))
@@ -166,7 +166,13 @@ def _resolve(
     return copy, holder, list(records)
 
 
-def _merge(stored: Member, request: JoinGroupRequest, client_id: str, client_host: str) -> Member:
+def _merge(
+    context: MigrationContext,
+    stored: Member,
+    request: JoinGroupRequest,
+    client_id: str,
+    client_host: str,
+) -> Member:
     """The member with everything that a JoinGroup brings; the same object if nothing differs."""
     subscription = request.protocols[0].metadata
     if not isinstance(subscription, Subscription):
@@ -180,7 +186,9 @@ def _merge(stored: Member, request: JoinGroupRequest, client_id: str, client_hos
         client_host=client_host,
         rebalance_timeout_ms=stored.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         subscribed_topic_names=tuple(sorted(set(subscription.topics))),
-        subscribed_topic_regex="",
+        subscribed_topic_regex=(
+            "" if context.rules.drops_pattern_of_predecessor else stored.subscribed_topic_regex
+        ),
         client_assignors=(),
         classic_metadata=ClassicMemberMetadata(
             session_timeout_ms=request.session_timeout_ms, supported_protocols=request.protocols

@@ -24,6 +24,9 @@ class CoordinatorRules:
     deletes_offsets_with_topic = True
     """coordinator §8.4: the offsets of a topic go when it does."""
 
+    forgets_deleted_offsets = True
+    """A load takes the tombstone of an offset for what it is (coordinator §9.3)."""
+
     has_assignment_interval = True
     """There is a least time between two targets of a group (KIP-1263, coordinator §4.3)."""
 

@@ -64,9 +64,11 @@ class GroupStore:
                 if type(record) is not OffsetCommit:
                     self._owners[type(record)].replay(record, strict=strict)
                     continue
-                self.offsets.replay(record)
                 if record.value is None:
+                    if strict or self._context.rules.forgets_deleted_offsets:
+                        self.offsets.replay(record)
                     continue
+                self.offsets.replay(record)
                 for table in self._tables:
                     if record.group_id in table:
                         break

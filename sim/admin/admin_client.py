@@ -12,8 +12,10 @@ from typing import Any
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.wire.classic_messages import DescribeGroupsRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ListGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -100,13 +102,25 @@ class AdminClient:
             connection.send(correlation_id, request)
 
     def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
-        """Go on from a coordinator to its group; anything else has been seen."""
+        """Go on from a coordinator to its group, and from what is no consumer group to what it may
+        be instead, as Kafka's Admin does; anything else has been seen."""
         request = self._unanswered[connection].pop(correlation_id)
         if isinstance(response, FindCoordinatorResponse) and response.error_code is ErrorCode.NONE:
             describe = ConsumerGroupDescribeRequest(group_ids=(request.group_id,))
             self._send(response.node_id, describe)
+        elif type(request) is ConsumerGroupDescribeRequest:
+            others = tuple(row.group_id for row in response if _is_of_other_type(row))
+            if others:
+                node_id = connection.broker.node_id
+                self._send(node_id, DescribeGroupsRequest(group_ids=others))
 
     def on_closed(self, connection: Connection) -> None:
         """A broker is gone, with what was asked of it."""
         del self._unanswered[connection]
         del self._connections[connection.broker.node_id]
+
+
+def _is_of_other_type(row: ConsumerGroupDescribeResponse) -> bool:
+    """Is there a group of this id that is no consumer group? The error alone does not say."""
+    is_missing = row.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    return is_missing and "is not a consumer group" in (row.error_message or "")

@@ -192,6 +192,22 @@ run_mutant(
     "keeps-expired-offsets", "whole", 12, (OffsetStore, "expired", _keeps_those_of_empty_groups)
 )
 
+_describe = classic_type.describe_classic
+
+
+def _forgets_instance_ids(group: Any) -> Any:
+    row = _describe(group)
+    members = tuple(replace(member, group_instance_id=None) for member in row.members)
+    return replace(row, members=members)
+
+
+run_mutant(
+    "describes-no-instance-ids",
+    "classic",
+    1000,
+    (classic_type, "describe_classic", _forgets_instance_ids),
+)
+
 run_mutant(
     "ignores-own-interval",
     "chaos",

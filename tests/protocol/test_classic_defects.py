@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from classic_builders import GROUP_ID, ClassicBench, codes, spelled, subscription
+from coordinator_builders import load as loaded_from
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -209,6 +210,36 @@ def classic_member_goes_on_as_a_consumer(semantics: Semantics) -> Any:
     return member_id in bench.consumers.members
 
 
+def protocol_type_after_a_load(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A")
+    bench.leave("A")
+    loaded = loaded_from(semantics, bench.shard.records(), strict=False)
+    return loaded.groups_of(ClassicGroup)[GROUP_ID].protocol_type
+
+
+def unread_offset_during_a_rebalance(semantics: Semantics) -> Any:
+    bench = ClassicBench(
+        semantics, offsets_retention_minutes=1, offsets_retention_check_interval_ms=70_000
+    )
+    bench.commit_offset("", -1)
+    patient: dict[str, Any] = {"session_ms": 200_000, "rebalance_ms": 200_000}
+    bench.stable("A", "B", metadata=subscription(["bar"]), **patient)
+    bench.send_join("A", **patient)
+    assert bench.state is ClassicGroupState.PREPARING_REBALANCE
+    bench.wait(70_000)
+    stored = bench.shard.coordinator.offsets.of_group(GROUP_ID)
+    return [value.offset for value in stored.values()]
+
+
+def classic_member_in_the_place_of_a_pattern(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    pattern = {"subscribed_topic_names": None, "subscribed_topic_regex": "f.*"}
+    bench.consume("X", instance_id="i", **pattern)
+    bench.consume("Y")
+    bench.join("A", instance="i")
+    return bench.consumers.members[bench.id("A")].subscribed_topic_regex
+
+
 def session_of_a_synced_member(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics)
     bench.join("A", session_ms=10_000)
@@ -226,6 +257,9 @@ def silent_static_leader(semantics: Semantics) -> Any:
 
 
 HISTORIES: dict[str, tuple[History, Any, Any]] = {
+    "KAFKA-6421": (protocol_type_after_a_load, "consumer", None),
+    "KAFKA-13636": (unread_offset_during_a_rebalance, [5], []),
+    "KAFKA-19720": (classic_member_in_the_place_of_a_pattern, "", "f.*"),
     "KAFKA-14009": (static_member_returns_with_more_patience, 20_000, 5_000),
     "PR-16290": (classic_member_is_silent_after_the_conversion, 10_000, 45_000),
     "PR-451": (session_of_a_synced_member, 12_000, 10_000),

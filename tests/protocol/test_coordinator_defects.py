@@ -24,6 +24,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     DeleteGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ReplayError
+from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
 from rebalance_sim.protocol.wire.records import Record
 
 CLEAN = SEMANTICS["kafka-4.3-clean"]
@@ -219,6 +220,15 @@ def offsets_of_a_deleted_group(semantics: Semantics) -> Any:
     return bench.fetched("foo-0")["foo-0"]
 
 
+def offset_deleted_before_a_failover(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.commit("", -1, {"foo-0": 5})
+    partitions = frozenset(parts("foo[0]"))
+    bench.send(OffsetDeleteRequest(group_id=GROUP_ID, partitions=partitions))
+    bench.restart()
+    return bench.fetched("foo-0")["foo-0"]
+
+
 def offsets_of_a_topic_created_anew(semantics: Semantics) -> Any:
     bench = Bench(semantics)
     bench.join("A")
@@ -338,6 +348,7 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "mut-expire-keeps-ownership": (owner_dies, f"STABLE {ALL}", "UNRELEASED foo-2"),
     "mut-expire-subscribed": (old_offset_of_a_subscribed_topic, 5, -1),
     "mut-fetch-no-fence": (fetch_at_an_old_epoch, "STALE_MEMBER_EPOCH", "NONE"),
+    "mut-load-revives-offsets": (offset_deleted_before_a_failover, -1, 5),
     "mut-no-assignment-tombstone": (
         leave_then_failover_to_a_compacted_log,
         (("foo-2", 1), ["B"]),

@@ -6,16 +6,20 @@ Sources: coordinator §6.1-§6.3, §9.4 (read operations).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from rebalance_sim.invariants.model.classic_model import ClassicModel, GroupSnapshot
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedMember,
+    ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -203,10 +207,11 @@ class ClassicListed(Property):
     id = "reads.classic_list"
     sentence = (
         "A list of groups shows a classic group that has been joined once, in the state that it is "
-        "in, and no classic group in place of a consumer group; as far as the filters let it."
+        "in and with the protocol type that was written last, and no classic group in place of a "
+        "consumer group; as far as the filters let it."
     )
     clauses = ("coordinator §6.2", "coordinator §9.4")
-    violated_by = ("test:lists-no-classic-groups",)
+    violated_by = ("KAFKA-6421", "test:lists-no-classic-groups")
     judges_mixed = True
     interest = Interest(requests=(ListGroupsRequest,))
 
@@ -215,6 +220,15 @@ class ClassicListed(Property):
         shard, request = step.shard, step.request
         if step.response is None or shard.high_watermark != shard.log_end_offset:
             return None
+        group_id = self.model.group_id
+        rows = [
+            row
+            for row in step.response.groups
+            if row.group_id == group_id and row.group_type == "classic"
+        ]
+        finding = self._judge_protocol_type(shard, rows)
+        if finding is not None:
+            return finding
         classic_model = self.model.classic.get(shard.name)
         snapshot = None if classic_model is None else classic_model.snapshot
         expected = [] if snapshot is None else [snapshot.state.value]
@@ -223,12 +237,7 @@ class ClassicListed(Property):
         if not _passes("classic", request.types_filter):
             expected = []
         expected = [state for state in expected if _passes(state, request.states_filter)]
-        group_id = self.model.group_id
-        shown = [
-            row.group_state
-            for row in step.response.groups
-            if row.group_id == group_id and row.group_type == "classic"
-        ]
+        shown = [row.group_state for row in rows]
         if shown == expected:
             return None
         return Finding(
@@ -236,6 +245,93 @@ class ClassicListed(Property):
             f"filters of the request it would be there {_rows(expected)}",
             {"shard": shard.name},
         )
+
+    def _judge_protocol_type(self, shard: ShardView, rows: Sequence[ListedGroup]) -> Finding | None:
+        value = self.model.ledger_of(shard).classic
+        # Before its first generation a group has no protocol type in the log.
+        written = "" if value is None else value.protocol_type
+        for row in rows:
+            if written and row.protocol_type != written:
+                return Finding(
+                    f"{shard.name} showed the classic group {row.group_id} with protocol type "
+                    f"{row.protocol_type!r}; it is {written!r}",
+                    {"shard": shard.name},
+                )
+        return None
+
+
+class ClassicDescribed(Property):
+    """coordinator §6.3, classic §1.3. What is not committed may hide a conversion: then it is not
+    judged."""
+
+    id = "reads.classic_describe"
+    sentence = (
+        "DescribeGroups shows a classic group with its state, its members and their instance ids; "
+        "while it is Stable also with its assignor, and with what each member has subscribed to "
+        "and was given. A consumer group it does not find."
+    )
+    clauses = ("coordinator §6.3", "classic §1.3")
+    violated_by = ("test:describes-no-instance-ids",)
+    judges_mixed = True
+    interest = Interest(requests=(DescribeGroupsRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Compare the row with the group."""
+        shard = step.shard
+        if step.response is None or shard.high_watermark != shard.log_end_offset:
+            return None
+        classic_model = self.model.classic.get(shard.name)
+        for row in step.response:
+            if row.group_id != self.model.group_id:
+                continue
+            if classic_model is not None and classic_model.snapshot is not None:
+                differences = self._of_group(row, classic_model, classic_model.snapshot)
+            elif self.model.ledger_of(shard).has_group:
+                differences = self._of_no_group(row)
+            else:
+                return None  # There may be one that only holds offsets.
+            for difference in differences:
+                return Finding(f"{shard.name} showed {difference}", {"shard": shard.name})
+        return None
+
+    @staticmethod
+    def _of_no_group(row: DescribedGroup) -> Iterator[str]:
+        if row.error_code is not ErrorCode.GROUP_ID_NOT_FOUND or row.members:
+            yield f"the consumer group {row.group_id} as a classic one, {row.group_state}"
+
+    @staticmethod
+    def _of_group(
+        row: DescribedGroup, classic_model: ClassicModel, snapshot: GroupSnapshot
+    ) -> Iterator[str]:
+        number, notes = snapshot.generation_id, classic_model.members
+        is_stable = snapshot.state is ClassicGroupState.STABLE
+        assignor = (classic_model.protocols.get(number) or "") if is_stable else ""
+        for name, shown, actual in (
+            ("state", row.group_state, snapshot.state.value),
+            ("assignor", row.protocol_data, assignor),
+            ("members", [m.member_id for m in row.members], sorted(notes)),
+        ):
+            if shown != actual:
+                yield f"{name} {shown} of the classic group {row.group_id}; it is {actual}"
+                return
+        written = classic_model.written.get(number)
+        for member in row.members:
+            note = notes[member.member_id]
+            if member.group_instance_id != note.group_instance_id:
+                seat = member.group_instance_id
+                which = "without its" if seat is None else "with another"
+                yield f"{member.member_id} {which} instance id"
+            if is_stable and member.member_metadata != dict(note.protocols).get(assignor):
+                yield f"{member.member_id} with metadata that it has not sent last"
+            if (
+                is_stable
+                and written is not None
+                and member.member_assignment != written.assignments.get(member.member_id)
+            ):
+                yield (
+                    f"{member.member_id} with something else than it was given in generation "
+                    f"{number}"
+                )
 
 
 def _rows(states: list[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.model.offset_model import OffsetKey
+from rebalance_sim.invariants.model.offset_model import OffsetKey, OffsetModel
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -34,6 +34,8 @@ ORDER = 150
 
 MINUTE_MS = 60_000
 
+_MAY_EXPIRE = (ClassicGroupState.EMPTY, ClassicGroupState.STABLE)
+
 
 class OffsetsKept(Property):
     """coordinator §8.3-§8.6."""
@@ -42,10 +44,17 @@ class OffsetsKept(Property):
     sentence = (
         "An offset is deleted with its topic or its group, and else only while nobody "
         "subscribes to its topic: on request, or when its retention is over, which counts from "
-        "the commit, or from when the last member of a classic group went."
+        "the commit, or from when the last member of a classic group went; while a classic group "
+        "rebalances none expires."
     )
-    clauses = ("coordinator §8.3", "coordinator §8.4", "coordinator §8.5", "coordinator §8.6")
-    violated_by = ("mut-expire-subscribed", "mut-expire-early")
+    clauses = (
+        "coordinator §8.3",
+        "coordinator §8.4",
+        "coordinator §8.5",
+        "coordinator §8.6",
+        "classic §8.5",
+    )
+    violated_by = ("KAFKA-13636", "mut-expire-subscribed", "mut-expire-early")
 
     def on_append(self, step: Step) -> Finding | None:
         """Look at every offset that was deleted."""
@@ -61,6 +70,15 @@ class OffsetsKept(Property):
         if timer is not None and timer.kind == "topic-deleted":
             return self._judge_end_of_topic(step, timer.member_id, stored)
         shard = step.shard
+        classic_model = self.model.classic.get(shard.name)
+        classic = None if classic_model is None else classic_model.snapshot
+        if timer is not None and classic is not None and classic.state not in _MAY_EXPIRE:
+            name, number = min(stored)
+            return Finding(
+                f"{shard.name} let the offset of {name}-{number} expire while the classic group is "
+                f"{classic.state.value}",
+                {"topic": name},
+            )
         ledger = self.model.ledger_of(shard)
         subscribed = ledger.all_names()
         emptied_ms = _emptied_ms(self.model, shard, ledger)
@@ -94,6 +112,36 @@ class OffsetsKept(Property):
             f"{step.shard.name} deleted offsets of {', '.join(others)} with the topic {name}",
             {"topic": name},
         )
+
+
+class OffsetsLoaded(Property):
+    """coordinator §9.3, §9.5. Of an offset that should be gone nobody learns before a fetch."""
+
+    id = "offsets.loaded"
+    sentence = "A coordinator that has loaded holds the offsets that its log has, and no other."
+    clauses = ("coordinator §8.4", "coordinator §9.3", "coordinator §9.5", "defects S5")
+    violated_by = ("mut-load-revives-offsets",)
+    judges_mixed = True
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Replay the records of offsets alone."""
+        shard = step.shard
+        logged = OffsetModel(self.model.group_id)
+        logged.apply(shard.log_records(), first_offset=0)
+        held = shard.coordinator.offsets.of_group(self.model.group_id)
+        for name, number in sorted({*held, *logged.newest}):
+            mine, theirs = held.get((name, number)), logged.newest.get((name, number))
+            if mine != theirs:
+                return Finding(
+                    f"{shard.name} has loaded {_offset_of(mine)} for {name}-{number}; the log has "
+                    f"{_offset_of(theirs)}",
+                    {"topic": name},
+                )
+        return None
+
+
+def _offset_of(value: OffsetCommitValue | None) -> str:
+    return "no offset" if value is None else f"offset {value.offset}"
 
 
 class OffsetsEndWithTopic(Property):
