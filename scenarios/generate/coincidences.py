@@ -11,7 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.generate import encounters, member_recipes, operation_recipes
+from rebalance_sim.scenarios.generate import (
+    encounters,
+    group_recipes,
+    member_recipes,
+    operation_recipes,
+)
 from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
@@ -205,6 +210,10 @@ COINCIDENCES: Mapping[str, Recipe] = {
             encounters.missed_conversion,
             encounters.missed_generation,
             encounters.static_again_in_rebalance,
+            group_recipes.deleted_under_pattern,
+            group_recipes.growth_unwritten,
+            group_recipes.retention_over,
+            group_recipes.seat_of_pattern,
             member_recipes.brief_visit,
             member_recipes.lost_answers,
             member_recipes.lost_leave,
