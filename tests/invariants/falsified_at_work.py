@@ -131,6 +131,27 @@ run_mutant(
     (commit_queue.CommitQueue, "restart_interval", _due_at_once),
 )
 
+_begin_poll = application.Application._begin_poll
+
+
+def _restarts_no_interval(self: Any, error_code: Any) -> None:
+    self._interval_commit_is_open = False
+
+
+def _tells_nothing(self: Any, queued_before: int) -> None:
+    waiting, self._async_results = self._async_results, []
+    _begin_poll(self, queued_before)
+    self._async_results = waiting + self._async_results
+
+
+run_mutant(
+    "commits-again-after-loss",
+    "chaos",
+    2,
+    (consumer_commits.Commits, "_after_interval_commit", _restarts_no_interval),
+)
+run_mutant("tells-late", "chaos", 14, (application.Application, "_begin_poll", _tells_nothing))
+
 # -- failures --------------------------------------------------------------------------------------
 
 

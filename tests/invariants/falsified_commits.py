@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from falsified_java import CLEAN, FALSIFIED, at_work, run_mutant
 
-from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
+from rebalance_sim.protocol.assignors.classic import classic_simple, sticky, sticky_identical
 from rebalance_sim.protocol.assignors.classic.claims import Claim
 from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
 from rebalance_sim.protocol.clients import ClientState
@@ -44,6 +45,7 @@ def _hears_no_claims(self: Any, members: Any) -> Any:
 run_mutant("deals-out-of-order", "classic", 1, (classic_simple, "in_member_order", _last_first))
 run_mutant("sticky-uneven", "cooperative", 0, (sticky, "assign_identical", _one_has_most))
 run_mutant("sticky-forgets", "cooperative", 0, (sticky.StickyRules, "claims", _hears_no_claims))
+run_mutant("sticky-by-topic", "cooperative", 8, (sticky_identical, "_BY_NUMBER", itemgetter(0, 1)))
 
 # -- what becomes of commits -----------------------------------------------------------------------
 

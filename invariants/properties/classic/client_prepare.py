@@ -17,6 +17,7 @@ from rebalance_sim.protocol.clients import (
     Close,
     CommitAnswered,
     CommitOffsets,
+    CoordinatorFound,
     Disconnected,
     LeaveGroupAnswered,
     Poll,
@@ -216,14 +217,14 @@ class PrepareBackoff(Property):
     sentence = (
         "A Java client of the classic protocol that commits before it joins repeats that commit "
         "when retry.backoff.ms have passed since it failed; after an error that passes it does not "
-        "go on without, as long as max.poll.interval.ms are not over."
+        "go on without, as long as max.poll.interval.ms are not over, and repeats it no more then."
     )
     clauses = ("classic §3.2", "classic §4.3")
-    violated_by = ("test:prepares-without-backoff", "test:prepares-without-commit")
+    violated_by = ("test:prepares-without-backoff", "test:prepares-without-commit", "KAFKA-14024")
     client_kinds = (CLASSIC,)
     judges_mixed = True
     interest = Interest(
-        events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets),
+        events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets, CoordinatorFound),
         effects=(SendCommit, SendJoinGroup, RunCallback, StateChanged),
     )
     outlives_clock_steps = False
@@ -235,10 +236,15 @@ class PrepareBackoff(Property):
         self._failed_ms: dict[str, int] = self.of_process({})
         self._will_pass: set[str] = self.of_process(set())
         """Clients whose commit has failed so that it has to be repeated."""
+        self._began_ms: dict[str, int] = self.of_process({})
+        """Client -> when it first made that commit, unless it had to look for its coordinator."""
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """The commit has failed."""
         event, sent = step.event, self._sent.get(entry.name)
+        if type(event) is CoordinatorFound:
+            self._began_ms.pop(entry.name, None)  # Meanwhile it may have begun anew.
+            return None
         if sent is None:
             return None
         if type(event) is CommitOffsets:
@@ -275,6 +281,7 @@ class PrepareBackoff(Property):
             if type(effect) is not SendCommit:
                 self._sent.pop(name, None)
                 self._failed_ms.pop(name, None)
+                self._began_ms.pop(name, None)
             elif (
                 type(step.event) is Poll
                 and member.state is ClientState.RECONCILING is entry.state
@@ -282,6 +289,15 @@ class PrepareBackoff(Property):
                 and member.blocked_in is None
             ):
                 failed_ms = self._failed_ms.pop(name, _NEVER_MS)
+                if failed_ms == _NEVER_MS:
+                    self._began_ms[name] = step.at_ms
+                passed_ms = step.at_ms - self._began_ms.get(name, step.at_ms)
+                if passed_ms >= member.config.max_poll_interval_ms:
+                    return Finding(
+                        f"{name} still repeats the commit before it joins after {passed_ms} ms; "
+                        f"max.poll.interval.ms is {member.config.max_poll_interval_ms}",
+                        {"client": name},
+                    )
                 self._sent[name] = effect.correlation_id
                 wait_ms = member.config.retry_backoff_ms
                 if step.at_ms - failed_ms < wait_ms:

@@ -56,7 +56,7 @@ class ForgetsWhatIsOver(Property):
         "one, which ends no join that is under way."
     )
     clauses = ("classic §4.3",)
-    violated_by = ("librdkafka-4908", "test:goes-on-unknown", "test:keeps-its-id")
+    violated_by = ("librdkafka-4908", "franz-go-1326", "test:goes-on-unknown", "test:keeps-its-id")
     client_kinds = (CLASSIC,)
     judges_mixed = True
     interest = Interest(

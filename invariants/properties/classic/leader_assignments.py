@@ -105,11 +105,12 @@ class StickyShares(OfLeaderAssignment):
     sentence = (
         "Where the members of a classic group subscribe alike, a client that leads it by sticky or "
         "cooperative-sticky gives nobody more than an even share, rounded up, in a group of sticky "
-        "nobody less than one rounded down; and who claims no more than that, in a group without "
-        "conflicting claims, and of Java clients if it is cooperative, keeps what it has."
+        "nobody less than one rounded down; and in a group without conflicting claims, and of Java "
+        "clients if it is cooperative, everybody keeps as much of what it has, the smallest "
+        "numbers first."
     )
     clauses = ("classic §5.3", "classic §5.4", "defects S8")
-    violated_by = ("test:sticky-uneven", "test:sticky-forgets")
+    violated_by = ("test:sticky-uneven", "test:sticky-forgets", "test:sticky-by-topic")
     client_kinds = CLASSIC_KINDS
 
     def _judge_shares(
@@ -159,9 +160,10 @@ class StickyShares(OfLeaderAssignment):
             return None
         for member_id, mine in sorted(claimed.items()):
             there = {p for p in mine if p.partition < counts.get(p.topic, 0)}
-            if len(there) <= least and not there.issubset(shares[member_id]):
+            first = sorted(there, key=lambda p: (p.partition, p.topic))[:least]
+            if not {*first}.issubset(shares[member_id]):
                 return Finding(
-                    f"{member_id} has {_names(there)}, no more than its share of {least}, and is "
+                    f"{member_id} has {_names(there)}, its share is {least} at least, and it is "
                     f"given {_names(shares[member_id])}"
                 )
         return None

@@ -94,7 +94,7 @@ class LeaderAsks(Property):
         "assigns if, and only if, a member subscribes to a topic that it does not."
     )
     clauses = ("classic §4.2",)
-    violated_by = ("test:leader-always-asks", "test:leader-never-asks")
+    violated_by = ("aiokafka-118", "test:leader-always-asks", "test:leader-never-asks")
     client_kinds = (CLASSIC,)
     judges_mixed = True
     interest = Interest(events=(JoinGroupAnswered,), effects=())

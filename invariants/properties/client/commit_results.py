@@ -5,6 +5,7 @@ Sources: client §6.2, §7, §10.1; classic §4.5.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
@@ -14,6 +15,7 @@ from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind,
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
+    CallbackCompleted,
     CallReturned,
     ClientState,
     Close,
@@ -22,10 +24,12 @@ from rebalance_sim.protocol.clients import (
     CommitOffsets,
     CommitReturned,
     Disconnected,
+    PollingResumed,
     RequestExpired,
     SendCommit,
 )
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA_KINDS
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 247
 
@@ -151,6 +155,19 @@ class CommitTold(Property):
         return None
 
 
+_PASSING = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+"""Errors after which another attempt may succeed (client §7; classic §4.3)."""
+
+
 class CommitsReturn(Property):
     """client §7, rows "commitSync" and "commitAsync"."""
 
@@ -217,3 +234,203 @@ class ClosesAfterCommits(Property):
             "commits have not",
             {"client": entry.name},
         )
+
+
+class AsyncOnce(Property):
+    """client §7, row "commitAsync". Commits are counted while no commitSync is open; one that has
+    run out of time may still be sent later, and who has had one is judged no more."""
+
+    id = "client.commit.async_once"
+    sentence = (
+        "A Java client of either protocol that does not commit by itself sends each commitAsync of "
+        "its application once at most, whatever becomes of it."
+    )
+    clauses = ("client §7",)
+    violated_by = ("KAFKA-15456",)
+    client_kinds = JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(events=(CommitOffsets,), effects=(SendCommit, CommitReturned))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._to_send: Counter[str] = self.of_process(Counter())
+        """Client -> how many it was asked for, and has not sent."""
+        self._sync: dict[str, set[int]] = self.of_process({})
+        """Client -> its commitSync calls that have not returned."""
+        self._unclear: set[str] = self.of_process(set())
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """The application commits."""
+        event = step.event
+        if event.is_sync:
+            self._sync.setdefault(entry.name, set()).add(event.commit_id)
+        else:
+            self._to_send[entry.name] += 1
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is there one that was not sent yet?"""
+        name = entry.name
+        for effect in step.effects:
+            if type(effect) is CommitReturned:
+                sync = self._sync.get(name)
+                if sync and effect.commit_id in sync:
+                    sync.discard(effect.commit_id)
+                    if effect.error_code is ErrorCode.REQUEST_TIMED_OUT:
+                        self._unclear.add(name)
+            elif type(effect) is SendCommit:
+                if (
+                    entry.member.config.enable_auto_commit
+                    or self._sync.get(name)
+                    or name in self._unclear
+                ):
+                    continue
+                self._to_send[name] -= 1
+                if self._to_send[name] < 0:
+                    return Finding(
+                        f"{name} commits {self.model.names_of(effect.request.offsets)}, and has "
+                        "sent every commitAsync of its application before",
+                        {"client": name},
+                    )
+        return None
+
+
+class SyncTriesOn(Property):
+    """client §7, row "commitSync"; classic §4.3."""
+
+    id = "client.commit.sync_tries_on"
+    sentence = (
+        "commitSync of a Java client of either protocol fails by an error that another attempt may "
+        "mend only when its time is over."
+    )
+    clauses = ("client §7", "classic §4.3")
+    violated_by = ("KAFKA-15456",)
+    client_kinds = JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(events=(CommitOffsets,), effects=(CommitReturned,))
+    outlives_clock_steps = False
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._until_ms: dict[str, dict[int, int]] = self.of_process({})
+        """Client -> commitSync that has not returned -> until when it may last."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """The application commits."""
+        event = step.event
+        if event.is_sync:
+            timeout_ms = event.timeout_ms
+            if timeout_ms is None:
+                timeout_ms = entry.member.config.default_api_timeout_ms
+            self._until_ms.setdefault(entry.name, {})[event.commit_id] = step.at_ms + timeout_ms
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has one failed that could have gone on?"""
+        until_ms = self._until_ms.get(entry.name)
+        if not until_ms:
+            return None
+        for effect in step.effects:
+            if type(effect) is not CommitReturned:
+                continue
+            left_ms = until_ms.pop(effect.commit_id, 0) - step.at_ms
+            if left_ms > 0 and effect.error_code in _PASSING:
+                return Finding(
+                    f"commitSync of {entry.name} fails with {effect.error_code.name}, "
+                    f"{left_ms} ms before its time is over",
+                    {"client": entry.name},
+                )
+        return None
+
+
+class ToldInPoll(Property):
+    """client §7, row "commitAsync". Commits are counted while no commitSync is open; one that has
+    run out of time may still be sent later, and who has had one is judged no more."""
+
+    id = "client.commit.told_in_poll"
+    sentence = (
+        "The application of a Java client of either protocol that does not commit by itself has "
+        "been told of a commitAsync that is over when it has polled."
+    )
+    clauses = ("client §7",)
+    violated_by = ("test:tells-late",)
+    client_kinds = JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(
+            *(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
+            *(PollingResumed, CallbackCompleted),
+        ),
+        effects=(SendCommit, CommitReturned),
+    )
+    outlives_clock_steps = False
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent: dict[str, set[int]] = self.of_process({})
+        """Client -> correlation ids of commits in flight."""
+        self._ended_ms: dict[str, list[int]] = self.of_process({})
+        """Client -> when commits were over of which the application was not told."""
+        self._restarted_ms: dict[str, int] = self.of_process({})
+        """Client -> when its poll timer was last restarted without a poll."""
+        self._sync: dict[str, set[int]] = self.of_process({})
+        """Client -> its commitSync calls that have not returned."""
+        self._unclear: set[str] = self.of_process(set())
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A commit is over, or another one is made."""
+        event, name = step.event, entry.name
+        if type(event) in (PollingResumed, CallbackCompleted):
+            self._restarted_ms[name] = step.at_ms
+            return None
+        if type(event) is CommitOffsets:
+            if event.is_sync:
+                self._sync.setdefault(name, set()).add(event.commit_id)
+            return self._judge(step, entry)
+        sent = self._sent.get(name)
+        if not sent:
+            return None
+        ended = (
+            {event.correlation_id} if type(event) is CommitAnswered else {*event.correlation_ids}
+        ) & sent
+        if not ended:
+            return None
+        sent -= ended
+        finding = self._judge(step, entry)
+        self._ended_ms.setdefault(name, []).extend([step.at_ms] * len(ended))
+        return finding
+
+    def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        name, member = entry.name, entry.member
+        ended_ms = self._ended_ms.get(name)
+        if (
+            not ended_ms
+            or name in self._unclear
+            or member.config.enable_auto_commit
+            or member.blocked_in is not None
+            or not self._restarted_ms.get(name, -1) < member.last_poll_at_ms
+            or not ended_ms[0] < member.last_poll_at_ms
+        ):
+            return None
+        return Finding(
+            f"{name} has polled at {member.last_poll_at_ms} ms, and its application was not told "
+            f"of a commitAsync that was over at {ended_ms[0]} ms",
+            {"client": name},
+        )
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Commits are sent, or the application is told of them."""
+        name = entry.name
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                if not self._sync.get(name):
+                    self._sent.setdefault(name, set()).add(effect.correlation_id)
+            elif type(effect) is CommitReturned:
+                sync = self._sync.get(name)
+                if sync and effect.commit_id in sync:
+                    sync.discard(effect.commit_id)
+                    if effect.error_code is ErrorCode.REQUEST_TIMED_OUT:
+                        self._unclear.add(name)
+                elif self._ended_ms.get(name):
+                    del self._ended_ms[name][0]
+        return None

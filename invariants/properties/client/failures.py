@@ -40,6 +40,7 @@ from rebalance_sim.protocol.clients.kinds import (
     CLASSIC_KINDS,
     CLIENT_KINDS,
     EVERY_KIND,
+    JAVA_KINDS,
     LIBRDKAFKA_KINDS,
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -84,6 +85,19 @@ _TRIED_AGAIN = frozenset(
     )
 )
 """What a client joins anew for, or once more, without a word to its application (classic §4.2)."""
+
+_PASSES = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
+)
+"""What a Java client tries again without a word to its application (client §2.3, §2.5, §7)."""
 
 
 def _assignors_of(entry: AnyClientEntry) -> frozenset[str]:
@@ -289,11 +303,12 @@ class ErrorCause(Property):
     id = "client.error.cause"
     sentence = (
         "A call of the application raises what the client of either protocol was answered, once "
-        "for each answer, but nothing for which it joins anew by itself; or because a callback has "
-        "failed, or because librdkafka's poll timer has run out."
+        "for each answer, but nothing for which it joins anew by itself, and a Java client nothing "
+        "that passes; or because a callback has failed, or because librdkafka's poll timer has run "
+        "out."
     )
     clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
-    violated_by = ("test:raises-for-nothing", "test:raises-what-is-tried-again")
+    violated_by = ("test:raises-for-nothing", "test:raises-what-is-tried-again", "KAFKA-17294")
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
@@ -311,6 +326,8 @@ class ErrorCause(Property):
         codes: frozenset[ErrorCode | None] = _codes(event)
         if type(event) in (JoinGroupAnswered, SyncGroupAnswered):
             codes -= _TRIED_AGAIN
+        elif entry.kind in JAVA_KINDS:
+            codes -= _PASSES
         if type(event) is CallbackCompleted:
             codes = frozenset((None,)) if event.failed else frozenset()
         elif type(event) is PollingStopped and entry.kind in LIBRDKAFKA_KINDS:

@@ -61,10 +61,15 @@ class CommitQueue:
 
         done = partial(self._return_to_application, event)
         if offsets:
-            deadline_ms = self._core.now_ms + timeout_ms if event.is_sync else None
+            is_retried = self._is_retried(is_sync=event.is_sync)
+            deadline_ms = self._core.now_ms + timeout_ms if is_retried else None
             self._commit_for_application(offsets, done, deadline_ms)
         else:
             done(None)
+
+    def _is_retried(self, *, is_sync: bool) -> bool:
+        """Whether a commit of the application that failed is tried again while its time lasts."""
+        return is_sync
 
     def _return_to_application(self, event: CommitOffsets, error_code: ErrorCode | None) -> None:
         """A commit of the application is over."""

@@ -80,6 +80,9 @@ class JavaCommits(CommitQueue, Generic[_C]):
         """Number of the youngest commit that has been sent; and the offsets of these."""
         self._sent_offsets: dict[TopicPartition, int] = {}
 
+    def _is_retried(self, *, is_sync: bool) -> bool:
+        return self._rules.retries_commit(is_sync=is_sync)
+
     @property
     def deadline_ms(self) -> int | None:
         """When a waiting commit may be retried, or runs out of time."""

@@ -25,13 +25,14 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-_RETRIABLE = COORDINATOR_LOST | {
+RETRIABLE = COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
+"""Errors after which the same lookup is tried again."""
 
 
 class Lookup:
@@ -59,12 +60,14 @@ class OffsetLookup:
         *,
         is_signed: bool = True,
         takes_stale_epoch_for_no_offset: bool = False,
+        retried: frozenset[ErrorCode] = RETRIABLE,
     ) -> None:
         self._core = core
         self._application = application
         self._search = search
         self._wire_topics = wire_topics
         self._takes_stale_epoch_for_no_offset = takes_stale_epoch_for_no_offset
+        self._retried = retried
         self._is_signed = is_signed  # with member id and epoch; classic members do not
         self.waiting: list[Lookup] = []
         """Lookups that ``run`` would look at; it need not be called while there are none."""
@@ -163,7 +166,7 @@ class OffsetLookup:
             self._search.mark_unknown()
         if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
             self._wire_topics.refresh()
-        if error_code in _RETRIABLE:
+        if error_code in self._retried:
             self._retry(lookup)
         elif error_code is ErrorCode.STALE_MEMBER_EPOCH:
             if self._takes_stale_epoch_for_no_offset:

@@ -118,7 +118,7 @@ class ClassicCommits(JavaCommits[Commit]):
         elif reaction.then is Then.RAISE and not is_outdated:
             core.is_fatal = True
             self._application.queue_error(error_code, "the commit was refused")
-        else:
+        elif core.rules.learns_from_refused_commits:
             core.reset(
                 reaction.reset, reason=f"encountered {error_code.name} from OFFSET_COMMIT response"
             )

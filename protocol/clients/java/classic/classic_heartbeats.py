@@ -130,7 +130,7 @@ class HeartbeatThread:
         members only (classic §4.5). ``on_sent`` is called in between."""
         core = self._core
         if (
-            (core.is_dynamic if is_wanted is None else is_wanted)
+            (self._leaves_by_default if is_wanted is None else is_wanted)
             and core.coordinator_id is not None
             and core.classic_state is not ClassicState.UNJOINED
             and core.generation.member_id
@@ -148,6 +148,10 @@ class HeartbeatThread:
         core.reset(Reset.MEMBER_ID, reason=_LEFT)
         self.disable()
 
+    @property
+    def _leaves_by_default(self) -> bool:
+        return self._core.is_dynamic or not self._core.rules.static_members_stay
+
     # --- answers ----------------------------------------------------------------------------------
 
     def _on_answered(self, sent_in: Generation, response: HeartbeatResponse) -> None:
@@ -160,6 +164,8 @@ class HeartbeatThread:
         if reaction.then is Then.REJOIN:
             if core.classic_state is ClassicState.STABLE:
                 core.request_rejoin(_REBALANCING)
+                if not core.rules.beats_while_the_group_rebalances:
+                    self.disable()
             self._succeed()
             return
         if reaction.reset is not Reset.NOTHING and sent_in != core.generation:

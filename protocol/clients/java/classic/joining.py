@@ -141,7 +141,11 @@ class Joining:
         self._heartbeats.enable()
         core.is_leader = response.leader == response.member_id
         self._unwatch()
-        if core.is_leader and not topics_of_all(response) <= core.subscription.topic_names:
+        if (
+            core.is_leader
+            and not topics_of_all(response) <= core.subscription.topic_names
+            and core.rules.asks_for_topics_of_others
+        ):
             # Nobody but a leader needs to know what others are subscribed to.
             self._awaiting_metadata = response
             core.effects.append(RequestMetadata())
@@ -222,6 +226,8 @@ class Joining:
             return  # a heartbeat has reset the generation meanwhile: join again at once
         assignment = response.assignment
         self.assigned = assignment.partitions if isinstance(assignment, Assignment) else ()
+        if not core.rules.compares_with_joined_topics:
+            self.joined_topics = core.subscription.topic_names
         core.set_classic_state(ClassicState.STABLE)
         core.rejoin_needed = False
         core.rejoin_reason = ""
@@ -242,7 +248,10 @@ class Joining:
         if reaction.then is not Then.ADOPT_MEMBER_ID:
             core.request_rejoin(_failed_by(error_code.name))
         if sent_in == core.generation:
-            core.reset(reaction.reset, reason=core.rejoin_reason)
+            reset = reaction.reset
+            if api is Api.SYNC_GROUP and not core.rules.keeps_generation_of_refused_sync:
+                reset = Reset.GENERATION
+            core.reset(reset, reason=core.rejoin_reason)
         if reaction.then is Then.RAISE:
             core.is_fatal = True
             self._heartbeats.disable()

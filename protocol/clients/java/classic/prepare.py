@@ -126,6 +126,8 @@ class Prepare:
 
     def _commit(self) -> None:
         self._step = _Step.COMMITTING
+        if not self._core.rules.limits_preparation:
+            self._deadline_ms = self._core.now_ms + self._core.config.max_poll_interval_ms
         self._commits.commit_consumed(self._after_commit)
 
     def _after_commit(self, error_code: ErrorCode | None) -> None:

@@ -74,12 +74,14 @@ class Commits(JavaCommits[_Commit]):
         self.restart_interval()
         offsets = self._core.subscription.consumed()
         if offsets:
-            self._interval_commit_is_open = True
+            self._interval_commit_is_open = self._core.rules.waits_for_interval_commit
             self._add(offsets, self._after_interval_commit, None)
 
     def commit_before_revocation(self, on_done: OnDone) -> bool:
         """client R4: commit everything consumed. False if there is nothing to wait for."""
-        deadline_ms = self._core.now_ms + self._core.config.max_poll_interval_ms
+        deadline_ms = self._core.now_ms
+        if self._core.rules.repeats_commit_before_revocation:
+            deadline_ms += self._core.config.max_poll_interval_ms
         offsets = self._core.subscription.consumed()
         if offsets:
             self._add(offsets, on_done, deadline_ms, is_before_revocation=True)
@@ -169,7 +171,7 @@ class Commits(JavaCommits[_Commit]):
             error_code is ErrorCode.UNKNOWN_TOPIC_ID
             and not self._core.rules.names_topics_of_commits
         )
-        if is_gone and commit.is_before_revocation:
+        if is_gone and commit.is_before_revocation and self._core.rules.gives_up_lost_topics:
             commit.finish(error_code)
         elif error_code in _RETRIABLE or (
             error_code is ErrorCode.STALE_MEMBER_EPOCH

@@ -21,6 +21,7 @@ from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
 from rebalance_sim.protocol.clients.java.consumer.computing import Computing
 from rebalance_sim.protocol.clients.java.consumer.consumer_closing import ConsumerCalls
@@ -32,7 +33,7 @@ from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRule
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
 from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.java.java_member import JavaMember
-from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
+from rebalance_sim.protocol.clients.java.offset_lookup import RETRIABLE, OffsetLookup
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.runtime.snapshot import StateFields
@@ -99,6 +100,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
             self._search,
             wire_topics,
             takes_stale_epoch_for_no_offset=rules.takes_stale_epoch_for_no_offset,
+            retried=COORDINATOR_LOST if rules.raises_what_lookups_retry else RETRIABLE,
         )
         self._membership = Membership(self, self._application, self._reconciler)
         self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)

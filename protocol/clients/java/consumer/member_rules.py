@@ -183,9 +183,24 @@ class MemberRules(CommitRules):
     takes_stale_epoch_for_no_offset = False
     """Whether STALE_MEMBER_EPOCH on an offset fetch counts as "nothing committed"."""
 
+    raises_what_lookups_retry = False
+    """Whether an offset fetch refused by an error that passes, but for those that send the client
+    to another coordinator, fails for good."""
+
     retakes_positions_of_retries = False
     """Whether a commit before a revocation has the positions of each attempt, and not those of its
     first."""
+
+    waits_for_interval_commit = True
+    """No interval commit is made while the last one is under way (KAFKA-16004)."""
+
+    gives_up_lost_topics = True
+    """A commit before a revocation that was refused because a topic is gone is not repeated
+    (KAFKA-16224)."""
+
+    repeats_commit_before_revocation = True
+    """A commit before a revocation that failed is repeated as long as the group waits for the
+    member (KAFKA-16133)."""
 
     def offset_to_commit(self, partition: PartitionState) -> int:
         """The position: behind the last record that was handed out."""

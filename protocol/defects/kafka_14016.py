@@ -1,0 +1,17 @@
+"""KAFKA-14016: Whoever syncs too late gives up more than anybody has asked for."""
+
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class ForgetsGeneration(ClassicMemberRules):
+    keeps_generation_of_refused_sync = False
+
+
+DEFECT = Defect(
+    id="KAFKA-14016",
+    title="SyncGroup that comes too late costs all partitions",
+    versions="3.3 candidates; fixed in 3.2.1 and 3.3",
+    rules=(ForgetsGeneration,),
+    properties=("classic §4.3",),
+)

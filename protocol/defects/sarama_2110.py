@@ -1,0 +1,20 @@
+"""sarama-2110: Whoever takes its time before it joins again is expelled."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class FallsSilent(ClassicMemberRules):
+    beats_while_the_group_rebalances = False
+
+
+DEFECT = Defect(
+    id="sarama-2110",
+    title="Heartbeats end when the group rebalances",
+    source="IBM/sarama#2110",
+    versions="IBM/sarama before 1.31",
+    rules=(FallsSilent,),
+    properties=("classic §4.4",),
+)
