@@ -7,8 +7,11 @@ from typing import Any
 from falsified_commits import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.classic import sticky_general
+from rebalance_sim.protocol.clients import CallbackKind
 from rebalance_sim.protocol.clients.common import commit_queue, leading, requests
+from rebalance_sim.protocol.clients.common.application import CallbackTask
 from rebalance_sim.protocol.clients.java.classic import (
+    classic_closing,
     classic_commits,
     classic_core,
     joining,
@@ -115,3 +118,19 @@ run_mutant(
 run_mutant(
     "librdkafka-waits-for-ever", "migration", 7, (requests.Requests, "late_ms", _NOTHING_IS_LATE)
 )
+
+# -- callbacks for nothing -------------------------------------------------------------------------
+
+_CALLS = classic_closing.ClassicCalls
+_call_back = _CALLS._call_back
+
+
+def _revokes_nothing(self: Any) -> bool:
+    if self._core.subscription.assigned or not self._core.subscription.has_listener:
+        return _call_back(self)
+    nothing = CallbackTask(CallbackKind.REVOKED, frozenset(), lambda failed: None)
+    self._application.run_callback_now(nothing)
+    return True
+
+
+run_mutant("revokes-nothing", "classic", 1, (_CALLS, "_call_back", _revokes_nothing))

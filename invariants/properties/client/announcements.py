@@ -19,7 +19,7 @@ from rebalance_sim.protocol.clients import (
     Subscribe,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, JAVA_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC, CLASSIC_KINDS, EVERY_KIND, JAVA_KINDS
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 222
@@ -124,3 +124,44 @@ class CallbacksComplete(Property):
         itself until the client's metadata say the id."""
         name_of = self.model.name_of
         return self.model.is_recreated(partition) or name_of(partition) in map(name_of, others)
+
+
+class CalledForSomething(Property):
+    """client §4.2, column "Called when empty?"; classic §3.2, where an eager Java client is the one
+    exception, before it joins."""
+
+    id = "client.callback.called_for"
+    sentence = (
+        "A client of either protocol calls its application for the loss of partitions only if "
+        "there are any, but for an eager Java client of the classic protocol that is about to join."
+    )
+    clauses = ("client §4.2", "client §10.1", "classic §3.2", "classic §4.5")
+    violated_by = ("test:revokes-nothing",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(effects=(RunCallback,))
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is there something to tell?"""
+        for effect in step.effects:
+            if (
+                type(effect) is RunCallback
+                and not effect.partitions
+                and effect.kind is not CallbackKind.ASSIGNED
+                and not self._is_preparing(entry, effect.kind)
+            ):
+                return Finding(
+                    f"{entry.name} calls {effect.kind.value} for nothing", {"client": entry.name}
+                )
+        return None
+
+    @staticmethod
+    def _is_preparing(entry: AnyClientEntry, kind: CallbackKind) -> bool:
+        member = entry.member
+        return (
+            entry.kind == CLASSIC
+            and kind is CallbackKind.REVOKED
+            and member.blocked_in is None
+            and member.classic is not None
+            and not member.classic.is_cooperative
+        )
