@@ -121,6 +121,22 @@ def test_the_undisturbed_scope_of_classic_members_is_clean(
     assert (result.progress.states, result.progress.depth) == (states, depth)
 
 
+@pytest.mark.parametrize(
+    ("defect", "property_id"),
+    [
+        ("classic-early-conversion", "refusal.server_error"),
+        ("classic-unseen-growth", "conversion.topics_known"),
+    ],
+)
+def test_known_issues_of_conversions_are_reached(defect: str, property_id: str) -> None:
+    scope = Scope(kinds=("eager", "consumer"), defects=(defect,), max_disturbances=0)
+    explorer = Explorer(scope)
+    path = explorer.run(stops_at_first=True).paths[0]
+    assert path.finding.property == property_id
+    assert len(path.actions) == 9
+    assert scenario_of(explorer, path).is_confirmed
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_the_whole_scope_is_clean() -> None:
@@ -142,6 +158,8 @@ def test_the_whole_scope_is_clean() -> None:
         Scope(disturbances=_ENDS, topics=1, instances=("x", "y"), returns=True, full=True),
         Scope(disturbances=_ENDS, topics=1, instances=("x", "x"), returns=True, max_disturbances=2),
         Scope(disturbances=(Disturbance.CRASH,), topics=1, returns=True),
+        Scope(kinds=("eager", "eager")),
+        Scope(kinds=("cooperative", "cooperative"), disturbances=_LOST),
     ],
 )
 def test_a_wider_scope_is_clean(scope: Scope) -> None:
