@@ -29,7 +29,7 @@ from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.explore.scenario_of import scenario_of
-from rebalance_sim.scenarios.explore.scope import Scope
+from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
 from rebalance_sim.scenarios.explore.verdict import describe_scope
 
 FOLDER = Path(__file__).parent / "explored"
@@ -44,6 +44,7 @@ SCOPES_OF_CLASSIC = (
     Scope(kinds=("eager", "consumer")),
     Scope(kinds=("cooperative", "consumer")),
     Scope(kinds=("eager", "eager"), instances=("x", "y"), returns=True),
+    Scope(kinds=("eager", "consumer"), disturbances=(Disturbance.SUBSCRIPTION_CHANGE,)),
 )
 """The same for issues of classic groups."""
 

@@ -57,7 +57,10 @@ SCOPES = (
     f"--disturbances 0 {MIXED}",
     f"{MIXED} --only connection_lost --topics 1",
     f"{MIXED} --only close --only crash --topics 1",
+    f"{MIXED} --only subscription_change",
     f"--disturbances 0 {COOPERATIVE_MIXED}",
+    f"{COOPERATIVE_MIXED} --only session_timeout --topics 1",
+    f"{COOPERATIVE} --only coordinator_move --topics 1",
 )
 """The options of each call."""
 
