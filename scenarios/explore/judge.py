@@ -42,7 +42,9 @@ _TRIGGERS = frozenset(
 """Those that a single call of a coordinator may lead to."""
 
 
-NEED_HISTORY = frozenset({"coordinator.removal_due", "classic.always_answered"})
+NEED_HISTORY = frozenset(
+    {"coordinator.removal_due", "classic.always_answered", "classic.leader_has_joined"}
+)
 """Ids of properties of calls that ask what was before the call, beyond what is in the log."""
 
 
