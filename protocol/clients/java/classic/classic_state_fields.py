@@ -29,7 +29,9 @@ _LONG_AGO_MS = 60_000
 
 CLASSIC_CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
     {
-        MemberCore: StateFields(caches=frozenset({"now_ms", "transition_count"})),
+        MemberCore: StateFields(
+            caches=frozenset({"now_ms", "transition_count", "ownership_version"})
+        ),
         Requests: StateFields(
             caches=frozenset({"last_correlation_id"}), key_ordinals={"_open": "request"}
         ),
