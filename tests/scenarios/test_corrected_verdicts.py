@@ -127,6 +127,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 5767): "a commit of what is no more takes its time",
     ("chaos@kafka-4.3-clean", 7132): "librdkafka leaves, and joins when the application is back",
     ("whole@kafka-4.3-clean", 7299): "librdkafka fails while it gives up everything to leave",
+    ("groups@kafka-4.3-clean", 20423): "a late answer makes the next search no sooner",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
 }
 

@@ -77,8 +77,8 @@ class _Searches:
     """What one process has asked, and what it waits for."""
 
     __slots__ = (
-        *("asked_ms", "commits", "is_lost", "losses", "lost_ms", "node_id", "open"),
-        *("signed", "state"),
+        *("asked_ms", "commits", "free_ms", "is_lost", "losses", "lost_ms", "node_id"),
+        *("open", "signed", "state"),
     )
 
     def __init__(self) -> None:
@@ -92,24 +92,22 @@ class _Searches:
         self.losses = 0
         """How many searches were lost since one was answered with a broker."""
         self.lost_ms = -1
+        self.free_ms = -1
+        """When another broker may be asked, and is, after searches that were lost; a late answer to
+        an earlier one changes nothing of that."""
         self.is_lost = False
         """The last search was lost."""
         self.commits: set[int] = set()
         self.signed: dict[type, tuple[int, tuple[str, int]]] = {}
         """Kind of a request of the classic protocol -> the last one in flight, and who sent it."""
 
-    def free_ms(self) -> int:
-        """When another broker may be asked, and is, after searches that were lost."""
-        if self.losses < 2:
-            return self.lost_ms
-        wait_ms = _NEXT_BROKER_MS << min(self.losses - 2, 10)
-        return self.lost_ms + min(wait_ms, _INTERVAL_MS[_QUERY])
-
     def note_loss(self, at_ms: int) -> None:
         """Searches were lost, several maybe that were under way on one connection."""
         self.is_lost = True
         if self.lost_ms != at_ms or not self.losses:
+            wait_ms = _NEXT_BROKER_MS << min(self.losses - 1, 10) if self.losses else 0
             self.lost_ms = at_ms
+            self.free_ms = at_ms + min(wait_ms, _INTERVAL_MS[_QUERY])
             self.losses += 1
 
 
@@ -300,9 +298,9 @@ class LibrdkafkaSearches(Property):
         if searches.asked_ms < 0:
             return None
         if searches.is_lost:
-            if step.at_ms >= searches.free_ms():
+            if step.at_ms >= searches.free_ms:
                 return None
-            wait = f"{searches.free_ms() - step.at_ms} ms before it is time for another broker"
+            wait = f"{searches.free_ms - step.at_ms} ms before it is time for another broker"
         elif searches.state not in _INTERVAL_MS:
             wait = "and waits for the answer to its last search"
         else:
@@ -324,7 +322,7 @@ class LibrdkafkaSearches(Property):
         interval_ms = _INTERVAL_MS.get(searches.state)
         if interval_ms is None:
             return None
-        due_ms = searches.free_ms()
+        due_ms = searches.free_ms
         if not searches.is_lost:
             due_ms = max(due_ms, searches.asked_ms + interval_ms + _JITTER_MS)
         if step.at_ms <= due_ms:
