@@ -15,6 +15,7 @@ pyspark = pytest.importorskip("pyspark", reason="the extra [spark] is not instal
 
 from hdfs_cluster import NoCluster, hdfs_cluster  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
+from submission import connect_server  # noqa: E402
 
 from rebalance_sim.spark.java import find_java  # noqa: E402
 from rebalance_sim.spark.session import check_setup  # noqa: E402
@@ -64,6 +65,18 @@ def spark_session(
     settings = {"spark.executor.cores": "1", "spark.executor.memory": "512m"}
     with session_of(check_setup(cluster_master, settings=settings), log_file=log_file) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Spark Connect server, which ends soon what a client that died has begun."""
+    pytest.importorskip("grpc", reason="the extra [connect] is not installed")
+    settings = {
+        "spark.connect.execute.manager.detachedTimeout": "1s",
+        "spark.connect.execute.manager.maintenanceInterval": "1s",
+    }
+    with connect_server(tmp_path_factory.mktemp("connect"), settings) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ def test_a_sweep_is_resumed_extended_reported_compacted_and_replayed(
 
 def test_a_killed_driver_is_taken_over_by_the_same_command(hdfs: str, tmp_path: Path) -> None:
     url = f"{hdfs}/killed"
-    done = run_and_kill(url, "pool", tmp_path / "log", delay_s=0.1)
+    done = run_and_kill(url, ["pool"], tmp_path / "log", delay_s=0.1)
     # What it was writing is there, unseen, until the next driver tidies.
     summary = finish_slow_sweep(url, "pool")
     assert summary.outcomes == {"ok": 200}

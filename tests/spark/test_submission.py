@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
 from sample_plans import with_options
+from submission import ROOT, environment, spark_submit
 
 from rebalance_sim.spark import SparkSetupError, SweepError, SweepOptions, read_table, sweep
-from rebalance_sim.spark.java import find_java
 from rebalance_sim.spark.launch import settings_of
 from rebalance_sim.spark.master import spark_defaults
 
-ROOT = Path(__file__).parents[2]
 FAKE = "fake_scenarios:run_observed"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-START_TIMEOUT_S = 240
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -89,20 +83,6 @@ def test_a_session_that_is_given_is_used_and_settings_cannot_apply(
 # --- spark-submit --------------------------------------------------------------------------------
 
 
-def environment(scratch: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
-    return kept | {
-        "JAVA_HOME": str(find_java().java_home(scratch)),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)]),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-
-
-def spark_submit() -> str:
-    return str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-
-
 @pytest.mark.slow
 @pytest.mark.spark
 def test_under_spark_submit_master_and_settings_stay(tmp_path: Path) -> None:
@@ -131,40 +111,6 @@ def test_under_spark_submit_master_and_settings_stay(tmp_path: Path) -> None:
 
 
 # --- Spark Connect -------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("grpc", reason="the extra [connect] is not installed")
-    scratch = tmp_path_factory.mktemp("connect")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        spark_submit(), "--master", "local[2]", "--conf", "spark.ui.enabled=false",
-        "--conf", f"spark.connect.grpc.binding.port={port}",
-        "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
-        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
-    ]  # fmt: skip
-    log = scratch / "server.log"
-    # Nothing of the project is on the server's path: code has to come with the sweep.
-    settings = environment(scratch) | {"PYTHONPATH": ""}
-    with log.open("wb") as output:
-        server = subprocess.Popen(command, stdout=output, stderr=output, env=settings, cwd=scratch)
-    try:
-        deadline_s = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline_s and server.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.2)
-        else:
-            pytest.fail(f"the Connect server did not start:\n{log.read_text()[-3000:]}")
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
 
 
 CONNECTED_SWEEP = """

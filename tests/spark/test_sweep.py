@@ -247,7 +247,8 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # Background jobs start without it.
 from rebalance_sim.spark import Limits, SweepInterrupted, SweepOptions, sweep
 options = SweepOptions(backend=sys.argv[2], batch_size=4, runner="fake_scenarios:run_seed",
-                       limits=Limits(soft_s=1.5, hard_s=3.0, memory_mib=100))
+                       limits=Limits(soft_s=1.5, hard_s=3.0, memory_mib=100),
+                       master=sys.argv[3] if sys.argv[3:] else None)
 try:
     sweep(profile="slow", seeds="0:200", out=sys.argv[1], options=options)
 except SweepInterrupted as stopped:
