@@ -22,10 +22,11 @@ _COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 
 
 def _begins_generation(look: ClassicLook) -> bool:
-    """Has a join phase ended, with members?"""
+    """Has a join phase ended, with members? A write that is taken back brings no generation."""
     now, before = look.now, look.before
     return (
         now is not None
+        and look.step.kind is not StepKind.LOG_TRUNCATED
         and now.state is _COMPLETING
         and (before is None or not look.is_same_group or before.generation_id < now.generation_id)
     )
@@ -113,7 +114,10 @@ class LeaderHasJoined(Property):
         joins = [step.request, *look.classic_model.parked.values()]
         if look.shard.name in self._failed or any(
             type(request) is JoinGroupRequest
-            and leader.group_instance_id == request.group_instance_id
+            and (
+                leader.group_instance_id == request.group_instance_id
+                or leader.member_id == request.member_id  # It need not say its instance id again.
+            )
             for request in joins
         ):
             self._failed.discard(look.shard.name)
