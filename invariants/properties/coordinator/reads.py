@@ -29,6 +29,9 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 90
 
+_FIRST_VERSION_WITH_NOT_FOUND = 6
+"""Of DescribeGroups."""
+
 
 class _Follower:
     """The ledger of one shard up to its high watermark; opened by the first read that it
@@ -268,7 +271,8 @@ class ClassicDescribed(Property):
     sentence = (
         "DescribeGroups shows a classic group with its state, its members and their instance ids; "
         "while it is Stable also with its assignor, and with what each member has subscribed to "
-        "and was given. A consumer group it does not find."
+        "and was given. A consumer group is Dead for it; from version 6 on it says that it does "
+        "not find one."
     )
     clauses = ("coordinator §6.3", "classic §1.3")
     violated_by = ("test:describes-no-instance-ids",)
@@ -287,7 +291,7 @@ class ClassicDescribed(Property):
             if classic_model is not None and classic_model.snapshot is not None:
                 differences = self._of_group(row, classic_model, classic_model.snapshot)
             elif self.model.ledger_of(shard).has_group:
-                differences = self._of_no_group(row)
+                differences = self._of_no_group(row, step.request.api_version)
             else:
                 return None  # There may be one that only holds offsets.
             for difference in differences:
@@ -295,8 +299,11 @@ class ClassicDescribed(Property):
         return None
 
     @staticmethod
-    def _of_no_group(row: DescribedGroup) -> Iterator[str]:
-        if row.error_code is not ErrorCode.GROUP_ID_NOT_FOUND or row.members:
+    def _of_no_group(row: DescribedGroup, api_version: int) -> Iterator[str]:
+        has_code = api_version >= _FIRST_VERSION_WITH_NOT_FOUND
+        code = ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.NONE
+        dead = ClassicGroupState.DEAD.value
+        if row.error_code is not code or row.group_state != dead or row.members:
             yield f"the consumer group {row.group_id} as a classic one, {row.group_state}"
 
     @staticmethod
