@@ -14,7 +14,7 @@ from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
 
 ORDER = 166
 
@@ -60,7 +60,15 @@ class SessionsRenewed(Property):
             and before.state is _COMPLETING
             and group.state is ClassicGroupState.STABLE
         ):
-            waited = [m for m in group.members if m not in group.pending_sync]
+            # Who was answered with REBALANCE_IN_PROGRESS by a conversion that was refused, or could
+            # not be written, waits no more (classic §7.3, step 1).
+            waited = [
+                request.member_id
+                for request in look.classic_model.parked.values()
+                if type(request) is SyncGroupRequest
+                and request.member_id in group.members
+                and request.member_id not in group.pending_sync
+            ]
         else:
             return None
         renewed = {command.key for command in step.timers if type(command) is ScheduleTimer}
