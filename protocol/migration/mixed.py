@@ -178,9 +178,11 @@ def _merge(
     if not isinstance(subscription, Subscription):
         raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
     timeout_ms = request.effective_rebalance_timeout_ms
+    instance_id = request.group_instance_id
     updated = replace(
         stored,
-        instance_id=request.group_instance_id or stored.instance_id,
+        # An empty instance id is one as any other (classic §7.5).
+        instance_id=stored.instance_id if instance_id is None else instance_id,
         rack_id=subscription.rack_id or stored.rack_id,
         client_id=client_id,
         client_host=client_host,
@@ -225,7 +227,7 @@ def _advance(
         op.timers += _ended_timers(group, stored, replaced)
     op.rebalances += advance.rebalances
     former = replaced or (
-        group.members.get(stored.member_id) if request.group_instance_id else None
+        None if request.group_instance_id is None else group.members.get(stored.member_id)
     )
     if former is not None and can_downgrade_by_replacement(context, group, former):
         after = _downgrade(context, group, op, advance, former, is_changed)

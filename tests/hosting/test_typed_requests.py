@@ -24,6 +24,7 @@ ONCE_WRONG = (
     *(643, 759),  # A conversion of a group without members could not be written.
     675,  # A group that is back after one has the timeouts of before.
     *(1092, 1238),  # A JoinGroup that names its member meets a group of offsets alone.
+    *(5, 34),  # A refused conversion has answered a SyncGroup; an instance id that is empty.
     366,  # A timer that was armed by what the lost batch had said.
     1192,  # A session that the lost batch had made shorter.
     *(751, 1138),  # A classic group that is back had lost its sync timer.

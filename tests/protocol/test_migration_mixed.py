@@ -145,6 +145,16 @@ def test_a_classic_member_takes_over_an_instance_that_nobody_has_left() -> None:
     assert bench.consumers.static_members["i"] == bench.id("B")
 
 
+def test_an_empty_instance_id_is_one_as_any_other() -> None:
+    bench = mixed()
+    assert codes(bench.send_join("B", instance="")) == [NONE]
+    former = bench.consumers.static_members[""]
+    assert bench.consumers.members[former].instance_id == ""
+    assert codes(bench.send_join("C", instance="")) == [NONE]
+    assert former not in bench.consumers.members
+    assert bench.consumers.static_members[""] != former
+
+
 @pytest.mark.parametrize(
     ("member_id", "instance", "code"),
     [("X", "i", FENCED), ("nobody", "j", UNKNOWN), ("Y", "i", NONE)],
