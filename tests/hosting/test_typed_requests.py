@@ -29,6 +29,7 @@ ONCE_WRONG = (
     1192,  # A session that the lost batch had made shorter.
     *(751, 1138),  # A classic group that is back had lost its sync timer.
     2182,  # A member joins anew in the place of a static one, with what it subscribed to.
+    *(162, 328),  # A JoinGroup whose write is taken back counts as if it still waited.
     2196,  # Of two conversions that are lost, the first says what the group was.
     1902,  # Compaction has left the tombstone of a target, and a member of the next group.
 )

@@ -105,6 +105,11 @@ class LeaderHasJoined(Property):
         self._failed.discard(step.shard.name)
         return None
 
+    def on_truncated(self, step: Step) -> Finding | None:
+        """A write is taken back, by which somebody had waited."""
+        self._failed.add(step.shard.name)
+        return None
+
     def on_written(self, step: Step) -> Finding | None:
         """Has a write failed?"""
         if step.detail:
