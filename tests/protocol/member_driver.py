@@ -236,6 +236,19 @@ class Story:
         return [e.error_code for e in self.effects if isinstance(e, CommitReturned)]
 
 
+def stable(rules: type[MemberRules], *numbers: int, **settings: Any) -> Story:
+    """A member that owns these partitions of one topic, with positions 10."""
+    story = Story(rules=rules, **settings)
+    story.stabilise(*numbers)
+    return story
+
+
+def retarget(story: Story, *numbers: int) -> None:
+    """The next heartbeat is answered with another target."""
+    story.wait(INTERVAL_MS)
+    story.answer(partitions(*numbers))
+
+
 def sent(effects: list[Effect]) -> list[str]:
     """Kinds of the requests among some effects, in order."""
     kinds = (SendHeartbeat, SendCommit, SendOffsetFetch, FindCoordinator)

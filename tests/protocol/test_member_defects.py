@@ -5,24 +5,21 @@ Each story is told twice: with the rules of kafka-clients 4.3.1 and with the def
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from computing_driver import REPORTED, member_at_rest
-from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
+from member_commit_stories import COMMIT_STORIES, Telling
+from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, retarget, sent, stable
 
 from rebalance_sim.protocol.clients import (
     AssignmentReceived,
     CallbackKind,
     CallReturned,
     Close,
-    CommitOffsets,
     ConsumerConfig,
     MemberRules,
     MetadataKnown,
-    RecordsReturned,
-    ResetPositions,
     SendInstallAssignment,
     Subscribe,
     Tick,
@@ -31,29 +28,15 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
-Telling = Callable[[type[MemberRules]], Any]
 
 
 def fenced(story: Story) -> None:
     """The next heartbeat is answered with a fence."""
     story.wait(INTERVAL_MS)
     story.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
-
-
-def retarget(story: Story, *numbers: int) -> None:
-    """The next heartbeat is answered with another target."""
-    story.wait(INTERVAL_MS)
-    story.answer(partitions(*numbers))
-
-
-def stable(rules: type[MemberRules], *numbers: int, **settings: Any) -> Story:
-    story = Story(rules=rules, **settings)
-    story.stabilise(*numbers)
-    return story
 
 
 def leave_epoch_of_static_member(rules: type[MemberRules]) -> int:
@@ -174,16 +157,6 @@ def epoch_of_a_join_that_an_older_answer_overtakes(rules: type[MemberRules]) -> 
     return story.member.member_epoch
 
 
-def repeated_offset_of_a_kept_partition(rules: type[MemberRules]) -> int:
-    story = stable(rules, 0, 1)
-    retarget(story, 0)
-    story.poll()
-    story.handle(RecordsReturned(positions={P0: 15}))
-    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    story.wait(1_000)
-    return story.commits[-1].request.offsets[P0]
-
-
 def assigned_after_poll_expiry(rules: type[MemberRules]) -> frozenset[TopicPartition]:
     story = stable(rules, 0, max_poll_interval_ms=4_000)
     story.wait(INTERVAL_MS)
@@ -213,25 +186,11 @@ def searches_after_a_lost_heartbeat(rules: type[MemberRules]) -> list[str]:
     return sent(story.disconnect(story.heartbeats[-1]))
 
 
-def resets_after_a_stale_offset_fetch(rules: type[MemberRules]) -> int:
-    story = Story(rules=rules)
-    story.stabilise(0, consumed=False)
-    story.poll()
-    response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
-    return sum(isinstance(e, ResetPositions) for e in story.answer_fetch(response))
-
-
 def reported_before_the_commit_is_answered(rules: type[MemberRules]) -> Any:
     story = stable(rules, 0, 1)
     retarget(story, 0)
     story.poll()
     return story.last.topic_partitions
-
-
-def commits_without_a_poll(rules: type[MemberRules]) -> int:
-    story = stable(rules, 0, 1)
-    retarget(story, 0)
-    return len(story.commits)
 
 
 def mute_after_a_failed_assigned_callback(rules: type[MemberRules]) -> bool:
@@ -334,33 +293,6 @@ def owned_list_after_a_failure(rules: type[MemberRules]) -> Any:
     return story.last.topic_partitions
 
 
-def epoch_of_a_retried_commit(rules: type[MemberRules]) -> int:
-    story = stable(rules, 0)
-    story.handle(CommitOffsets(commit_id=1, is_sync=True))
-    story.wait(INTERVAL_MS)
-    story.answer(epoch=2)
-    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    story.wait(100)
-    return story.commits[-1].request.generation_id_or_member_epoch
-
-
-def committed_offset(rules: type[MemberRules]) -> int:
-    story = stable(rules, 0)
-    story.handle(RecordsReturned(positions={P0: 20}))
-    story.handle(CommitOffsets(commit_id=1, is_sync=True))
-    return story.commits[-1].request.offsets[P0]
-
-
-def committed_partitions_after_a_revocation(rules: type[MemberRules]) -> frozenset[TopicPartition]:
-    story = stable(rules, 0, 1, enable_auto_commit=False)
-    retarget(story, 0)
-    story.poll()
-    story.finish_callback()
-    story.finish_callback()
-    story.handle(CommitOffsets(commit_id=1, is_sync=True))
-    return frozenset(story.commits[-1].request.offsets)
-
-
 def unsubscribe_returns_after_a_lost_leave(rules: type[MemberRules]) -> bool:
     story = stable(rules)
     story.handle(Unsubscribe())
@@ -402,7 +334,7 @@ def results_handed_in_by_a_member_that_was_replaced(rules: type[MemberRules]) ->
 
 
 # name -> (story, outcome by the rules, outcome with the defect)
-STORIES: dict[str, tuple[Telling, Any, Any]] = {
+STORIES: dict[str, tuple[Telling, Any, Any]] = COMMIT_STORIES | {
     "D12": (
         owned_in_a_full_request_inside_the_assigned_callback,
         partitions(0, 1),
@@ -422,7 +354,6 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
     "KAFKA-17116": (first_member_id, ("m1", 1), ("", 0)),
     "KAFKA-17293": (searches_after_a_lost_heartbeat, ["FindCoordinator"], []),
     "KAFKA-18160": (mute_after_a_failed_assigned_callback, False, True),
-    "KAFKA-18641": (commits_without_a_poll, 0, 1),
     "KAFKA-19335": (epoch_after_a_late_answer_to_the_leave, 0, -1),
     "KAFKA-19813": (jitter_share, 0.2, 300_000.0),
     "KAFKA-20332": (handed_out_during_the_commit, partitions(0), partitions(0, 1)),
@@ -431,12 +362,6 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
     "mut-client-ack-before-apply": (stable_with_the_old_set, False, True),
     "mut-client-adopts-late-answers": (epoch_of_a_stale_member_after_a_late_answer, -1, 4),
     "mut-client-clears-id-on-fence": (id_when_fenced, "m1", ""),
-    "mut-client-commits-released": (
-        committed_partitions_after_a_revocation,
-        partitions(0),
-        partitions(0, 1),
-    ),
-    "mut-client-commits-undelivered": (committed_offset, 20, 21),
     "mut-client-fetches-during-callback": (fetchable_inside_the_assigned_callback, False, True),
     "mut-client-hears-every-answer": (times_an_assignor_hears_of_one_epoch, 1, 2),
     "mut-client-installs-again": (results_handed_in_by_a_member_that_was_replaced, 1, 2),
@@ -449,8 +374,6 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
     "mut-client-revokes-on-fence": (callback_of_a_fence, CallbackKind.LOST, CallbackKind.REVOKED),
     "mut-client-revokes-twice": (revoked_callbacks, 1, 2),
     "mut-client-second-reconciliation": (reconciliations_at_once, 1, 2),
-    "mut-client-signs-at-creation": (epoch_of_a_retried_commit, 2, 1),
-    "platformatic-267": (resets_after_a_stale_offset_fetch, 0, 1),
     "sim-failed-callback": (
         state_after_a_failed_callback_and_the_target_of_before,
         "RECONCILING",
@@ -458,7 +381,6 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
     ),
     "sim-late-answer": (epoch_of_a_join_that_an_older_answer_overtakes, 0, 3),
     "sim-lost-pattern-withdrawal": (pattern_field_after_a_lost_withdrawal, ["", ""], ["", None]),
-    "sim-retried-commit": (repeated_offset_of_a_kept_partition, 10, 15),
 }
 
 
