@@ -211,13 +211,15 @@ class ReturnsWhenDone(Property):
 
 
 class PrepareBackoff(Property):
-    """classic §3.2: the commit of *prepare* is repeated for as long as the rebalance may take."""
+    """classic §3.2: the commit of *prepare* is repeated for as long as the rebalance may take. One
+    that fails before that is over is repeated even if the backoff ends later: that is the last."""
 
     id = "classic.client.prepare_backoff"
     sentence = (
         "A Java client of the classic protocol that commits before it joins repeats that commit "
         "when retry.backoff.ms have passed since it failed; after an error that passes it does not "
-        "go on without, as long as max.poll.interval.ms are not over, and repeats it no more then."
+        "go on without, as long as max.poll.interval.ms are not over, and does not repeat one that "
+        "has failed after that."
     )
     clauses = ("classic §3.2", "classic §4.3")
     violated_by = ("test:prepares-without-backoff", "test:prepares-without-commit", "KAFKA-14024")
@@ -291,11 +293,12 @@ class PrepareBackoff(Property):
                 failed_ms = self._failed_ms.pop(name, _NEVER_MS)
                 if failed_ms == _NEVER_MS:
                     self._began_ms[name] = step.at_ms
-                passed_ms = step.at_ms - self._began_ms.get(name, step.at_ms)
+                passed_ms = failed_ms - self._began_ms.get(name, failed_ms)
                 if passed_ms >= member.config.max_poll_interval_ms:
                     return Finding(
-                        f"{name} still repeats the commit before it joins after {passed_ms} ms; "
-                        f"max.poll.interval.ms is {member.config.max_poll_interval_ms}",
+                        f"{name} repeats the commit before it joins, which has failed after "
+                        f"{passed_ms} ms; max.poll.interval.ms is "
+                        f"{member.config.max_poll_interval_ms}",
                         {"client": name},
                     )
                 self._sent[name] = effect.correlation_id
