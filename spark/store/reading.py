@@ -98,7 +98,9 @@ def read_plan(out: Location) -> SweepPlan:
     try:
         store.check()
     except OSError as problem:
-        raise SweepError(f"cannot read {store.location()} ({problem.strerror})") from problem
+        raise SweepError(
+            f"cannot read {store.location()} ({problem.strerror}): is it a sweep?"
+        ) from problem
     return plan_of(store)
 
 

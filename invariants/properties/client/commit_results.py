@@ -122,12 +122,11 @@ class CommitTold(Property):
                         {"client": entry.name},
                     )
             elif results:
-                self._note_sent(step, effect, results)
+                self._note_sent(step, effect, entry.name)
         return None
 
-    def _note_sent(
-        self, step: Step, effect: SendCommit | CloseConnection, results: dict[int, OpenResult]
-    ) -> None:
+    def _note_sent(self, step: Step, effect: object, client: str) -> None:
+        results = self._open[client]
         if type(effect) is CloseConnection:
             for result in results.values():
                 result.correlation_id = None
