@@ -8,7 +8,7 @@ from typing import Any
 from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
-from rebalance_sim.protocol.classic import classic_type
+from rebalance_sim.protocol.classic import classic_describe, classic_type
 from rebalance_sim.protocol.clients.common import requests
 from rebalance_sim.protocol.clients.common.effects import SendLeaveGroup
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
@@ -192,7 +192,7 @@ run_mutant(
     "keeps-expired-offsets", "whole", 12, (OffsetStore, "expired", _keeps_those_of_empty_groups)
 )
 
-_describe = classic_type.describe_classic
+_describe = classic_describe.describe_classic
 
 
 def _forgets_instance_ids(group: Any) -> Any:
