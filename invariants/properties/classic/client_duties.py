@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.classic.client_requests import late_heartbeat
 from rebalance_sim.invariants.property import Finding, Interest, Property, first_among_living
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
@@ -81,15 +82,7 @@ def _silent(name: str, member: GroupMember, now_ms: int) -> Finding | None:
         or (member.kind != CLASSIC and (member.heartbeats_in_flight or not member.commit_identity))
     ):
         return None
-    due_ms = member.next_heartbeat_due_ms
-    limit_ms = now_ms + max(member.heartbeat_interval_ms, member.config.retry_backoff_max_ms)
-    if due_ms is not None and due_ms <= limit_ms:
-        return None
-    return Finding(
-        f"{name} is {classic.state.value}, and its next Heartbeat is due "
-        f"{'never' if due_ms is None else f'in {due_ms - now_ms} ms'}",
-        {"client": name},
-    )
+    return late_heartbeat(name, classic.state.value, member, now_ms)
 
 
 class LeaveCause(Property):

@@ -281,12 +281,17 @@ def _overdue(name: str, member: GroupMember, now_ms: int) -> Finding | None:
         or not member.is_polling
     ):
         return None
+    return late_heartbeat(name, "at rest", member, now_ms)
+
+
+def late_heartbeat(name: str, state: str, member: GroupMember, now_ms: int) -> Finding | None:
+    """A client that is ``state`` beats within an interval or a backoff, whichever is longer."""
     due_ms = member.next_heartbeat_due_ms
     limit_ms = now_ms + max(member.heartbeat_interval_ms, member.config.retry_backoff_max_ms)
     if due_ms is not None and due_ms <= limit_ms:
         return None
     return Finding(
-        f"{name} is at rest, and its next Heartbeat is due "
+        f"{name} is {state}, and its next Heartbeat is due "
         f"{'never' if due_ms is None else f'in {due_ms - now_ms} ms'}",
         {"client": name},
     )

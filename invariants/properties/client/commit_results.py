@@ -299,8 +299,8 @@ class SyncTriesOn(Property):
 
     id = "client.commit.sync_tries_on"
     sentence = (
-        "commitSync of a Java client of either protocol fails by an error that another attempt may "
-        "mend only when its time is over."
+        "commitSync of a Java client of either protocol fails by an error after which "
+        "another attempt may succeed only when its time is over."
     )
     clauses = ("client §7", "classic §4.3")
     violated_by = ("KAFKA-15456",)
