@@ -129,6 +129,8 @@ RIGHT = {
     ("whole@kafka-4.3-clean", 7299): "librdkafka fails while it gives up everything to leave",
     ("groups@kafka-4.3-clean", 20423): "a late answer makes the next search no sooner",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
+    ("chaos@kafka-4.3-clean", 7699): "an unclean leader's log never was that of its predecessor",
+    ("librdkafka_classic@kafka-4.3-clean", 1610): "a join is given up while its sender counts",
 }
 
 PROVEN = {

@@ -6,7 +6,7 @@ Sources: classic §1.5, §1.6, §2.6, §2.9.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
@@ -14,7 +14,12 @@ from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 166
 
@@ -98,7 +103,7 @@ class LeaderHasJoined(Property):
         super().__init__(model)
         self._failed: set[str] = set()
         """Shards at which a JoinGroup of the join phase was answered with the error of its write,
-        while its sender counts as if it still waited (classic §8.3)."""
+        or that this took too long, while its sender counts as if it still waited (classic §8.3)."""
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Nobody waits."""
@@ -113,6 +118,16 @@ class LeaderHasJoined(Property):
     def on_written(self, step: Step) -> Finding | None:
         """Has a write failed?"""
         if step.detail:
+            self._failed.add(step.shard.name)
+        return None
+
+    def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
+        """Did a write take too long?"""
+        response = step.response
+        if (
+            isinstance(response, JoinGroupResponse)
+            and response.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ):
             self._failed.add(step.shard.name)
         return None
 

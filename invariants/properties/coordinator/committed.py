@@ -192,9 +192,8 @@ class CommittedKept(Property):
 
     def _go_back(self, shard: ShardView, records: Sequence[Record]) -> None:
         """The log of a leader that lacks committed records is what counts from now on."""
-        del self._committed[max(shard.log_end_offset - self._first, 0) :]
-        self._first = min(self._first, shard.log_end_offset)
-        self._entered = shard.log_end_offset
+        self._committed.clear()
+        self._first = self._entered = shard.log_end_offset
         self._latest = _Compacted()
         for record in records:
             if record.group_id == self.model.group_id:
