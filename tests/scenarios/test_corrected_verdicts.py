@@ -131,6 +131,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
     ("chaos@kafka-4.3-clean", 7699): "an unclean leader's log never was that of its predecessor",
     ("librdkafka_classic@kafka-4.3-clean", 1610): "a join is given up while its sender counts",
+    ("whole@kafka-4.3-clean", 8814): "librdkafka's leave is lost with its connection at once",
 }
 
 PROVEN = {

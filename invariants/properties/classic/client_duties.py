@@ -9,6 +9,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.classic.client_requests import late_heartbeat
+from rebalance_sim.invariants.properties.client.pacing import is_away_too_long
 from rebalance_sim.invariants.property import Finding, Interest, Property, first_among_living
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
@@ -125,7 +126,9 @@ class LeaveCause(Property):
         if entry.kind != CLASSIC:
             may_leave = has_unsubscribed
             if not is_static:
-                may_leave = may_leave or operation is not None or member.poll_expired
+                may_leave = (
+                    may_leave or operation is not None or is_away_too_long(member, step.at_ms)
+                )
         elif operation is None:
             may_leave = not is_static and (has_unsubscribed or member.poll_expired)
         elif is_static:

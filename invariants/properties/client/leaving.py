@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.properties.client.pacing import is_away_too_long
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
@@ -285,15 +286,15 @@ class LeavesWithNothing(Property):
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
     ) -> Finding | None:
         """A member of the consumer protocol leaves."""
-        return self._judge(entry)
+        return self._judge(step, entry)
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """One of the classic protocol does."""
-        return self._judge(entry)
+        return self._judge(step, entry)
 
-    def _judge(self, entry: AnyClientEntry) -> Finding | None:
+    def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         member = entry.member
-        if member.poll_expired or not member.assigned:
+        if not member.assigned or is_away_too_long(member, step.at_ms):
             return None
         if member.kind in JAVA_KINDS and member.running_callback is not None:
             return None
