@@ -129,6 +129,7 @@ RIGHT = {
     ("whole@kafka-4.3-clean", 7299): "librdkafka fails while it gives up everything to leave",
     ("groups@kafka-4.3-clean", 20423): "a late answer makes the next search no sooner",
     ("chaos@kafka-4.3-clean", 6796): "librdkafka does not watch for polls once it has left",
+    ("whole@kafka-4.3-clean", 139): "a topic made anew leaves nothing to commit before a join",
     ("chaos@kafka-4.3-clean", 7699): "an unclean leader's log never was that of its predecessor",
     ("librdkafka_classic@kafka-4.3-clean", 1610): "a join is given up while its sender counts",
     ("whole@kafka-4.3-clean", 8814): "librdkafka's leave is lost with its connection at once",

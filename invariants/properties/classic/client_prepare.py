@@ -20,8 +20,10 @@ from rebalance_sim.protocol.clients import (
     CoordinatorFound,
     Disconnected,
     LeaveGroupAnswered,
+    MetadataKnown,
     Poll,
     RequestExpired,
+    ResetPositions,
     RunCallback,
     SendCommit,
     SendJoinGroup,
@@ -227,7 +229,7 @@ class PrepareBackoff(Property):
     judges_mixed = True
     interest = Interest(
         events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets, CoordinatorFound),
-        effects=(SendCommit, SendJoinGroup, RunCallback, StateChanged),
+        effects=(SendCommit, SendJoinGroup, RunCallback, StateChanged, ResetPositions),
     )
     outlives_clock_steps = False
 
@@ -265,6 +267,10 @@ class PrepareBackoff(Property):
     def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Compare the times of two of them."""
         name, member = entry.name, entry.member
+        if any(type(effect) is ResetPositions for effect in step.effects):
+            if type(step.event) is MetadataKnown:
+                self._will_pass.discard(name)  # A topic was made anew: nothing may be left.
+            return None
         will_pass = name in self._will_pass
         self._will_pass.discard(name)
         for effect in step.effects:
