@@ -9,6 +9,7 @@ from falsified_reactions import CLEAN, FALSIFIED, at_work, run_mutant
 from rebalance_sim.protocol.clients.librdkafka import (
     assignment,
     coordinator_connection,
+    late_answers,
     librdkafka_commits,
     librdkafka_core,
     librdkafka_machine,
@@ -60,6 +61,7 @@ def _reconnects_at_once(self: Any) -> None:
     self._reconnect_due_ms = self._core.now_ms
 
 
+run_mutant("librdkafka-looks-seldom", "whole", 18, (late_answers, "_LOOK_MS", 5_000))
 run_mutant(
     "librdkafka-stays-where-it-is", "whole", 7, (_HEARTBEATS, "_look_again", _stays_where_it_is)
 )

@@ -159,18 +159,22 @@ def test_an_acknowledgement_that_was_given_up_is_repeated() -> None:
     assert second.request.subscribed_topic_names is None
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
 @pytest.mark.parametrize(
     ("commits_at_ms", "noticed_at_ms"),
     [
         ((), INTERVAL_MS),
-        # The line is looked at when it has been idle for a second, two, three, ...
+        # The line is looked at when nothing was sent for a second, two, three, ...
         ((600,), INTERVAL_MS + 600),
-        # ... and whenever it is used.
-        ((600, INTERVAL_MS + 50), INTERVAL_MS + 50),
+        # ... which a request begins anew ...
+        ((600, INTERVAL_MS + 50), INTERVAL_MS + 1_050),
+        # ... and when it is used more than a second after the last look.
+        (tuple(range(700, INTERVAL_MS + 2_000, 400)), INTERVAL_MS + 900),
+        (tuple(range(700, INTERVAL_MS + 2_000, 700)), INTERVAL_MS + 600),
     ],
 )
 def test_when_a_late_answer_is_noticed_depends_on_the_other_traffic(
-    commits_at_ms: tuple[int, ...], noticed_at_ms: int
+    commits_at_ms: tuple[int, ...], noticed_at_ms: int, is_answered: bool
 ) -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)
@@ -179,10 +183,14 @@ def test_when_a_late_answer_is_noticed_depends_on_the_other_traffic(
     for at_ms in commits_at_ms:
         story.wait(begin_ms + at_ms - story.now_ms)
         story.commit(dict.fromkeys(partitions(0), 20))
-        story.answer_commit()
-    closed = [effect for effect in story.effects if isinstance(effect, CloseConnection)]
-    while not closed:
-        closed = [e for e in story.wait(10) if isinstance(e, CloseConnection)]
+        story.wait(0)
+        if any(isinstance(effect, CloseConnection) for effect in story.effects):
+            break
+        if is_answered:
+            story.answer_commit()
+    else:
+        while not any(isinstance(effect, CloseConnection) for effect in story.effects):
+            story.wait(10)
     assert story.now_ms - begin_ms == noticed_at_ms
 
 

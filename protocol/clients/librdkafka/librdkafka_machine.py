@@ -118,7 +118,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         self.show_state()
         for effect in self.effects:
             if isinstance(effect, SendRequest):
-                self._answers.note_use()
+                self._answers.note_sent()
                 return
 
     def _run_managers(self) -> None:
@@ -204,7 +204,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     # the network
 
     def _on_answered(self, event: events.Answered[Any]) -> None:
-        self._answers.note_use()
+        self._answers.note_answered()
         super()._on_answered(event)
 
     def _on_request_expired(self, event: events.RequestExpired) -> None:
