@@ -53,12 +53,14 @@ class Fault(ABC):
 
     ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
     ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
-    what was committed may be lost.
+    what was committed may be lost. ``alters_settings``: of brokers or groups, as its ``changes``
+    say.
     """
 
     kind: ClassVar[str]
     reaches_admin: ClassVar[bool] = False
     may_lose_committed: ClassVar[bool] = False
+    alters_settings: ClassVar[bool] = False
 
     at_ms: int = field(metadata=bound(0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.errors import GroupError
@@ -19,6 +19,8 @@ ASSIGNMENT_INTERVALS_MS = (0, 500, 1_000, 5_000)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChange(Fault):
     """An administrator alters settings; the controller refuses what a broker would refuse."""
+
+    alters_settings: ClassVar[bool] = True
 
     def begin(self, world: FaultWorld) -> End | bool:
         return world.settings.apply(self)

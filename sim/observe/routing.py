@@ -153,8 +153,12 @@ class Router:
         return self._only(step.request.group_id)
 
     def _of_fault(self, step: Step) -> Collection[Checker]:
-        """Only what may take back committed records concerns the properties."""
-        return self._of_group.values() if step.fault.may_lose_committed else ()
+        """Only what may take back committed records, and what alters settings, concerns the
+        properties."""
+        fault = step.fault
+        if fault.may_lose_committed or fault.alters_settings:
+            return self._of_group.values()
+        return ()
 
     def _only(self, group_id: str) -> Collection[Checker]:
         checker = self._of_group.get(group_id)

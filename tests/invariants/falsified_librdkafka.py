@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from falsified_reactions import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_brokers import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.clients.librdkafka import (
     assignment,

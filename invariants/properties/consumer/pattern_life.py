@@ -5,7 +5,7 @@ Source: coordinator §1.1, §7.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -14,16 +14,22 @@ from rebalance_sim.invariants.properties.consumer.patterns import (
     RESOLUTION_INTERVAL_MS,
     plain_pattern,
 )
-from rebalance_sim.invariants.property import Deadline, Finding, Kind, Late, Property
+from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import ShardView, Step, wall_ms
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import regex_key
-from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+)
 from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
     ConsumerGroupRegularExpression,
     GroupMetadata,
+    Record,
+    RegularExpressionValue,
 )
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
@@ -151,6 +157,115 @@ class PatternCause(Property):
     def _differ(self, shard: ShardView) -> bool:
         ledger = self.model.ledger_of(shard)
         return ledger.resolved.keys() != ledger.pattern_count.keys()
+
+
+class PatternRefreshOrdered(Property):
+    """coordinator §7.2, rule 7, "if", of heartbeats that say nothing of subscriptions; of those
+    that do, ``pattern.ordered``."""
+
+    id = "pattern.refresh_ordered"
+    sentence = (
+        "When more than 10 seconds have passed since patterns of a group were resolved, any "
+        "heartbeat has it done again if a topic was created meanwhile, if other patterns are "
+        "stored than members have, or if the refresh interval is over; and none waits for a "
+        "resolution that nobody works on."
+    )
+    clauses = ("coordinator §7.2",)
+    violated_by = ("test:new-topics-match-nothing", "test:resolution-never-ends")
+    judges_mixed = True
+    interest = Interest(requests=(ConsumerGroupHeartbeatRequest,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._stored: dict[str, Mapping[str, RegularExpressionValue]] = {}
+        """Shard -> pattern -> its resolution, as the log has it."""
+        self._names: dict[str, frozenset[str]] = {}
+        """Shard -> the topics that it knows."""
+        self._created: dict[str, int] = {}
+        """Shard -> version of the topics with which one was created last; at first, of its load."""
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """All topics may be new to patterns that were resolved in another term."""
+        name, image = step.shard.name, step.shard.coordinator.image
+        self._stored.pop(name, None)
+        self._names[name] = frozenset(image.by_name)
+        self._created[name] = image.version
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Some of what was resolved is not in the log."""
+        self._stored.pop(step.shard.name, None)
+        return None
+
+    def on_metadata(self, step: Step) -> Finding | None:
+        """Is there a topic that was not there before?"""
+        name, image = step.shard.name, step.shard.coordinator.image
+        names = frozenset(image.by_name)
+        if not names <= self._names.get(name, names):
+            self._created[name] = image.version
+        self._names[name] = names
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Keep what is resolved."""
+        name = step.shard.name
+        if name in self._stored:
+            self._stored[name] = self._after(self._stored[name], change.records)
+        return None
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at a heartbeat that changes nothing of the subscriptions."""
+        shard, request = step.shard, step.request
+        ledger = self.model.ledgers.get(shard.name)
+        if (
+            ledger is None
+            or not ledger.pattern_count
+            or ledger.classic_count
+            or request.member_epoch <= JOIN_EPOCH
+            or request.subscribed_topic_regex is not None
+            or step.response.error_code
+            or any(type(record) is ConsumerGroupMemberMetadata for record in step.records)
+            or regex_key(self.model.group_id) in shard.armed_timers
+        ):
+            return None
+        cause = self._cause(step, shard, ledger)
+        if cause is None:
+            return None
+        return Finding(f"a heartbeat does not have the patterns of the group resolved: {cause}")
+
+    def _cause(self, step: Step, shard: ShardView, ledger: GroupLedger) -> str | None:
+        """Why patterns are to be resolved, if they are."""
+        name, now_ms = shard.name, wall_ms(step)
+        if name not in self._stored:
+            self._stored[name] = self._after({}, shard.log_records())
+        stored = self._stored[name]
+        if not stored:
+            return "none is stored"
+        last_ms = max(value.timestamp for value in stored.values())
+        if now_ms <= last_ms + RESOLUTION_INTERVAL_MS:
+            return None
+        if len(stored) != len(ledger.pattern_count):
+            return f"{len(stored)} are stored, members have {len(ledger.pattern_count)}"
+        if max(value.version for value in stored.values()) < self._created.get(name, 0):
+            return f"a topic was created since {last_ms} ms"
+        refresh_ms = shard.configs.broker.group_consumer_regex_refresh_interval_ms
+        return "the refresh interval is over" if now_ms > last_ms + refresh_ms else None
+
+    def _after(
+        self, stored: Mapping[str, RegularExpressionValue], records: Iterable[Record]
+    ) -> Mapping[str, RegularExpressionValue]:
+        """What is resolved once these records are written."""
+        for record in records:
+            if record.group_id != self.model.group_id:
+                continue
+            if type(record) is ConsumerGroupRegularExpression:
+                regex, value = record.regular_expression, record.value
+                stored = {name: kept for name, kept in stored.items() if name != regex}
+                if value is not None:
+                    stored = {**stored, regex: value}
+            elif type(record) is ConsumerGroupMetadata and record.value is None:
+                stored = {}
+        return stored
 
 
 class PatternRefreshed(Property):

@@ -203,11 +203,11 @@ class RemovalDue(Property):
 
     id = "coordinator.removal_due"
     sentence = (
-        "A timer removes a member only after a session timeout without a heartbeat, or a "
-        "rebalance timeout without acknowledgement."
+        "A timer removes a member only after a session timeout without a heartbeat, or, unless it "
+        "is a static one that has left for a while, a rebalance timeout without acknowledgement."
     )
-    clauses = ("coordinator §4.1", "defects L4")
-    violated_by = ("test:impatient-timer",)
+    clauses = ("coordinator §4.1", "coordinator §4.5", "defects L4")
+    violated_by = ("test:impatient-timer", "test:rebalance-timer-of-former-epoch")
     judges_mixed = True
 
     def __init__(self, model: ModelView) -> None:
@@ -276,6 +276,12 @@ class RemovalDue(Property):
                 )
             if entry.metadata.classic_member_metadata is not None:
                 continue  # Its timers are of another kind (``migration/mixed_groups.py``).
+            if key.kind == "rebalance" and entry.epoch == STATIC_LEAVE_EPOCH:
+                return Finding(
+                    f"the rebalance timer removed {self.model.who(member_id)}, which has left for "
+                    "a while: it has nothing to revoke, and its session is not over",
+                    {"member": member_id, "kind": key.kind},
+                )
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
                 limit_ms = self.model.config_history.session_timeout_ms(
