@@ -156,7 +156,10 @@ class HeartbeatCase:
             said["subscribed_topic_names"] = tuple(sorted({*request.subscribed_topic_names}))
         if request.subscribed_topic_regex is not None:
             said["subscribed_topic_regex"] = request.subscribed_topic_regex
-        connection = self.written_metadata or stored
+        connection = self.written_metadata
+        if not said and connection is None and stored.classic_member_metadata is None:
+            return stored
+        connection = connection or stored
         return replace(
             stored,
             client_id=connection.client_id,
@@ -168,9 +171,10 @@ class HeartbeatCase:
     @property
     def changes_names(self) -> bool:
         """Whether the set of subscribed names is another one than before."""
-        return {*self.merged.subscribed_topic_names} != {
-            *self.stored_metadata.subscribed_topic_names
-        }
+        names, before = self.merged.subscribed_topic_names, self.stored_metadata
+        if names is before.subscribed_topic_names:
+            return False
+        return {*names} != {*before.subscribed_topic_names}
 
     @property
     def changes_pattern(self) -> bool:

@@ -179,19 +179,22 @@ class ClassicIdsApart(_OfClassicGroup):
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
-        both = group.pending_join & group.members.keys()
-        if both:
-            return Finding(f"{min(both)} is a member, and its id counts as not used yet")
-        strangers = group.pending_sync - group.members.keys()
-        if strangers:
-            return Finding(f"{min(strangers)} is to sync and is no member")
+        members = group.members
+        if group.pending_join:
+            both = group.pending_join & members.keys()
+            if both:
+                return Finding(f"{min(both)} is a member, and its id counts as not used yet")
+        if group.pending_sync:
+            strangers = group.pending_sync - members.keys()
+            if strangers:
+                return Finding(f"{min(strangers)} is to sync and is no member")
         for member_id in sorted(seen.touched):
-            instance_id = group.members[member_id].group_instance_id
+            instance_id = members[member_id].group_instance_id
             if instance_id is not None and group.static_members.get(instance_id) != member_id:
                 holder = group.static_members.get(instance_id, "nobody")
                 return Finding(f"{member_id} has instance id {instance_id}, held by {holder}")
         for instance_id, member_id in group.static_members.items():
-            if member_id not in group.members:
+            if member_id not in members:
                 return Finding(f"instance id {instance_id} is held by {member_id}, no member")
         return None
 

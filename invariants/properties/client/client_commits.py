@@ -184,9 +184,10 @@ class CommitPace(Property):
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Compare the times of two commits."""
         last_ms = self._last_ms.pop(entry.name, None)
-        if any(_takes_over(step, entry, effect) for effect in step.effects):
-            self._began_ms[entry.name] = step.at_ms
-            return None
+        for effect in step.effects:
+            if type(effect) is not SendCommit and _takes_over(step, entry, effect):
+                self._began_ms[entry.name] = step.at_ms
+                return None
         is_at_rest = entry.state is ClientState.STABLE is entry.member.state
         if type(step.event) is not Poll or not is_at_rest or entry.commits_itself:
             return None

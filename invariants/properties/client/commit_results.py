@@ -389,14 +389,19 @@ class ToldInPoll(Property):
         sent = self._sent.get(name)
         if not sent:
             return None
-        ended = (
-            {event.correlation_id} if type(event) is CommitAnswered else {*event.correlation_ids}
-        ) & sent
-        if not ended:
-            return None
-        sent -= ended
+        if type(event) is CommitAnswered:
+            if event.correlation_id not in sent:
+                return None
+            sent.remove(event.correlation_id)
+            ended_count = 1
+        else:
+            ended = sent.intersection(event.correlation_ids)
+            if not ended:
+                return None
+            sent -= ended
+            ended_count = len(ended)
         finding = self._judge(step, entry)
-        self._ended_ms.setdefault(name, []).extend([step.at_ms] * len(ended))
+        self._ended_ms.setdefault(name, []).extend([step.at_ms] * ended_count)
         return finding
 
     def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:

@@ -324,6 +324,8 @@ class ErrorCause(Property):
         """Remember what may be raised."""
         event = step.event
         codes: frozenset[ErrorCode | None] = _codes(event)
+        if not codes and type(event) not in (CallbackCompleted, PollingStopped):
+            return None
         if type(event) in (JoinGroupAnswered, SyncGroupAnswered):
             codes -= _TRIED_AGAIN
         elif entry.kind in JAVA_KINDS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import CommitAnswered, SendCommit
@@ -22,19 +22,22 @@ class SentCommits:
 
     def send(self, effect: SendCommit) -> None:
         """A commit is sent."""
-        self._sent[effect.correlation_id] = effect.request
-        for partition in effect.request.offsets:
-            self._last[partition] = effect.correlation_id
+        number, request = effect.correlation_id, effect.request
+        self._sent[number] = request
+        self._last.update(dict.fromkeys(request.offsets, number))
+        for partition in request.offsets:
             self._acknowledged.pop(partition, None)
 
     def answer(self, event: CommitAnswered) -> dict[TopicPartition, int]:
         """What this answer acknowledges."""
-        request = self._sent.pop(event.correlation_id, None)
-        offsets = {} if request is None else request.offsets
-        errors = event.response.errors
-        stored = {p: o for p, o in offsets.items() if errors.get(p) is ErrorCode.NONE}
+        number = event.correlation_id
+        request = self._sent.pop(number, None)
+        if request is None:
+            return {}
+        errors, last = event.response.errors, self._last
+        stored = {p: o for p, o in request.offsets.items() if errors.get(p) is ErrorCode.NONE}
         for partition, offset in stored.items():
-            if self._last.get(partition) == event.correlation_id:
+            if last.get(partition) == number:
                 self._acknowledged[partition] = offset
         return stored
 
@@ -92,15 +95,23 @@ class OrderOfCommits:
     ) -> list[tuple[TopicPartition, int]]:
         """Enter what a commit has stored: the part that it has stored over a younger one."""
         _, number = self._numbers.get(id(request), (request, self._count))
+        sender, newest_of, left = request.member_id, self._newest, self._left
+        this = sender, number
         found = []
         for partition, offset in stored:
-            member_id, newest = self._newest.get(partition, ("", 0))
-            if member_id == request.member_id and number < newest and offset is not None:
-                self._left[partition] = offset
+            newest = newest_of.get(partition)
+            if (
+                newest is not None
+                and newest[0] == sender
+                and number < newest[1]
+                and offset is not None
+            ):
+                left[partition] = offset
                 found.append((partition, offset))
             else:
-                self._newest[partition] = request.member_id, number
-                self._left.pop(partition, None)
+                newest_of[partition] = this
+                if left:
+                    left.pop(partition, None)
         return found
 
 
@@ -109,10 +120,15 @@ def is_of_member(request: object) -> bool:
     return type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0
 
 
-def stored_by(step: Step) -> Iterator[tuple[TopicPartition, int | None]]:
+def stored_by(step: Step) -> list[tuple[TopicPartition, int | None]]:
     """Committed offsets that this step has written; None: removed."""
     by_name = step.shard.coordinator.image.by_name
+    stored: list[tuple[TopicPartition, int | None]] = []
     for record in step.records:
-        if type(record) is OffsetCommit and record.topic in by_name:
-            partition = TopicPartition(by_name[record.topic].topic_id, record.partition)
-            yield partition, None if record.value is None else record.value.offset
+        if type(record) is OffsetCommit:
+            _, name, number, value = record
+            topic = by_name.get(name)
+            if topic is not None:
+                partition = TopicPartition(topic.topic_id, number)
+                stored.append((partition, None if value is None else value.offset))
+    return stored

@@ -5,7 +5,6 @@ Sources: coordinator §1.1, §2.5, §2.7, §14.1.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.model.ledger import Change
@@ -110,9 +109,16 @@ class Counts(Property):
         if group is None:
             return None
         members = group.members.values()
-        names = Counter(name for member in members for name in member.subscribed_topic_names)
-        votes = Counter(m.server_assignor for m in members if m.server_assignor is not None)
-        offers = Counter(offer.name for m in members for offer in m.client_assignors)
+        names: dict[str, int] = {}
+        votes: dict[str, int] = {}
+        offers: dict[str, int] = {}
+        for member in members:
+            for name in member.subscribed_topic_names:
+                names[name] = names.get(name, 0) + 1
+            if member.server_assignor is not None:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+            for offer in member.client_assignors:
+                offers[offer.name] = offers.get(offer.name, 0) + 1
         if group.client_assignors != offers:
             return self._found_offers(group, offers)
         return self._judge(group, names, votes, len(group.members))

@@ -58,10 +58,10 @@ class MemberFields(_OfHeartbeat):
             return None
         written, merged, stored = case.written_metadata, case.merged, case.stored_metadata
         is_stored = case.stored is not None and case.stored.metadata is not None
+        if written is None and is_stored and (merged is stored or merged == stored):
+            return None
         who = self.model.who(case.sender)
         if written is None:
-            if is_stored and merged == stored:
-                return None
             return Finding(
                 f"{who} said something new of itself ({_differences(stored, merged)}), and nothing "
                 "was written",

@@ -211,6 +211,10 @@ class HybridSyncNotBehind(Property):
         )
 
 
+_WAITS_FOR_CLASSIC = (ConsumerTimer.REJOIN, ConsumerTimer.RESYNC)
+"""Timers of a consumer group that wait for its classic members."""
+
+
 class HybridTimers(Property):
     """classic H10."""
 
@@ -273,11 +277,11 @@ class HybridTimers(Property):
         group = None if shard is None else self.model.group_in(shard)
         if shard is None or group is None:
             return None
-        for member_id, member in sorted(group.members.items()):
-            if member.classic_metadata is None:
-                for kind in ("mixed-join", "mixed-sync"):
-                    if self._is_armed(shard, kind, member_id):
-                        return self._of_consumer(member_id, kind)
+        waiting = [key for key in shard.armed_timers if key.kind in _WAITS_FOR_CLASSIC]
+        for key in sorted(waiting, key=lambda key: (key.member_id, key.kind)):
+            member = group.members.get(key.member_id) if key.group_id == view.group_id else None
+            if member is not None and member.classic_metadata is None:
+                return self._of_consumer(key.member_id, key.kind)
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

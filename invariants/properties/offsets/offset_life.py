@@ -27,7 +27,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
 ORDER = 150
 
@@ -415,18 +415,19 @@ class CommitOfTopic(Property):
             return None
         shard = step.shard
         by_name = shard.coordinator.image.by_name
-        written = {
-            (record.topic, record.partition)
-            for record in step.records
-            if type(record) is OffsetCommit
+        written = {record[1:3] for record in step.records if type(record) is OffsetCommit}
+        names = {
+            called: self.model.wire_name_of(
+                shard, request.wire_topics, request.api_version, partition
+            )
+            for called, partition in {p.topic_id: p for p in stored}.items()
         }
-        names: dict[str, str | None] = {}
+        if self._are_of_them(names, by_name) and all(
+            (names[called], number) in written for called, number in stored
+        ):
+            return None
         for partition in sorted(stored):
             called = partition.topic_id
-            if called not in names:
-                names[called] = self.model.wire_name_of(
-                    shard, request.wire_topics, request.api_version, partition
-                )
             name = names[called]
             if name is None or (name, partition.partition) not in written:
                 where = ", ".join(f"{topic}-{number}" for topic, number in sorted(written))
@@ -447,3 +448,12 @@ class CommitOfTopic(Property):
                     {"member": request.member_id, "partition": partition, "goes_by_name": True},
                 )
         return None
+
+    @staticmethod
+    def _are_of_them(names: Mapping[str, str | None], by_name: Mapping[str, Topic]) -> bool:
+        """Whether each of these names belongs to the topic that a client calls so."""
+        for called, name in names.items():
+            topic = None if name is None else by_name.get(name)
+            if topic is not None and called not in (topic.topic_id, name):
+                return False
+        return True
