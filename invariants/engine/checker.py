@@ -31,7 +31,6 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEnt
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
-from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -171,12 +170,13 @@ class Checker:
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         views = {kinds: ViewOfKinds(self._view, kinds) for kinds in self._client_kinds}
-        for invariant in self._of_states:
-            if is_mixed and not invariant.judges_mixed:
-                continue
-            finding = invariant.full(views[invariant.client_kinds])
-            if finding is not None:
-                self._report(step, invariant, finding)
+        with self.model.standing_still():
+            for invariant in self._of_states:
+                if is_mixed and not invariant.judges_mixed:
+                    continue
+                finding = invariant.full(views[invariant.client_kinds])
+                if finding is not None:
+                    self._report(step, invariant, finding)
 
     def coverage(self) -> dict[str, int]:
         """What was visited, by name: the counters of reachability goals."""
@@ -203,6 +203,7 @@ class Checker:
         if ledger is None:
             ledger = self.model.open_ledger(shard, without_last=len(step.records))
         request, response = step.request, step.response
+        classic_group = self.model.classic_group_in(shard)
         found: Sequence[Found] = ()
         if type(request) in CLASSIC_REQUESTS:
             found = self._classic.before_request(step, shard, ledger)
@@ -221,7 +222,7 @@ class Checker:
             else:
                 self._heartbeat(step, request, response, ledger, shard)
         elif type(request) is OffsetCommitRequest:
-            if self.model.classic_group_in(shard) is None:
+            if classic_group is None:
                 self._commit(step, response.errors)
         elif type(request) in COMPUTATION_REQUESTS:
             if step.records:
@@ -236,12 +237,8 @@ class Checker:
             self.model.note_configs(shard, ledger)
         if ledger.classic_count and type(request) in CLASSIC_REQUESTS:
             ledger.note_classic_request(request, response, step.at_ms)
-        if (
-            self.model.classic
-            or type(request) in CLASSIC_REQUESTS
-            or shard.coordinator.groups_of(ClassicGroup)
-        ):
-            self._classic.on_request(step, shard)
+        if classic_group is not None or self.model.classic or type(request) in CLASSIC_REQUESTS:
+            self._classic.on_request(step, shard, classic_group)
         if type(request) is OffsetFetchRequest:
             self.model.note_fetch(shard, request)
         for listener in self._listeners.on_request[type(request)]:

@@ -62,9 +62,8 @@ class ClassicWatch:
             listeners, step, ledger, self._model.classic.get(shard.name) or ClassicModel()
         )
 
-    def on_request(self, step: Step, shard: ShardView) -> None:
-        """A shard handled a request about the group, classic or not."""
-        group = self._model.classic_group_in(shard)
+    def on_request(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> None:
+        """A shard handled a request about the group, classic or not; ``group``: what it is now."""
         classic_model = self._look(step, shard, group)
         request = step.request
         if type(request) is OffsetCommitRequest and group is not None:

@@ -120,6 +120,17 @@ class GroupPicture(NamedTuple):
     awaiting_count: int
     protocol_counts: Mapping[str, int]
 
+    @classmethod
+    def of_all(cls, group: ClassicGroup, shard: ShardView) -> GroupPicture:
+        """All members, counted anew."""
+        counts: dict[str, int] = {}
+        awaiting = 0
+        for member in group.members.values():
+            awaiting += member.awaiting_join is not None
+            for name in member.protocol_names():
+                counts[name] = counts.get(name, 0) + 1
+        return cls(group, shard, group.members.keys(), awaiting, counts)
+
 
 @dataclass(slots=True)
 class ClassicLook:

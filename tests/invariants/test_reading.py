@@ -222,7 +222,16 @@ def test_nobody_else_reads_the_memory_of_a_property(path: Path) -> None:
 # --- full checks -----------------------------------------------------------------------------
 
 FREE = frozenset(
-    {"acting_shard", "acting_group", "group_in", "classic_group_in", "group_id", "rules", "config"}
+    {
+        "acting_shard",
+        "acting_group",
+        "acting_picture",
+        "group_in",
+        "classic_group_in",
+        "group_id",
+        "rules",
+        "config",
+    }
     | {"name_of", "names_of", "who", "target_and_current"}
 )
 """What a full check may take from the model: who serves, what that has in memory, and names."""

@@ -6,7 +6,6 @@ Source: classic §1, §2.9, §10.1, C1-C6, C12, C14.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupPicture, lacks_session
@@ -29,31 +28,16 @@ STABLE = ClassicGroupState.STABLE
 
 
 class _OfClassicGroup(Property):
-    """A property about the state of a classic group: judged where a step has touched it.
-
-    ``judges_counts``: it looks at what is counted over all members.
-    """
-
-    judges_counts: ClassVar[bool] = False
+    """A property about the state of a classic group: judged where a step has touched it."""
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Judge what was touched."""
         return None if look.picture is None else self._judge(look.picture)
 
     def full(self, view: WorldView) -> Finding | None:
-        """Count anew over all members."""
-        shard = self.model.acting_shard()
-        group = None if shard is None else self.model.classic_group_in(shard)
-        if shard is None or group is None:
-            return None
-        counts: dict[str, int] = {}
-        awaiting = 0
-        if self.judges_counts:
-            for member in group.members.values():
-                awaiting += member.awaiting_join is not None
-                for name in member.protocol_names():
-                    counts[name] = counts.get(name, 0) + 1
-        return self._judge(GroupPicture(group, shard, group.members.keys(), awaiting, counts))
+        """Judge all members, counted anew."""
+        picture = self.model.acting_picture()
+        return None if picture is None else self._judge(picture)
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         raise NotImplementedError
@@ -146,7 +130,6 @@ class ClassicAwaitingCounted(_OfClassicGroup):
     clauses = ("classic C3",)
     violated_by = ("test:classic-awaiting-miscounted", "test:classic-forgotten-join")
     interest = Interest(is_in_changes=True)
-    judges_counts = True
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
@@ -230,7 +213,6 @@ class ClassicProtocolsCounted(_OfClassicGroup):
     )
     clauses = ("classic C6", "classic §1.7")
     violated_by = ("test:classic-protocols-miscounted", "test:classic-foreign-protocol")
-    judges_counts = True
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group, counts = seen.group, seen.protocol_counts
@@ -321,7 +303,6 @@ class ClassicJoinPhaseEnds(_OfClassicGroup):
     )
     clauses = ("classic §1.5", "classic §2.2", "classic §2.9", "defects L1")
     violated_by = ("KAFKA-7909",)
-    judges_counts = True
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
