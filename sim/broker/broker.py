@@ -276,7 +276,10 @@ class Broker:
         except GroupError as error:
             return AlterGroupConfigResponse(error_code=error.code, error_message=error.message)
         self._controller.set_configs(altered)
-        return AlterGroupConfigResponse()
+        response = AlterGroupConfigResponse()
+        shard = self.shards[self._environment.partition_of(request.group_id)]
+        self._environment.steps.released(shard, 0, request, response)
+        return response
 
     # --- what the controller says -----------------------------------------------------------------
 

@@ -23,6 +23,9 @@ from rebalance_sim.protocol.wire.consumer_messages import AlterGroupConfigReques
 
 ORDER = 110
 
+_LONGEST = 1_000
+"""Characters of a number that somebody might mean."""
+
 
 class ConfigInForce(Property):
     """coordinator §10.2: altered settings count from the next heartbeat on, and at a load."""
@@ -132,10 +135,16 @@ class OtherConfigsStay(Property):
         self._note(step.request.configs)
         return None
 
+    def on_released(self, step: Step) -> Finding | None:
+        """Any broker may be asked."""
+        if type(step.request) is AlterGroupConfigRequest:
+            self._note(step.request.configs)
+        return None
+
     def _note(self, changes: Mapping[str, int | str | None]) -> None:
         for name, value in changes.items():
             asked = self._asked.setdefault(name.replace(".", "_"), set())
-            asked.add(None if value is None else str(value).strip())
+            asked.add(None if value is None else _number(value))
 
     def on_configs(self, step: Step) -> Finding | None:
         """Compare the settings with those of before."""
@@ -163,6 +172,12 @@ class OtherConfigsStay(Property):
             text = None if value is None else str(value)
             if value != getattr(before, name) and text not in self._asked.get(name, ()):
                 yield name
+
+
+def _number(value: int | str) -> str:
+    """A number as it is printed: text may have a sign, zeros and blanks around it."""
+    text = str(value).strip()
+    return str(int(text)) if text.lstrip("+-").isdecimal() and len(text) < _LONGEST else text
 
 
 def _shown(value: int | None) -> str:
