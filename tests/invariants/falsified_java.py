@@ -9,6 +9,7 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.classic import classic_describe, classic_type
+from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import requests
 from rebalance_sim.protocol.clients.common.effects import SendLeaveGroup
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
@@ -26,6 +27,7 @@ from rebalance_sim.protocol.clients.java.consumer import (
 )
 from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
 from rebalance_sim.protocol.consumer.timer_keys import session_key, sync_key
+from rebalance_sim.protocol.hosting.write_path import WritePath
 from rebalance_sim.protocol.migration import downgrade, mixed
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.offsets import OffsetStore
@@ -54,6 +56,12 @@ def _counts_successes_only(self: Any) -> None:
 
 
 _run_thread = _THREAD.run
+_state_shown = classic_core.ClassicCore.state_shown
+
+
+def _shows_no_joining(self: Any, *, is_done: bool) -> ClientState:
+    state = _state_shown(self, is_done=is_done)
+    return ClientState.RECONCILING if state is ClientState.JOINING else state
 
 
 def _has_no_session(self: Any) -> None:
@@ -66,6 +74,12 @@ run_mutant(
     "classic",
     3,
     (_THREAD, "_fail", _counts_failures_only),
+)
+run_mutant(
+    "java-stable-at-no-generation",
+    "classic",
+    0,
+    (classic_core.ClassicCore, "state_shown", _shows_no_joining),
 )
 run_mutant("forgets-its-coordinator", "classic", 0, (_THREAD, "_succeed", _counts_successes_only))
 run_mutant("never-misses-its-coordinator", "classic", 20, (_THREAD, "run", _has_no_session))
@@ -270,3 +284,15 @@ run_mutant(
     (classic_core.ClassicCore, "reset", _prepares_nothing),
 )
 run_mutant("waits-for-its-leave", "classic", 0, (requests.Requests, "count", _counts_a_leave))
+
+# -- batches of records ----------------------------------------------------------------------------
+
+_add = WritePath.add
+
+
+def _does_not_linger(self: Any, *args: Any, **options: Any) -> Any:
+    self._linger_ms = 0
+    return _add(self, *args, **options)
+
+
+run_mutant("writes-at-once", "faulty", 1, (WritePath, "add", _does_not_linger))

@@ -317,3 +317,21 @@ run_mutant(
     1,
     (librdkafka_joining, "_PASSING", frozenset({ErrorCode.REQUEST_TIMED_OUT})),
 )
+
+_CLASSIC_HEARTBEATS = librdkafka_classic_heartbeats.ClassicHeartbeats
+_heartbeat_answered = _CLASSIC_HEARTBEATS._on_answered
+
+
+def _counts_no_heartbeat(self: Any, response: Any) -> None:
+    before_ms = self._core.session_due_ms
+    _heartbeat_answered(self, response)
+    if self._core.session_due_ms is not None:
+        self._core.session_due_ms = before_ms
+
+
+run_mutant(
+    "librdkafka-counts-no-heartbeat",
+    "librdkafka_classic",
+    0,
+    (_CLASSIC_HEARTBEATS, "_on_answered", _counts_no_heartbeat),
+)

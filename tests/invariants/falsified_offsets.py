@@ -79,6 +79,15 @@ def delete_of_subscribed_offset() -> CoordinatorWorld:
 
 
 @mutant
+def consumers_keep_offsets() -> CoordinatorWorld:
+    bench = classic_world()
+    request = OffsetDeleteRequest(group_id=GROUP, partitions=frozenset({FIRST}))
+    response = OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
+    bench.request(request, change=lambda outcome: Outcome(response))
+    return bench
+
+
+@mutant
 def empty_group_stays() -> CoordinatorWorld:
     world = settled()
     world.heartbeat("a", -1)

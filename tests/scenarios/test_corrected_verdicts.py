@@ -141,11 +141,12 @@ PROVEN = {
     ("faulty", 50): "PR-23542",
     ("whole", 5708): "D14",
     ("librdkafka_classic", 1019): "librdkafka-4533",
+    ("chaos", 21014): "sim-stale-subscription-type",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because the
 repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has failed as
 well. ``faulty`` 50: who hung in a callback's ``commitSync`` for a minute has the time of a
-rebalance afterwards."""
+rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after it was given more."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

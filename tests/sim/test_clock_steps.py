@@ -231,6 +231,7 @@ def test_what_measures_clients_by_the_clock_of_the_world_is_not_judged_then() ->
         "classic.client.heartbeat_retried",
         "classic.client.join_backoff",
         "classic.client.prepare_backoff",
+        "classic.client.session_librdkafka",
         "classic.client.session_watched",
         "client.ack.prompt",
         "client.answer.late_librdkafka",

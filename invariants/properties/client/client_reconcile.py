@@ -92,7 +92,8 @@ class RevokeBeforeAck(Property):
     id = "client.revoke_before_ack"
     sentence = (
         "What a client may fetch is in every owned list it sends, and so is all it is "
-        "assigned but for what still waits for the assigned callback."
+        "assigned but for what still waits for the assigned callback; a heartbeat that librdkafka "
+        "repeats is as it was."
     )
     clauses = ("client C9", "coordinator A3", "defects S1")
     violated_by = (
@@ -107,7 +108,7 @@ class RevokeBeforeAck(Property):
     ) -> Finding | None:
         """Compare the owned list with what the client works on."""
         owned = request.topic_partitions
-        if owned is None or request.member_epoch < JOIN_EPOCH:
+        if owned is None or request.member_epoch < JOIN_EPOCH or entry.repeats(request):
             return None
         member = entry.member
         hidden = (entry.fetchable & member.fetchable) - owned

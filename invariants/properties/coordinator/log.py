@@ -6,6 +6,7 @@ Sources: coordinator §4.2, §9.1, §9.2, §14.1, §14.3.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.formatting import listed
@@ -13,6 +14,7 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import Record
 
@@ -100,6 +102,63 @@ class BatchOrder(Property):
             f"an operation wrote records of the types {listed(_NUMBERS[x] for x in letters)} "
             "(† a tombstone), an order that no operation has"
         )
+
+
+class Linger(Property):
+    """coordinator §9.4. A batch that is full is written sooner: where the limit is not the usual
+    one, nothing is judged. The oldest record that was not committed before has opened its batch.
+    """
+
+    id = "log.linger"
+    sentence = (
+        "What a shard writes is committed no sooner than group.coordinator.append.linger.ms after "
+        "the operation that opened its batch."
+    )
+    clauses = ("coordinator §9.4",)
+    violated_by = ("test:writes-at-once",)
+    judges_mixed = True
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        config = model.config
+        is_usual = config.message_max_bytes == CoordinatorConfig().message_max_bytes
+        self._linger_ms = config.group_coordinator_append_linger_ms if is_usual else 0
+        self._appended: dict[str, deque[tuple[int, int]]] = {}
+        """Shard -> end offset and time of what it has written, and is not committed yet."""
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Note when."""
+        if self._linger_ms > 0:
+            shard = step.shard
+            written = shard.log_end_offset, step.at_ms
+            self._appended.setdefault(shard.name, deque()).append(written)
+        return None
+
+    def on_committed(self, step: Step) -> Finding | None:
+        """Was it long enough ago?"""
+        shard = step.shard
+        appended, committed = self._appended.get(shard.name), shard.high_watermark
+        if not appended or appended[0][0] > committed:
+            return None
+        opened_ms = appended[0][1]
+        while appended and appended[0][0] <= committed:
+            appended.popleft()
+        if step.at_ms - opened_ms >= self._linger_ms:
+            return None
+        return Finding(
+            f"{shard.name} has committed after {step.at_ms - opened_ms} ms what waits for "
+            f"{self._linger_ms} ms before it is written"
+        )
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What could not be written is over."""
+        self._appended.pop(step.shard.name, None)
+        return None
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """So is all that was written in another term."""
+        self._appended.pop(step.shard.name, None)
+        return None
 
 
 class BatchWhole(Property):

@@ -12,6 +12,7 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, wall_ms
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
+from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     FIRST_COMMIT_WITH_LEADER_EPOCH,
@@ -189,7 +190,11 @@ class DeletionRefusalCause(Property):
         "against it, and a group unless it has members; each refusal has the code of its cause."
     )
     clauses = ("coordinator §8.3", "coordinator §8.6", "classic §8.5")
-    violated_by = ("test:delete-of-subscribed-offset", "test:empty-group-stays")
+    violated_by = (
+        "test:delete-of-subscribed-offset",
+        "test:empty-group-stays",
+        "test:consumers-keep-offsets",
+    )
     judges_mixed = True
     interest = Interest(requests=(DeleteGroupsRequest, OffsetDeleteRequest))
 
@@ -235,6 +240,15 @@ class DeletionRefusalCause(Property):
                 f"the deletion of offsets was answered {response.error_code.name}, and the group "
                 "is there"
             )
+        if response.error_code is ErrorCode.NON_EMPTY_GROUP:
+            group = None if classic_model is None else classic_model.group
+            is_of_others = group is not None and group.protocol_type != CONSUMER_PROTOCOL_TYPE
+            if classic_model is None or not classic_model.members or not is_of_others:
+                return Finding(
+                    "the deletion of offsets was answered NON_EMPTY_GROUP, and the group has no "
+                    "members, or only consumers, whose subscriptions are known"
+                )
+            return None
         if response.error_code or not ledger.has_group:
             return None  # What a classic group subscribes to is its leader's affair.
         names = ledger.all_names()
