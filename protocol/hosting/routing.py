@@ -20,7 +20,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode
 
 
 def group_ids_of(what: object) -> Sequence[str] | None:
@@ -83,8 +82,10 @@ class GroupRequests:
         Partitions of other coordinators are left out; one that is being loaded fails the whole
         request.
         """
-        if any(shard.state is ShardState.LOADING for shard in self._shards):
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for shard in self._shards:
+            if shard.state is ShardState.LOADING:
+                refused: ListGroupsResponse = shard.refuse_read(request)
+                return refused
         rows: list[ListedGroup] = []
         for shard in self._shards:
             if shard.is_active:

@@ -179,6 +179,15 @@ class Shard:
         self._listener.released(operation, request, response)
         return response
 
+    def refuse_read(self, request: Any) -> Any:
+        """The error that keeps a broker from answering for its other shards either, shown as an
+        answer of this one."""
+        code = self.refusal()
+        self._listener.refused(code)
+        response: Any = error_answer(request, code)
+        self._listener.released(0, request, response)
+        return response
+
     def take(self, outcome: Outcome, *, now_ms: int) -> None:
         """Do what an outcome says that neither a request nor a timer led to."""
         self._now_ms = now_ms

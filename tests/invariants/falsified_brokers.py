@@ -11,8 +11,11 @@ from falsified_reactions import CLEAN, FALSIFIED, at_work, run_mutant
 from rebalance_sim.protocol.classic import classic_rebalance, join, leave
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer import consumer_type, regexes, timer_expiry
+from rebalance_sim.protocol.hosting import routing
+from rebalance_sim.protocol.hosting.shard import ShardState
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
+from rebalance_sim.protocol.wire.consumer_messages import ListGroupsResponse
 
 __all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
@@ -60,6 +63,24 @@ run_mutant(
     (GroupCoordinator, "update_image", _sees_no_new_topic),
 )
 run_mutant("resolution-never-ends", "operations", 2, (timer_expiry, "resolve", _never_ends))
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+def _refuses_unless_loading(self: routing.GroupRequests, request: Any, now_ms: int) -> Any:
+    for shard in self._shards:
+        if shard.state is not ShardState.LOADING:
+            return shard.refuse_read(request)
+    return ListGroupsResponse()
+
+
+run_mutant(
+    "lists-only-while-it-loads",
+    "faulty",
+    2,
+    (routing.GroupRequests, "list", _refuses_unless_loading),
+)
 
 
 # -- settings --------------------------------------------------------------------------------------
