@@ -106,7 +106,8 @@ class BatchOrder(Property):
 
 class Linger(Property):
     """coordinator §9.4. A batch that is full is written sooner: where the limit is not the usual
-    one, nothing is judged. The oldest record that was not committed before has opened its batch.
+    one, nothing is judged. The record behind the last committed one has opened its batch; if that
+    is another group's, nothing is known of when.
     """
 
     id = "log.linger"
@@ -123,27 +124,37 @@ class Linger(Property):
         config = model.config
         is_usual = config.message_max_bytes == CoordinatorConfig().message_max_bytes
         self._linger_ms = config.group_coordinator_append_linger_ms if is_usual else 0
-        self._appended: dict[str, deque[tuple[int, int]]] = {}
-        """Shard -> end offset and time of what it has written, and is not committed yet."""
+        self._appended: dict[str, deque[tuple[int, int, int]]] = {}
+        """Shard -> first offset, end offset and time of what it has written for this group, and is
+        not committed yet."""
+        self._committed: dict[str, int] = {}
+        """Shard -> its high watermark when that was seen last."""
 
     def on_append(self, step: Step) -> Finding | None:
         """Note when."""
         if self._linger_ms > 0:
             shard = step.shard
-            written = shard.log_end_offset, step.at_ms
-            self._appended.setdefault(shard.name, deque()).append(written)
+            end = shard.log_end_offset
+            written = end - len(step.records), end, step.at_ms
+            appended = self._appended.setdefault(shard.name, deque())
+            if not appended:
+                self._committed[shard.name] = shard.high_watermark
+            appended.append(written)
         return None
 
     def on_committed(self, step: Step) -> Finding | None:
         """Was it long enough ago?"""
         shard = step.shard
         appended, committed = self._appended.get(shard.name), shard.high_watermark
-        if not appended or appended[0][0] > committed:
+        if not appended:
             return None
-        opened_ms = appended[0][1]
-        while appended and appended[0][0] <= committed:
+        before, self._committed[shard.name] = self._committed[shard.name], committed
+        if appended[0][1] > committed:
+            return None
+        first, _, opened_ms = appended[0]
+        while appended and appended[0][1] <= committed:
             appended.popleft()
-        if step.at_ms - opened_ms >= self._linger_ms:
+        if first != before or step.at_ms - opened_ms >= self._linger_ms:
             return None
         return Finding(
             f"{shard.name} has committed after {step.at_ms - opened_ms} ms what waits for "
