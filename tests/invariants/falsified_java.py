@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients.java.classic import (
 from rebalance_sim.protocol.clients.java.consumer import (
     client_reconciliation,
     consumer_closing,
+    consumer_commits,
     consumer_subscription,
     heartbeats,
 )
@@ -296,3 +297,31 @@ def _does_not_linger(self: Any, *args: Any, **options: Any) -> Any:
 
 
 run_mutant("writes-at-once", "faulty", 1, (WritePath, "add", _does_not_linger))
+
+# -- from when intervals count ---------------------------------------------------------------------
+
+_heartbeat_answered = heartbeats.Heartbeats._on_answered
+
+
+def _counts_from_the_answer(self: Any, number: int, join_count: int, response: Any) -> None:
+    self._interval_deadline_ms = self._core.now_ms + self.interval_ms
+    _heartbeat_answered(self, number, join_count, response)
+
+
+def _commits_from_the_answer(self: Any, error_code: Any) -> None:
+    self._interval_commit_is_open = False
+    self.restart_interval()
+
+
+run_mutant(
+    "counts-from-the-answer",
+    "faulty",
+    0,
+    (heartbeats.Heartbeats, "_on_answered", _counts_from_the_answer),
+)
+run_mutant(
+    "interval-from-the-answer",
+    "faulty",
+    0,
+    (consumer_commits.Commits, "_after_interval_commit", _commits_from_the_answer),
+)

@@ -335,3 +335,19 @@ run_mutant(
     0,
     (_CLASSIC_HEARTBEATS, "_on_answered", _counts_no_heartbeat),
 )
+
+# -- lost, or revoked ------------------------------------------------------------------------------
+
+_give_up = librdkafka_rebalance.Rebalance.give_up_and_rejoin
+
+
+def _revokes_what_is_lost(self: Any, *, is_lost: bool) -> None:
+    _give_up(self, is_lost=False)
+
+
+run_mutant(
+    "librdkafka-revokes-what-is-lost",
+    "librdkafka_classic",
+    6,
+    (librdkafka_rebalance.Rebalance, "give_up_and_rejoin", _revokes_what_is_lost),
+)

@@ -148,6 +148,66 @@ class IntervalCommits(Property):
                 yield Late(name, "has committed nothing", name, since_ms)
 
 
+class IntervalFromMaking(Property):
+    """client §7, row "auto, interval"; classic §4.2. The timer is another one after a failure, and
+    after partitions were taken over."""
+
+    id = "client.commit.from_making"
+    sentence = (
+        "A Java client of either protocol that is at rest makes its next interval commit "
+        "auto.commit.interval.ms after it made the last one, however long that took to be answered."
+    )
+    clauses = ("client §7", "classic §4.2")
+    violated_by = ("test:interval-from-the-answer",)
+    client_kinds = JAVA_KINDS
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, StateChanged),
+    )
+    outlives_clock_steps = False
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._made: dict[str, tuple[int, int]] = self.of_process({})
+        """Client -> correlation id of its last commit, if it is at rest since, and its time."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """When is the next one due?"""
+        event, member = step.event, entry.member
+        made = self._made.get(entry.name)
+        if made is None:
+            return None
+        if type(event) is not CommitAnswered or any(event.response.errors.values()):
+            del self._made[entry.name]
+            return None
+        number, made_ms = made
+        due_ms = member.poll_due_ms
+        interval_ms = member.config.auto_commit_interval_ms
+        if (
+            event.correlation_id != number
+            or member.state is not ClientState.STABLE
+            or due_ms is None
+            or due_ms <= max(made_ms + interval_ms, step.at_ms)
+        ):
+            return None
+        return Finding(
+            f"{entry.name} makes its next interval commit {due_ms - made_ms} ms after the last "
+            f"one, which took {step.at_ms - made_ms} ms to be answered; auto.commit.interval.ms is "
+            f"{interval_ms}",
+            {"client": entry.name},
+        )
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Note when it was made."""
+        is_at_rest = entry.state is ClientState.STABLE is entry.member.state
+        self._made.pop(entry.name, None)
+        if is_at_rest and type(step.event) is Poll and entry.member.config.enable_auto_commit:
+            for effect in step.effects:
+                if type(effect) is SendCommit:
+                    self._made[entry.name] = effect.correlation_id, step.at_ms
+        return None
+
+
 class CommitPace(Property):
     """client §7: the timer restarts in full when a commit is made, and when partitions are taken
     over. A commit that had to wait, or was refused, or came with a rebalance says nothing about the

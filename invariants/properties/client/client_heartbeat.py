@@ -18,9 +18,11 @@ from rebalance_sim.protocol.clients import (
     Close,
     CommitAnswered,
     Event,
+    HeartbeatAnswered,
     MembershipOperation,
     RecordsReturned,
 )
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
@@ -29,6 +31,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
 )
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 230
 
@@ -149,6 +152,50 @@ class HeartbeatAlive(Property):
         return Finding(
             f"{entry.name} is {member.state.value} and its next heartbeat is due "
             f"{'never' if due_ms is None else f'in {due_ms - step.at_ms} ms'}",
+            {"client": entry.name},
+        )
+
+
+class PeriodFromSending(Property):
+    """client §2.1, rows "Interval" and "Steady period". Up to 4.1.2 the backoff after a good answer
+    was as long as it may be in half of all cases, too (client §2.2): that is not judged."""
+
+    id = "client.hb.from_sending"
+    sentence = (
+        "A Java client that has had a good answer, with the interval that it knew, sends its next "
+        "heartbeat an interval after it sent the last one, or when the least backoff has passed "
+        "since the answer, whichever is later."
+    )
+    clauses = ("client §2.1",)
+    violated_by = ("test:counts-from-the-answer",)
+    client_kinds = (JAVA,)
+    interest = Interest(events=(HeartbeatAnswered,), effects=())
+    outlives_clock_steps = False
+
+    def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """When is the next one due?"""
+        member = entry.member
+        interval_ms = member.heartbeat_interval_ms
+        due_ms = member.next_heartbeat_due_ms
+        if (
+            due_ms is None
+            or step.event.response.error_code is not ErrorCode.NONE
+            or entry.last_sent_ms < 0
+            or entry.interval_ms != interval_ms
+            or entry.told_interval_ms != interval_ms
+        ):
+            return None
+        least_ms = int(member.config.retry_backoff_ms * (1 + BACKOFF_JITTER))
+        if entry.has_failed or entry.failure_count:
+            least_ms = longest_backoff_ms(member)
+        if due_ms <= max(entry.last_sent_ms + interval_ms, step.at_ms + least_ms):
+            return None
+        if due_ms - step.at_ms == member.config.retry_backoff_max_ms:
+            return None
+        return Finding(
+            f"{entry.name} has its next heartbeat due {due_ms - entry.last_sent_ms} ms after the "
+            f"last one, and {due_ms - step.at_ms} ms after the answer; the interval is "
+            f"{interval_ms} ms",
             {"client": entry.name},
         )
 

@@ -11,14 +11,19 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
+    CallbackKind,
     ClassicHeartbeatAnswered,
     ClientState,
+    Close,
     CommitAnswered,
     HeartbeatAnswered,
     JoinGroupAnswered,
     RaiseError,
+    RunCallback,
     SendClassicHeartbeat,
+    StateChanged,
     SyncGroupAnswered,
+    Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA, LIBRDKAFKA_CLASSIC
@@ -78,6 +83,63 @@ class FailsWhenRefused(Property):
         if not wrong:
             return None
         return Finding(f"{entry.name} was told {code.name}, and {wrong}", {"client": entry.name})
+
+
+class LosesWhenRemoved(Property):
+    """client §10.1, row "fenced"; classic §4.6. In the middle of a rebalance that is finished
+    first, and who is unsubscribed or closed meanwhile gives up what it has as if by itself."""
+
+    id = "client.callback.lost_librdkafka"
+    sentence = (
+        "A member of librdkafka, of either protocol, that was at rest when a heartbeat told it "
+        "that the group has removed it tells its application that its partitions are lost, not "
+        "that they are revoked, unless that unsubscribes or closes before."
+    )
+    clauses = ("client §10.1", "client §4.2", "classic §4.6")
+    violated_by = ("test:librdkafka-revokes-what-is-lost",)
+    client_kinds = (LIBRDKAFKA, LIBRDKAFKA_CLASSIC)
+    judges_mixed = True
+    interest = Interest(
+        events=(Unsubscribe, Close),
+        refusals=(HeartbeatAnswered, ClassicHeartbeatAnswered),
+        effects=(RunCallback, StateChanged),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._removed: dict[str, ErrorCode] = self.of_process({})
+        """Client that has been told so, and has not called back since -> by which error."""
+
+    def on_event(self, step: Step, entry: ClientEntry | ClassicClientEntry) -> Finding | None:
+        """It is told so, or its application wants to leave."""
+        member = entry.member
+        if type(step.event) in (Unsubscribe, Close):
+            self._removed.pop(entry.name, None)
+            return None
+        code = step.event.response.error_code
+        is_told = code in _FENCED | _STRANGER and entry.state is ClientState.STABLE
+        if isinstance(entry, ClientEntry):
+            is_told = is_told and not entry.has_left
+        else:
+            is_told = is_told and member.commit_identity is None
+        if is_told and member.blocked_in is None:
+            self._removed[entry.name] = code
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry | ClassicClientEntry) -> Finding | None:
+        """What does it call?"""
+        for effect in step.effects:
+            if type(effect) is RunCallback:
+                code = self._removed.pop(entry.name, None)
+                if code is not None and effect.kind is CallbackKind.REVOKED:
+                    return Finding(
+                        f"{entry.name} was told {code.name}, and revokes "
+                        f"{self.model.names_of(sorted(effect.partitions))}, which it has lost",
+                        {"client": entry.name},
+                    )
+        if entry.member.state is ClientState.JOINING:
+            self._removed.pop(entry.name, None)
+        return None
 
 
 class NoticesItsEnd(Property):
