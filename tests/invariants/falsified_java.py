@@ -9,7 +9,7 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.classic import classic_describe, classic_type
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients import ClientState, Subscribe
 from rebalance_sim.protocol.clients.common import requests
 from rebalance_sim.protocol.clients.common.effects import SendLeaveGroup
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
@@ -18,6 +18,7 @@ from rebalance_sim.protocol.clients.java.classic import (
     classic_core,
     classic_heartbeats,
     classic_search,
+    java_classic,
 )
 from rebalance_sim.protocol.clients.java.consumer import (
     client_reconciliation,
@@ -60,6 +61,11 @@ _run_thread = _THREAD.run
 _state_shown = classic_core.ClassicCore.state_shown
 
 
+def _asks_for_nothing(self: Any, event: Subscribe) -> None:
+    self.subscription.subscribe(event)
+    self.matches_pattern = event.matches_locally
+
+
 def _shows_no_joining(self: Any, *, is_done: bool) -> ClientState:
     state = _state_shown(self, is_done=is_done)
     return ClientState.RECONCILING if state is ClientState.JOINING else state
@@ -81,6 +87,19 @@ run_mutant(
     "classic",
     0,
     (classic_core.ClassicCore, "state_shown", _shows_no_joining),
+)
+run_mutant(
+    "searches-for-nobody", "classic", 1, (java_classic.ClassicConsumer, "_wants_coordinator", True)
+)
+run_mutant(
+    "java-pattern-without-metadata",
+    "classic",
+    0,
+    (
+        java_classic.ClassicConsumer,
+        "_handlers",
+        {**java_classic.ClassicConsumer._handlers, Subscribe: _asks_for_nothing},
+    ),
 )
 run_mutant("forgets-its-coordinator", "classic", 0, (_THREAD, "_succeed", _counts_successes_only))
 run_mutant("never-misses-its-coordinator", "classic", 20, (_THREAD, "run", _has_no_session))

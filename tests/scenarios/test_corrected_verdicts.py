@@ -132,6 +132,7 @@ RIGHT = {
     ("whole@kafka-4.3-clean", 139): "a topic made anew leaves nothing to commit before a join",
     ("chaos@kafka-4.3-clean", 7699): "an unclean leader's log never was that of its predecessor",
     ("librdkafka_classic@kafka-4.3-clean", 1610): "a join is given up while its sender counts",
+    ("chaos@kafka-4.3-clean", 242): "a load arms the timer of who left while it was revoking",
     ("whole@kafka-4.3-clean", 8814): "librdkafka's leave is lost with its connection at once",
 }
 
@@ -142,11 +143,13 @@ PROVEN = {
     ("whole", 5708): "D14",
     ("librdkafka_classic", 1019): "librdkafka-4533",
     ("chaos", 21014): "sim-stale-subscription-type",
+    ("groups@kafka-4.3", 50): "PR-23542",
 }
-"""Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because the
-repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has failed as
-well. ``faulty`` 50: who hung in a callback's ``commitSync`` for a minute has the time of a
-rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after it was given more."""
+"""Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
+the repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has
+failed as well. ``faulty`` 50: who hung in a callback's ``commitSync`` for a minute has the time
+of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after it was given
+more. ``groups`` 50: a search is lost in the moment in which it was sent because another was."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

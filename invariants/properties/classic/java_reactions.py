@@ -21,11 +21,13 @@ from rebalance_sim.protocol.clients import (
     JoinGroupAnswered,
     OwnStateChanged,
     RequestExpired,
+    RequestMetadata,
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
     SendSyncGroup,
+    Subscribe,
     SyncGroupAnswered,
     Unsubscribe,
 )
@@ -234,3 +236,32 @@ class JoinBackoff(Property):
                         {"client": name},
                     )
         return None
+
+
+class PatternAsksForMetadata(Property):
+    """classic §3.5. What a pattern matches, only metadata of all topics tell."""
+
+    id = "classic.client.pattern_java"
+    sentence = (
+        "A Java client of the classic protocol asks for metadata as soon as it is subscribed by a "
+        "pattern."
+    )
+    clauses = ("classic §3.5",)
+    violated_by = ("test:java-pattern-without-metadata",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(Subscribe,))
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Is there such a request?"""
+        if (
+            not step.event.matches_locally
+            or RequestMetadata() in step.effects
+            or entry.member.kind != CLASSIC
+            or entry.member.state is ClientState.FATAL
+        ):
+            return None
+        return Finding(
+            f"{entry.name} is subscribed by a pattern, and asks for no metadata",
+            {"client": entry.name},
+        )

@@ -12,6 +12,7 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
+    ClientState,
     Close,
     CommitAnswered,
     CoordinatorFound,
@@ -39,6 +40,7 @@ _LATE = _ELSEWHERE | {ErrorCode.REQUEST_TIMED_OUT}
 _ANSWERS = (
     HeartbeatAnswered,
     ClassicHeartbeatAnswered,
+    ClientState,
     JoinGroupAnswered,
     SyncGroupAnswered,
     CommitAnswered,
@@ -150,6 +152,40 @@ class SearchCause(Property):
         return Finding(
             f"{name} searches for its coordinator, and nothing has happened since it has found it",
             {"client": name},
+        )
+
+
+_HAS_THREAD = frozenset({ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE})
+
+
+class SearchesForSomebody(Property):
+    """classic §4.4, 1. Who is not in a generation has no heartbeat thread that runs."""
+
+    id = "classic.client.searches_when_read"
+    sentence = (
+        "A Java client of the classic protocol that has not joined, or waits for the answer to a "
+        "JoinGroup, searches for its coordinator only while its application polls or is blocked in "
+        "a call; one that has failed for good does so no more."
+    )
+    clauses = ("classic §4.4",)
+    violated_by = ("test:searches-for-nobody",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(effects=(FindCoordinator,))
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Who would go on with the answer?"""
+        member = entry.member
+        if member.kind != CLASSIC or member.classic is None:
+            return None
+        is_read = member.is_polling or member.blocked_in is not None
+        state = member.classic.state
+        if member.state is not ClientState.FATAL and (is_read or state in _HAS_THREAD):
+            return None
+        return Finding(
+            f"{entry.name} is {member.state.value} and searches for its coordinator, and its "
+            "application neither polls nor waits",
+            {"client": entry.name},
         )
 
 

@@ -102,9 +102,10 @@ class _Searches:
         """Kind of a request of the classic protocol -> the last one in flight, and who sent it."""
 
     def note_loss(self, at_ms: int) -> None:
-        """Searches were lost, several maybe that were under way on one connection."""
-        self.is_lost = True
+        """Searches were lost, several maybe at once. One that was sent in between and is lost at
+        once as well makes the next no sooner than its interval."""
         if self.lost_ms != at_ms or not self.losses:
+            self.is_lost = True
             wait_ms = _NEXT_BROKER_MS << min(self.losses - 1, 10) if self.losses else 0
             self.lost_ms = at_ms
             self.free_ms = at_ms + min(wait_ms, _INTERVAL_MS[_QUERY])

@@ -204,7 +204,8 @@ class RemovalDue(Property):
     id = "coordinator.removal_due"
     sentence = (
         "A timer removes a member only after a session timeout without a heartbeat, or, unless it "
-        "is a static one that has left for a while, a rebalance timeout without acknowledgement."
+        "is a static one that has left for a while since its coordinator was loaded, a rebalance "
+        "timeout without acknowledgement."
     )
     clauses = ("coordinator §4.1", "coordinator §4.5", "defects L4")
     violated_by = ("test:impatient-timer", "test:rebalance-timer-of-former-epoch")
@@ -217,6 +218,9 @@ class RemovalDue(Property):
         self._begun: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
         """Where the log ended when a revocation was written, when that was, and the rebalance
         timeout of then: the last one that is committed, and those behind it."""
+        self._away_at_load: set[tuple[str, str]] = set()
+        """Shard and member that had left for a while when the shard was loaded, and was revoking
+        before: a load arms by the state alone (coordinator §9.5)."""
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Who was done with a revocation in a batch that failed is not done with it, even if
@@ -238,6 +242,8 @@ class RemovalDue(Property):
         for member_id, entry in ledger.members.items():
             if entry.state is MemberState.UNREVOKED_PARTITIONS:
                 self._begin(step, member_id, entry)
+                if entry.epoch == STATIC_LEAVE_EPOCH:
+                    self._away_at_load.add((step.shard.name, member_id))
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -251,6 +257,8 @@ class RemovalDue(Property):
                 and not self.model.switches(member_id, step)
             ):
                 continue
+            if after is not None:
+                self._away_at_load.discard((name, member_id))
             if after is not None and after.epoch == STATIC_LEAVE_EPOCH:
                 continue  # A leave for a while leaves the timer alone (coordinator §4.5).
             if after and current and current.state is MemberState.UNREVOKED_PARTITIONS:
@@ -276,7 +284,11 @@ class RemovalDue(Property):
                 )
             if entry.metadata.classic_member_metadata is not None:
                 continue  # Its timers are of another kind (``migration/mixed_groups.py``).
-            if key.kind == "rebalance" and entry.epoch == STATIC_LEAVE_EPOCH:
+            if (
+                key.kind == "rebalance"
+                and entry.epoch == STATIC_LEAVE_EPOCH
+                and (step.shard.name, member_id) not in self._away_at_load
+            ):
                 return Finding(
                     f"the rebalance timer removed {self.model.who(member_id)}, which has left for "
                     "a while: it has nothing to revoke, and its session is not over",
