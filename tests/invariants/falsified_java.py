@@ -344,3 +344,14 @@ run_mutant(
     0,
     (consumer_commits.Commits, "_after_interval_commit", _commits_from_the_answer),
 )
+
+# -- classic members of a consumer group -----------------------------------------------------------
+
+_merge = mixed._merge
+
+
+def _forgets_rack(*args: Any) -> Any:
+    return replace(_merge(*args), rack_id=None)
+
+
+run_mutant("classic-member-without-rack", "migration", 4, (mixed, "_merge", _forgets_rack))

@@ -27,10 +27,10 @@ class ClassicMemberAsItSays(Property):
     id = "hybrid.member_as_it_says"
     sentence = (
         "What a consumer group stores of a classic member is what its JoinGroup has said last: "
-        "topics and no pattern, timeouts, instance id and assignors."
+        "topics and no pattern, rack, timeouts, instance id and assignors."
     )
     clauses = ("classic §7.5",)
-    violated_by = ("KAFKA-19720",)
+    violated_by = ("KAFKA-19720", "test:classic-member-without-rack")
     judges_mixed = True
     interest = Interest(requests=(JoinGroupRequest,))
 
@@ -60,6 +60,8 @@ def _differences(request: JoinGroupRequest, stored: MemberMetadataValue) -> Iter
         if sorted(stored.subscribed_topic_names) != said:
             names = listed(sorted(stored.subscribed_topic_names))
             yield f"the topics {names}, and has said {listed(said)}"
+        if subscription.rack_id and stored.rack_id != subscription.rack_id:
+            yield f"the rack {stored.rack_id}, and has said {subscription.rack_id}"
     if stored.subscribed_topic_regex:
         yield f"the pattern {stored.subscribed_topic_regex}, which no classic member has"
     timeout_ms = request.effective_rebalance_timeout_ms
