@@ -114,11 +114,11 @@ class FirstJoinPhase(Property):
         if (
             now is None
             or now.state is not _PREPARING
-            or now.member_count != 1
-            or step.records
-            or not isinstance(step.request, JoinGroupRequest)
             or (look.is_same_group and before and before.state is not ClassicGroupState.EMPTY)
         ):
+            return None
+        if now.member_count != 1 or step.records or not isinstance(step.request, JoinGroupRequest):
+            self._unsure[name] = group  # One that cannot be followed, and may leave something.
             return None
         delay_ms = look.shard.configs.broker.group_initial_rebalance_delay_ms
         if not delay_ms or self._unsure.get(name) is group:
