@@ -133,6 +133,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 7699): "an unclean leader's log never was that of its predecessor",
     ("librdkafka_classic@kafka-4.3-clean", 1610): "a join is given up while its sender counts",
     ("chaos@kafka-4.3-clean", 242): "a load arms the timer of who left while it was revoking",
+    ("cooperative", 22010): "close searches, and returns, in one event",
     ("whole@kafka-4.3-clean", 8814): "librdkafka's leave is lost with its connection at once",
 }
 

@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
+    CallReturned,
     ClassicHeartbeatAnswered,
     ClientState,
     Close,
@@ -178,7 +179,11 @@ class SearchesForSomebody(Property):
         member = entry.member
         if member.kind != CLASSIC or member.classic is None:
             return None
-        is_read = member.is_polling or member.blocked_in is not None
+        is_read = (
+            member.is_polling
+            or member.blocked_in is not None
+            or any(type(effect) is CallReturned for effect in step.effects)
+        )
         state = member.classic.state
         if member.state is not ClientState.FATAL and (is_read or state in _HAS_THREAD):
             return None
