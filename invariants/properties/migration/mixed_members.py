@@ -61,7 +61,7 @@ def _differences(request: JoinGroupRequest, stored: MemberMetadataValue) -> Iter
             names = listed(sorted(stored.subscribed_topic_names))
             yield f"the topics {names}, and has said {listed(said)}"
         if subscription.rack_id and stored.rack_id != subscription.rack_id:
-            yield f"the rack {stored.rack_id}, and has said {subscription.rack_id}"
+            yield f"{stored.rack_id or 'no'} rack, and has said {subscription.rack_id}"
     if stored.subscribed_topic_regex:
         yield f"the pattern {stored.subscribed_topic_regex}, which no classic member has"
     timeout_ms = request.effective_rebalance_timeout_ms
