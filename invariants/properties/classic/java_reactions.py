@@ -257,7 +257,6 @@ class PatternAsksForMetadata(Property):
         if (
             not step.event.matches_locally
             or RequestMetadata() in step.effects
-            or entry.member.kind != CLASSIC
             or entry.member.state is ClientState.FATAL
         ):
             return None

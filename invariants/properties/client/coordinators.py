@@ -177,8 +177,7 @@ class SearchesForSomebody(Property):
     def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Who would go on with the answer?"""
         member = entry.member
-        if member.kind != CLASSIC or member.classic is None:
-            return None
+        assert member.classic is not None
         is_read = (
             member.is_polling
             or member.blocked_in is not None
