@@ -85,10 +85,11 @@ def run_calls(
     except OSError as problem:
         raise SweepError(f"a batch could not be written ({problem})") from problem
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
-            process.join()
+        # Waits for the pool's own thread as well: an interpreter that ends while this thread closes
+        # its pipe writes into that pipe, and says so with a traceback.
+        pool.shutdown(cancel_futures=True)
 
 
 def _start_worker(driver_pid: int) -> None:
