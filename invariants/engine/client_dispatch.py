@@ -24,6 +24,7 @@ from rebalance_sim.protocol.clients import (
     Disconnected,
     HeartbeatAnswered,
     Poll,
+    RaiseError,
     RequestExpired,
     RunCallback,
     SendCommit,
@@ -140,6 +141,8 @@ class ClientWatch:
                     entry.state_since_ms = step.at_ms
             elif type(effect) is SendCommit:
                 entry.committed_ms = step.at_ms
+            elif type(effect) is RaiseError:
+                entry.raised_ms = step.at_ms
             elif type(effect) is RunCallback:
                 entry.callback_kind = effect.kind
             elif type(effect) is CommitReturned:

@@ -7,7 +7,7 @@ from typing import Any
 from rebalance_sim.invariants.explanation import Seen
 from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
 from rebalance_sim.invariants.step import ClientView, Step
-from rebalance_sim.protocol.clients import CommitOffsets, SendCommit, StateChanged
+from rebalance_sim.protocol.clients import CommitOffsets, RaiseError, SendCommit, StateChanged
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -15,6 +15,7 @@ class ClassicClientEntry:
     """A classic client as it was after its last event. ``outlived``: what it has gone on with since
     the coordinator told its JoinGroup that the group does not know it. ``commits_itself``: the
     application has committed what it liked. ``committed_ms``: when a commit was sent last;
+    ``raised_ms``: when a call of the application raised last, -1: never;
     ``open_commits``: what the application has committed, and has not heard of;
     ``state_since_ms``: since when it is in its state; ``heard_ms``: when a Heartbeat was last
     answered well, or with no more than that the group rebalances; -1: never; ``heard_id``: its
@@ -34,6 +35,7 @@ class ClassicClientEntry:
         "name",
         "open_commits",
         "outlived",
+        "raised_ms",
         "state",
         "state_since_ms",
         "version",
@@ -51,6 +53,7 @@ class ClassicClientEntry:
         self.committed_ms = -1
         self.open_commits: dict[int, OpenCommit] = {}
         self.state_since_ms = at_ms
+        self.raised_ms = -1
         self.heard_ms = -1
         self.heard_id = 0
         self.version = -1
@@ -83,6 +86,8 @@ class ClassicClientEntry:
         for effect in step.effects:
             if type(effect) is SendCommit:
                 self.committed_ms = step.at_ms
+            elif type(effect) is RaiseError:
+                self.raised_ms = step.at_ms
             elif type(effect) is StateChanged and effect.from_state is not effect.to_state:
                 self.state_since_ms = step.at_ms
 

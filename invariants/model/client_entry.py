@@ -74,6 +74,7 @@ class ClientEntry:
         "member_id",
         "name",
         "open_commits",
+        "raised_ms",
         "reads_answer",
         "received_epochs",
         "sent",
@@ -144,6 +145,8 @@ class ClientEntry:
         """The application has committed what it liked."""
         self.committed_ms = -1
         """When a commit was sent last."""
+        self.raised_ms = -1
+        """When a call of the application raised last; -1: never."""
         self.state_since_ms = at_ms
         """Since when it is in its state."""
         self.open_commits: dict[int, OpenCommit] = {}

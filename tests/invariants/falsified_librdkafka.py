@@ -6,6 +6,7 @@ from typing import Any
 
 from falsified_brokers import CLEAN, FALSIFIED, at_work, run_mutant
 
+from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.librdkafka import (
     assignment,
     coordinator_connection,
@@ -351,3 +352,25 @@ run_mutant(
     6,
     (librdkafka_rebalance.Rebalance, "give_up_and_rejoin", _revokes_what_is_lost),
 )
+
+# -- the grid of interval commits ------------------------------------------------------------------
+
+
+def _leaves_the_grid(self: Any) -> None:
+    due_ms = self._interval_due_ms
+    _interval(self)
+    if self._interval_due_ms != due_ms:
+        self._interval_due_ms = self._core.now_ms + self._core.config.auto_commit_interval_ms + 1
+
+
+run_mutant("librdkafka-leaves-the-grid", "whole", 0, (_COMMITS, "_run_interval", _leaves_the_grid))
+
+# -- errors that nobody hears of -------------------------------------------------------------------
+
+
+def _raises_nothing(self: Any, error_code: Any, message: str) -> None:
+    """The next call of the application returns as if all was well."""
+
+
+run_mutant("fails-in-silence", "faulty", 19, (Application, "queue_error", _raises_nothing))
+run_mutant("classic-fails-in-silence", "classic", 15, (Application, "queue_error", _raises_nothing))

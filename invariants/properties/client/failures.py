@@ -1,4 +1,5 @@
-"""Nobody fails without a cause: neither a client for good, nor a call of its application.
+"""Nobody fails without a cause, or in silence: neither a client for good, nor a call of its
+application.
 
 Sources: client §2.3, §5, §7, §10.1; classic §4.2, §4.3. Whether a refusal itself is right is for
 the properties of the coordinator to say; here it must fit what the clients are and do. A server
@@ -17,7 +18,8 @@ from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
@@ -353,3 +355,33 @@ class ErrorCause(Property):
                 )
             causes[effect.error_code] -= 1
         return None
+
+
+class FatalIsTold(Property):
+    """client §1.3, rows 22 to 24; classic §4.2. What an application makes of it is its own affair:
+    most close the client, and begin anew."""
+
+    id = "client.fatal.told"
+    sentence = (
+        "A client of either protocol that has failed for good, and whose application polls, has "
+        "raised an error since."
+    )
+    clauses = ("client §1.3", "client §10.1", "classic §4.2")
+    violated_by = ("test:fails-in-silence", "test:classic-fails-in-silence")
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Clients that are dead, and whose application does not know."""
+        for name, entry in self.model.every_client():
+            member = entry.member
+            if (
+                member.state is ClientState.FATAL
+                and entry.raised_ms < entry.state_since_ms < at_ms - quiet.slack_ms
+                and member.is_polling
+                and not member.is_closed
+                and member.blocked_in is None
+                and member.running_callback is None
+            ):
+                what = "has failed for good, and has not raised an error"
+                yield Late(name, what, name, entry.state_since_ms, {"client": name})
