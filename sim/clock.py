@@ -50,6 +50,7 @@ class Clock(simpy.Environment):
         self.now_ms = 0
         self.tie_count = 0
         self.stands_still = False
+        self._is_to_stop = False
         self._last_event_ms = -1
         self._ties_before = 0
 
@@ -66,11 +67,15 @@ class Clock(simpy.Environment):
         delay_ms = at_ms - self.now_ms
         self.schedule(Call(self, function, argument), drawn, delay_ms if delay_ms > 0 else 0)
 
-    def run_until(self, until_ms: int, may_go_on: Callable[[], bool]) -> bool:
+    def stop(self) -> None:
+        """Stop where the clock is, when the event that happens now, or next, is over."""
+        self._is_to_stop = True
+
+    def run_until(self, until_ms: int) -> bool:
         """Let everything before ``until_ms`` happen, then stand at ``until_ms``.
 
-        ``may_go_on`` is asked after each event; False stops the clock where it is, and is returned.
-        So does an instant with more than ``EVENTS_AT_ONE_INSTANT`` events.
+        False: it was stopped before, by ``stop`` or because an instant has more than
+        ``EVENTS_AT_ONE_INSTANT`` events.
         """
         at_ms: Any
         peek, step = self.peek, self.step
@@ -84,7 +89,8 @@ class Clock(simpy.Environment):
                 self.now_ms = self._last_event_ms = at_ms
                 self._ties_before = self.tie_count
             step()
-            if not may_go_on():
+            if self._is_to_stop:
+                self._is_to_stop = False
                 return False
         if until_ms > self.now_ms:
             self.schedule(Call(self, _nothing, None), URGENT, until_ms - self.now_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
@@ -34,6 +35,13 @@ class Steps:
         self._committed_step = self._kept[StepKind.LOG_COMMITTED.value]
         self.checker: Checker = NoChecker()
         self.count = 0
+        self._look_at = 0
+        self._look: Callable[[], int] | None = None
+
+    def look_after(self, count: int, look: Callable[[], int]) -> None:
+        """Call ``look`` after that many steps, and then after as many as it says."""
+        self._look_at = count
+        self._look = look
 
     def request(self, shard: ShardView, operation: int, request: Request, outcome: Outcome) -> None:
         """A shard handled a request."""
@@ -204,3 +212,5 @@ class Steps:
         step.at_ms = self._clock.now_ms
         self._trace.on_step(step)
         self.checker.after_step(step)
+        if self._look is not None and self.count >= self._look_at:
+            self._look_at = self._look()

@@ -152,7 +152,8 @@ class World:
         self._is_quiet = False
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
-        self._next_check = self._check_after(0)
+        if max_steps is not None or is_over_budget is not None:
+            self.steps.look_after(self._check_after(0), self._check_budget)
         register_probes(
             self.sampler,
             brokers=self.brokers,
@@ -204,10 +205,10 @@ class World:
     def _run_until(self, at_ms: int) -> bool:
         sampler = self.sampler
         while sampler.next_ms <= at_ms:
-            if not self.clock.run_until(sampler.next_ms, self._may_go_on):
+            if not self.clock.run_until(sampler.next_ms):
                 return False
             sampler.take(self.clock.now_ms)
-        return self.clock.run_until(at_ms, self._may_go_on)
+        return self.clock.run_until(at_ms)
 
     def result(self) -> WorldResult:
         """What the run has been so far."""
@@ -261,14 +262,15 @@ class World:
         if self.spec.admin_interval_ms is not None:
             AdminClient(self.network, self.groups, self.spec.admin_interval_ms).start()
 
-    def _may_go_on(self) -> bool:
+    def _check_budget(self) -> int:
+        """Stop the run if its budget is used up; after how many steps to look again."""
         count = self.steps.count
-        if count < self._next_check:
-            return True
         if self._max_steps is not None and count >= self._max_steps:
-            return False
-        self._next_check = self._check_after(count)
-        return self._is_over_budget is None or not self._is_over_budget()
+            self.clock.stop()
+            return count + 1
+        if self._is_over_budget is not None and self._is_over_budget():
+            self.clock.stop()
+        return self._check_after(count)
 
     def _check_after(self, count: int) -> int:
         """After how many steps a budget may be used up."""

@@ -51,7 +51,7 @@ def metrics(clock: Clock) -> Metrics:
 
 
 def at(clock: Clock, at_ms: int) -> None:
-    clock.run_until(at_ms, lambda: True)
+    clock.run_until(at_ms)
 
 
 def change(metrics: Metrics, stub: StubClient, *numbers: int) -> None:

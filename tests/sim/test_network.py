@@ -88,7 +88,7 @@ class Wire:
         return connection
 
     def run_to(self, at_ms: int) -> None:
-        self.clock.run_until(at_ms, lambda: True)
+        self.clock.run_until(at_ms)
 
 
 @pytest.fixture

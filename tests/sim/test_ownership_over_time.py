@@ -38,7 +38,7 @@ class Story:
 
     def at(self, at_ms: int, **may_fetch: tuple[int, ...]) -> None:
         """At this time these clients may fetch these partitions, all others what they did."""
-        self.clock.run_until(at_ms, lambda: True)
+        self.clock.run_until(at_ms)
         for name, numbers in may_fetch.items():
             client = self.clients[name]
             client.member.fetchable = orders(*numbers)
