@@ -351,8 +351,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, ClassicGroup):
         return value.group_id  # Soft state, which changes after this step.
     if is_dataclass(value):
-        names = tuple(field.name for field in fields(value))
-        return {"type": type(value).__name__, **_plain_fields(value, names)}
+        kind: Any = type(value)
+        return {"type": kind.__name__, **_plain_fields(value, _names_of_fields(kind))}
     if isinstance(value, frozenset | set):
         return [_plain(item) for item in sorted(value)]
     if isinstance(value, tuple | list):
@@ -363,6 +363,10 @@ def _plain(value: Any) -> Any:
     return {"type": type(value).__name__}
 
 
+@cache
+def _names_of_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 def _plain_fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    found = ((name, getattr(value, name)) for name in names)
-    return {name: _plain(item) for name, item in found if item is not None}
+    return {name: _plain(item) for name in names if (item := getattr(value, name)) is not None}
