@@ -178,8 +178,8 @@ class Interest:
 
     ``events``: it is asked ``on_event`` and ``on_handled`` about these only; ``refusals``: and
     about these answers where there is an error in them; ``effects``: and ``on_effects`` only where
-    one of these is among them; ``requests``: and ``on_request``, ``before_offsets``,
-    ``before_classic`` and ``on_classic_request`` only about these.
+    one of these is among them; ``requests``: and ``on_request``, ``on_released``,
+    ``before_offsets``, ``before_classic`` and ``on_classic_request`` only about these.
     ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
     request has left it as it was but for timers.
     """

@@ -127,7 +127,6 @@ class Checker:
             self._ask,
             self._ask_about,
         )
-        self._on_released = self._on["on_released"]
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
             StepKind.COORDINATOR_TIMER: self._timer,
@@ -402,7 +401,7 @@ class Checker:
     def _released(self, step: Step) -> None:
         if type(step.request) in CLASSIC_REQUESTS:
             self._classic.on_answer(step)
-        for listener in self._on_released:
+        for listener in self._listeners.on_released[type(step.request)]:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)

@@ -62,6 +62,7 @@ class Listeners:
         self._of_others = EventListeners.of(by_trigger, "events", "refusals")
         self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
         self.on_request = _Interested[type](by_trigger["on_request"], "requests")
+        self.on_released = _Interested[type](by_trigger["on_released"], "requests")
         self.on_untouched = tuple(
             listener
             for listener in by_trigger["on_classic"]

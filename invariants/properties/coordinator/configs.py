@@ -137,8 +137,7 @@ class OtherConfigsStay(Property):
 
     def on_released(self, step: Step) -> Finding | None:
         """Any broker may be asked."""
-        if type(step.request) is AlterGroupConfigRequest:
-            self._note(step.request.configs)
+        self._note(step.request.configs)
         return None
 
     def _note(self, changes: Mapping[str, int | str | None]) -> None:

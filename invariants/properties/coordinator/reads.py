@@ -213,11 +213,12 @@ class ListRefused(Property):
     )
     clauses = ("coordinator §6.2", "coordinator §9.5")
     violated_by = ("test:lists-only-while-it-loads",)
+    interest = Interest(requests=(ListGroupsRequest,))
     judges_mixed = True
 
     def on_released(self, step: Step) -> Finding | None:
         """Look at the error of a list."""
-        if type(step.request) is not ListGroupsRequest or not step.response.error_code:
+        if not step.response.error_code:
             return None
         shard, code = step.shard, step.response.error_code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not shard.is_active:
