@@ -29,6 +29,7 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendSyncGroup,
 )
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import Call, FetchState
 from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
@@ -255,8 +256,11 @@ class ClassicConsumer(ClassicCore, JavaMember):
             return None
         if application.has_work:
             return self.now_ms
-        if not self._rebalance.is_done or self._rebalance.wants_join:
-            return self._rebalance.poll_due_ms
+        rebalance = self._rebalance
+        # The last event has shown STABLE only if nothing of a rebalance was left after it.
+        is_done = self.state is ClientState.STABLE or rebalance.is_done
+        if not is_done or rebalance.wants_join:
+            return rebalance.poll_due_ms
         if self.coordinator_id is None or self.is_fatal:
             return None
         return self.now_ms if self._lookup.wants_poll else self._commits.interval_due_ms
