@@ -317,6 +317,12 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         recognises=_shows("goes_by_name"),
     ),
     KnownIssue(
+        issue="D13",
+        property_ids=("client.start.processed",),
+        signature="the offset was reached in a deleted topic, and stored for its successor",
+        sign="is_misplaced",
+    ),
+    KnownIssue(
         issue="D14",
         property_ids=("coordinator.removal_due",),
         signature="the timer was left armed by a batch that could not be written, and ran out",
@@ -327,6 +333,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         property_ids=(
             "classic.timers_armed",
             "coordinator.timers_armed",
+            "liveness.classic_settles",
             "liveness.converges",
             "liveness.ghosts_gone",
             "liveness.partitions_owned",

@@ -57,11 +57,14 @@ def explanation(
 
 
 def _waits_for(subject: Subject, ledger: GroupLedger | None) -> tuple[Subject, ...]:
-    """The members that hold what this one waits for, and those that these wait for in turn; all
-    that hold something back if the group has no target yet."""
+    """The members that hold what this one waits for, and those that these wait for in turn; if the
+    group has no target at its epoch, those whose next heartbeat would have it computed: a classic
+    member's does not (classic §7.7)."""
     if ledger is None:
         return ()
     found: dict[str, None] = {}
+    if ledger.group_epoch > ledger.target_epoch:
+        found |= dict.fromkeys(m for m, stored in ledger.members.items() if not stored.is_classic)
     if subject.partition is not None:
         _add_holder(found, subject.partition, subject.member, ledger)
     todo = [subject.member, *found]

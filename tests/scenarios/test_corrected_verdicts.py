@@ -14,6 +14,9 @@ from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.trace import FullTrace
 
 RIGHT = {
+    ("whole@kafka-4.3", 2708): "a lookup of the same partitions that backs off serves",
+    ("groups@kafka-4.3", 649): "the commit of a reconciliation waits for a coordinator",
+    ("chaos@kafka-4.3", 3602): "the answer to a leave knows no interval",
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",
     ("faulty", 490): "a client commits by itself once its callback is over",
     ("faulty@kafka-4.3-clean", 656): "a batch is done with when the application is back at poll",
@@ -145,6 +148,9 @@ PROVEN = {
     ("librdkafka_classic", 1019): "librdkafka-4533",
     ("chaos", 21014): "sim-stale-subscription-type",
     ("groups@kafka-4.3", 50): "PR-23542",
+    ("migration@kafka-4.3", 528): "D14",
+    ("whole@kafka-4.3", 564): "D13",
+    ("whole@kafka-4.3", 2140): "D14",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has

@@ -380,13 +380,30 @@ class StartProcessed(_WithRetries):
         """Partition -> the highest offset that tells nothing about processing: a reset led to it,
         which is committed even by who never fetches from there, or librdkafka sent it, or somebody
         who is no member."""
+        self._misplaced: dict[TopicPartition, tuple[int, Seen]] = {}
+        """Partition -> the offset last stored for it, if that was reached in a former topic."""
         self._is_by_application = False
 
     def on_append(self, step: Step) -> Finding | None:
-        """Remember which committed offsets are no member's."""
-        if not is_of_member(step.request):
+        """Remember which committed offsets are no member's, and which a former topic's."""
+        request = step.request
+        if not is_of_member(request):
             altered = {p: offset for p, offset in stored_by(step) if offset is not None}
             self._let_off.update(_raised(self._let_off, altered))
+            return None
+        for partition, offset in stored_by(step):
+            self._misplaced.pop(partition, None)
+            topic = step.shard.coordinator.image.by_id[partition.topic_id]
+            by_name = TopicPartition(topic.name, partition.partition)
+            if offset is not None and not {partition, by_name} & request.offsets.keys():
+                self._misplaced[partition] = (
+                    offset,
+                    self.model.seen(
+                        Subject(partition=partition),
+                        f"{offset} was stored for {self.model.name_of(partition)}, and was reached "
+                        "in a former topic of its name",
+                    ),
+                )
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -427,9 +444,14 @@ class StartProcessed(_WithRetries):
                         "client": entry.name,
                         "partition": partition,
                         "is_repeated": self._repeated_up_to(partition, position),
+                        "is_misplaced": self._misplaced_at(partition, position),
                     },
                 )
         return None
+
+    def _misplaced_at(self, partition: TopicPartition, position: int) -> Seen | None:
+        offset, seen = self._misplaced.get(partition, (-1, None))
+        return seen if offset == position else None
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """What a member of the classic protocol has reset, or librdkafka handed out, may be

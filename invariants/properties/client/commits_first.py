@@ -166,12 +166,16 @@ class CommitsFirst(Property):
         if first is None:
             member = entry.member
             if (
-                type(step.event) in _POLLS
-                and member.state is ClientState.RECONCILING
+                member.state is ClientState.RECONCILING
                 and member.reconciliation_count == 1
                 and member.blocked_in is None
             ):
-                self._firsts[entry.name] = _First(number, step.at_ms)
+                # Outside of poll it is the first one, or that of the interval, which has waited for
+                # a coordinator as well.
+                is_first = type(step.event) in _POLLS
+                self._firsts[entry.name] = _First(
+                    number if is_first else 0, step.at_ms, is_over=not is_first
+                )
         elif first.has_failed and type(step.event) is not Tick:
             # It, or that of the interval, which may have waited for a coordinator.
             first.is_over, first.has_failed = True, False

@@ -111,17 +111,28 @@ class LookupPrompt(Property):
     violated_by = ("test:ends-poll-after-callback",)
     client_kinds = JAVA_KINDS
     judges_mixed = True
-    interest = Interest(events=(CallbackCompleted,), effects=(RunCallback, SendOffsetFetch))
+    interest = Interest(
+        events=(CallbackCompleted, OffsetFetchAnswered), effects=(RunCallback, SendOffsetFetch)
+    )
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._new: dict[str, frozenset[TopicPartition]] = self.of_process({})
         """Client -> partitions of its last onPartitionsAssigned, until they are looked up."""
+        self._pending: dict[str, dict[frozenset[TopicPartition], int]] = self.of_process({})
+        """Client -> what it has looked up without success, with the last correlation id."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A callback has returned."""
-        new = self._new.pop(entry.name, None)
+        """A callback has returned, or a lookup has succeeded."""
         event, member = step.event, entry.member
+        if type(event) is OffsetFetchAnswered:
+            response = event.response
+            pending = self._pending.get(entry.name, {})
+            if response.error_code is ErrorCode.NONE and not response.errors:
+                for partitions in [p for p, n in pending.items() if n == event.correlation_id]:
+                    del pending[partitions]
+            return None
+        new = self._new.pop(entry.name, None)
         if (
             not new
             or event.failed
@@ -134,13 +145,13 @@ class LookupPrompt(Property):
             or any(type(effect) in (SendOffsetFetch, RaiseError) for effect in step.effects)
         ):
             return None
-        assigned = member.assigned
-        forgotten = [
+        without = frozenset(
             p
-            for p in sorted(new)
-            if p in assigned and assigned[p].fetch_state is FetchState.INITIALIZING
-        ]
-        if not forgotten:
+            for p, state in member.assigned.items()
+            if state.fetch_state is FetchState.INITIALIZING
+        )
+        forgotten = sorted(new & without)
+        if not forgotten or without in self._pending.get(entry.name, {}):
             return None
         return Finding(
             f"onPartitionsAssigned of {entry.name} has returned, and the poll that follows does "
@@ -156,6 +167,9 @@ class LookupPrompt(Property):
                 self._new[entry.name] = effect.partitions if is_assigned else frozenset()
             elif type(effect) is SendOffsetFetch:
                 self._new.pop(entry.name, None)
+                pending = self._pending.setdefault(entry.name, {})
+                if effect.request.partitions is not None:
+                    pending[effect.request.partitions] = effect.correlation_id
         return None
 
 
