@@ -16,6 +16,7 @@ from rebalance_sim.sim.trace import FullTrace
 RIGHT = {
     ("whole@kafka-4.3", 2708): "a lookup of the same partitions that backs off serves",
     ("groups@kafka-4.3", 649): "the commit of a reconciliation waits for a coordinator",
+    ("chaos@kafka-4.3", 1727): "two commits of the same offsets have failed, and one is repeated",
     ("chaos@kafka-4.3", 3602): "the answer to a leave knows no interval",
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",
     ("faulty", 490): "a client commits by itself once its callback is over",
@@ -149,6 +150,7 @@ PROVEN = {
     ("chaos", 21014): "sim-stale-subscription-type",
     ("groups@kafka-4.3", 50): "PR-23542",
     ("migration@kafka-4.3", 528): "D14",
+    ("migration@kafka-4.3", 1384): "D14",
     ("whole@kafka-4.3", 564): "D13",
     ("whole@kafka-4.3", 2140): "D14",
 }

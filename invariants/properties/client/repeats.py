@@ -287,9 +287,14 @@ class CommitBackoff(Property):
             return None  # What it commits before it joins is another commit, with its own backoff.
         if commits_itself and type(step.event) in _COMMITS_BY_ITSELF:
             return None
-        if commits_itself and failed[0][1] != step.at_ms:
-            # It commits by itself, and may have come to the same offsets again by now.
-            failed[:] = [one for one in failed if one[1] == step.at_ms]
+        if commits_itself:
+            # It may have come to the same offsets again by now, or repeats one that failed before.
+            now_ms = step.at_ms
+            failed[:] = [one for one in failed if one[0] == offsets or one[1] == now_ms]
+            for place, (former, failed_ms) in enumerate(failed):
+                if former == offsets and failed_ms < now_ms:
+                    del failed[place]
+                    return None
         least_ms = least_backoff_ms(entry.member, 1) if failed else 0
         for place, (former, failed_ms) in enumerate(failed):
             if former == offsets:
