@@ -89,6 +89,7 @@ def test_a_sweep_is_resumed_extended_reported_compacted_and_replayed(
     assert "VIOLATION" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_driver_is_taken_over_by_the_same_command(hdfs: str, tmp_path: Path) -> None:
     url = f"{hdfs}/killed"
     done = run_and_kill(url, ["pool"], tmp_path / "log", delay_s=0.1)

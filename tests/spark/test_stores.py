@@ -155,7 +155,9 @@ def a_sweep(out: object, backend: str = "pool", **options: object) -> SweepSumma
     return sweep(**with_options(out=out, backend=backend, **(values | options)))
 
 
-@pytest.mark.parametrize("backend", ["pool", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    "backend", ["pool", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
 def test_a_sweep_into_s3_gives_the_rows_of_one_into_a_folder(
     bucket: str, tmp_path: Path, backend: str, request: pytest.FixtureRequest
 ) -> None:

@@ -288,7 +288,9 @@ def test_a_sweep_whose_driver_was_killed_goes_on_where_it_was(tmp_path: Path) ->
     assert {file: file.stat().st_mtime_ns for file in done} == done
 
 
-@pytest.mark.parametrize("backend", ["pool", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    "backend", ["pool", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
 def test_ctrl_c_keeps_the_finished_batches(tmp_path: Path, backend: str) -> None:
     process = start_slow_sweep(tmp_path / "out", backend)
     process.send_signal(signal.SIGINT)
