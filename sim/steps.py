@@ -39,7 +39,7 @@ class Steps:
         self._look: Callable[[], int] | None = None
 
     def look_after(self, count: int, look: Callable[[], int]) -> None:
-        """Call ``look`` after that many steps, and then after as many as it says."""
+        """Call ``look`` once there have been ``count`` steps; it says at which count next."""
         self._look_at = count
         self._look = look
 

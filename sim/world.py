@@ -263,7 +263,7 @@ class World:
             AdminClient(self.network, self.groups, self.spec.admin_interval_ms).start()
 
     def _check_budget(self) -> int:
-        """Stop the run if its budget is used up; after how many steps to look again."""
+        """Stop the run if its budget is used up; at which count of steps to look again."""
         count = self.steps.count
         if self._max_steps is not None and count >= self._max_steps:
             self.clock.stop()
@@ -273,7 +273,7 @@ class World:
         return self._check_after(count)
 
     def _check_after(self, count: int) -> int:
-        """After how many steps a budget may be used up."""
+        """At which count of steps a budget may be used up."""
         at = count + _BUDGET_EVERY_STEPS
         return at if self._max_steps is None else min(at, self._max_steps)
 

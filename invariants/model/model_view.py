@@ -155,6 +155,11 @@ class ModelView:
             return False
         return partition not in self._held_since.get(member_id, ())
 
+    @property
+    def has_recreated_topics(self) -> bool:
+        """Whether a name has come to belong to another topic, ever."""
+        return bool(self._recreated)
+
     def is_recreated(self, partition: TopicPartition) -> bool:
         """Whether the name of its topic belongs, or has belonged, to another topic as well."""
         return partition.topic_id in self._recreated

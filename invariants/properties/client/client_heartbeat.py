@@ -175,6 +175,7 @@ class PeriodFromSending(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._heard_ms: dict[str, int] = self.of_process({})
+        """Client -> when the answer before this one came."""
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """When is the next one due? What an answer between sending and this one has told does not

@@ -386,11 +386,15 @@ class StartProcessed(_WithRetries):
 
     def on_append(self, step: Step) -> Finding | None:
         """Remember which committed offsets are no member's, and which a former topic's."""
-        request = step.request
-        if not is_of_member(request):
+        if not is_of_member(step.request):
             altered = {p: offset for p, offset in stored_by(step) if offset is not None}
             self._let_off.update(_raised(self._let_off, altered))
-            return None
+        elif self.model.has_recreated_topics:
+            self._note_misplaced(step)
+        return None
+
+    def _note_misplaced(self, step: Step) -> None:
+        request = step.request
         for partition, offset in stored_by(step):
             self._misplaced.pop(partition, None)
             topic = step.shard.coordinator.image.by_id[partition.topic_id]
@@ -404,7 +408,6 @@ class StartProcessed(_WithRetries):
                         "in a former topic of its name",
                     ),
                 )
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember for which partitions nothing was committed, and what was repeated."""

@@ -127,10 +127,12 @@ class LookupPrompt(Property):
         event, member = step.event, entry.member
         if type(event) is OffsetFetchAnswered:
             response = event.response
-            pending = self._pending.get(entry.name, {})
             if response.error_code is ErrorCode.NONE and not response.errors:
-                for partitions in [p for p, n in pending.items() if n == event.correlation_id]:
-                    del pending[partitions]
+                self._pending[entry.name] = {
+                    partitions: number
+                    for partitions, number in self._pending.get(entry.name, {}).items()
+                    if number != event.correlation_id
+                }
             return None
         new = self._new.pop(entry.name, None)
         if (

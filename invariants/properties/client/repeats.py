@@ -288,22 +288,19 @@ class CommitBackoff(Property):
         if commits_itself and type(step.event) in _COMMITS_BY_ITSELF:
             return None
         if commits_itself:
-            # It may have come to the same offsets again by now, or repeats one that failed before.
-            now_ms = step.at_ms
-            failed[:] = [one for one in failed if one[0] == offsets or one[1] == now_ms]
-            for place, (former, failed_ms) in enumerate(failed):
-                if former == offsets and failed_ms < now_ms:
-                    del failed[place]
-                    return None
+            failed[:] = [one for one in failed if one[0] == offsets or one[1] == step.at_ms]
         least_ms = least_backoff_ms(entry.member, 1) if failed else 0
         for place, (former, failed_ms) in enumerate(failed):
             if former == offsets:
                 del failed[place]
-                if step.at_ms - failed_ms >= least_ms or entry.member.blocked_in is not None:
+                waited_ms = step.at_ms - failed_ms
+                if waited_ms >= least_ms or entry.member.blocked_in is not None:
                     return None
+                if commits_itself and waited_ms:
+                    return None  # It may have come to the same offsets again by now.
                 return Finding(
-                    f"{name} repeats a commit {step.at_ms - failed_ms} ms after it has failed; its "
-                    f"backoff is at least {least_ms} ms",
+                    f"{name} repeats a commit {waited_ms} ms after it has failed; its backoff is "
+                    f"at least {least_ms} ms",
                     {"client": name},
                 )
         return None
