@@ -2,7 +2,7 @@
 revocation.
 
 Sources: client §6.2, §7, §10.1; classic §3.2, §4.2, §4.6. What a commit says is in
-``client_offsets.py`` and ``client_records.py``.
+``client_offsets.py``, ``client_records.py`` and ``committed_records.py``.
 """
 
 from __future__ import annotations
