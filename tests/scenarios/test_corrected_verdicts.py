@@ -18,6 +18,8 @@ RIGHT = {
     ("groups@kafka-4.3", 649): "the commit of a reconciliation waits for a coordinator",
     ("chaos@kafka-4.3", 1727): "two commits of the same offsets have failed, and one is repeated",
     ("chaos@kafka-4.3", 3602): "the answer to a leave knows no interval",
+    ("groups@kafka-4.3", 904): "an answer to a leave that comes late knows no interval",
+    ("whole@kafka-4.3-clean", 5176): "a poll without a coordinator sees no new subscription",
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",
     ("faulty", 490): "a client commits by itself once its callback is over",
     ("faulty@kafka-4.3-clean", 656): "a batch is done with when the application is back at poll",
@@ -153,6 +155,7 @@ PROVEN = {
     ("migration@kafka-4.3", 1384): "D14",
     ("whole@kafka-4.3", 564): "D13",
     ("whole@kafka-4.3", 2140): "D14",
+    ("chaos@kafka-4.3", 4988): "sim-failed-callback",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has

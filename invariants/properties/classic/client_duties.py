@@ -18,6 +18,7 @@ from rebalance_sim.protocol.clients import (
     ClientState,
     Close,
     CommitAnswered,
+    CoordinatorFound,
     GroupMember,
     JoinGroupAnswered,
     MembershipOperation,
@@ -210,7 +211,7 @@ class KeepsGeneration(Property):
 
 class JoinsForItsTopics(Property):
     """classic §4.2, "own subscription differs from the one last joined with", also if it was
-    changed while a rebalance ran. The poll notices."""
+    changed while a rebalance ran. The poll notices, unless it has no coordinator to ask."""
 
     id = "classic.client.joins_for_topics"
     sentence = (
@@ -222,7 +223,7 @@ class JoinsForItsTopics(Property):
     client_kinds = (CLASSIC,)
     judges_mixed = True
     interest = Interest(
-        events=(Subscribe, PatternMatched, PollingResumed, CallbackCompleted),
+        events=(Subscribe, PatternMatched, PollingResumed, CallbackCompleted, CoordinatorFound),
         effects=(SendJoinGroup, SendClassicHeartbeat),
     )
     outlives_clock_steps = False
@@ -232,10 +233,12 @@ class JoinsForItsTopics(Property):
         self._joined: dict[str, frozenset[str]] = self.of_process({})
         """Client -> topics of its last JoinGroup."""
         self._changed_ms: dict[str, int] = self.of_process({})
-        """Client -> when its subscription was changed, or its poll timer restarted, last."""
+        """Client -> when its subscription was changed, its poll timer restarted, or its coordinator
+        found, last."""
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """The subscription changes, or the poll timer is restarted without a poll."""
+        """The subscription changes, the poll timer is restarted without a poll, or a poll can do
+        something again."""
         self._changed_ms[entry.name] = step.at_ms
         return None
 

@@ -246,7 +246,10 @@ class CommitPace(Property):
         last_ms = self._last_ms.pop(entry.name, None)
         for effect in step.effects:
             if type(effect) is not SendCommit and _takes_over(step, entry, effect):
-                self._began_ms[entry.name] = step.at_ms
+                self._began_ms.pop(entry.name, None)
+                has_failed = type(step.event) is CallbackCompleted and step.event.failed
+                if not has_failed:  # Else the timer is left as it is.
+                    self._began_ms[entry.name] = step.at_ms
                 return None
         is_at_rest = entry.state is ClientState.STABLE is entry.member.state
         if type(step.event) is not Poll or not is_at_rest or entry.commits_itself:

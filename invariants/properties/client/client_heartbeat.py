@@ -172,17 +172,10 @@ class PeriodFromSending(Property):
     interest = Interest(events=(HeartbeatAnswered,), effects=())
     outlives_clock_steps = False
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._heard_ms: dict[str, int] = self.of_process({})
-        """Client -> when the answer before this one came."""
-
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """When is the next one due? What an answer between sending and this one has told does not
         count: that of a leave knows no interval."""
-        heard_ms = self._heard_ms.get(entry.name)
-        self._heard_ms[entry.name] = step.at_ms
-        if heard_ms is not None and heard_ms >= entry.last_sent_ms:
+        if entry.heard_before_ms >= entry.last_sent_ms:
             return None
         member = entry.member
         interval_ms = member.heartbeat_interval_ms
