@@ -110,7 +110,8 @@ class ClassicPartitionsOwned(Property):
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Partitions of what classic members subscribe to that nobody works on."""
+        """Partitions of what classic members subscribe to that nobody works on. Who is not let in
+        for its assignors is no member."""
         model = self.model
         shard = model.acting_shard()
         if shard is None or model.ledger_of(shard).members or has_rivals(model):
@@ -118,8 +119,12 @@ class ClassicPartitionsOwned(Property):
         group = model.classic_group_in(shard)
         if group is not None and outlasts_a_join(model, group):
             return
+        mixed = model.group_in(shard)
         names = {
-            name for _, member in wanted_classic(model) for name in member.subscribed_topic_names
+            name
+            for _, member in wanted_classic(model)
+            if _has_assignor_of_all(member, group, mixed)
+            for name in member.subscribed_topic_names
         }
         for name in sorted(names):
             topic = shard.coordinator.image.by_name.get(name)
