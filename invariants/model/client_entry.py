@@ -44,6 +44,8 @@ class ClientEntry:
     """A client as it was after its last event; ``member`` itself is already one event further."""
 
     __slots__ = (
+        "answered_before_ms",
+        "answered_ms",
         "assigned",
         "awaited_leave",
         "callback_kind",
@@ -56,8 +58,6 @@ class ClientEntry:
         "had_assigned",
         "has_failed",
         "has_left",
-        "heard_before_ms",
-        "heard_ms",
         "identity",
         "ignores_former_answers",
         "in_flight",
@@ -122,7 +122,7 @@ class ClientEntry:
         self.interval_ms = 0
         self.known_topics: tuple[frozenset[str], str | None] = frozenset(), None
         """What it subscribed to, and by which pattern, at its last heartbeat."""
-        self.heard_ms = self.heard_before_ms = -1
+        self.answered_ms = self.answered_before_ms = -1
         """When the last answer to a heartbeat came, and the one before; -1: never."""
         self.told_interval_ms = 0
         """The interval in the last good answer that the client has looked at."""
@@ -221,7 +221,7 @@ class ClientEntry:
         self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
     ) -> None:
         """A heartbeat was answered."""
-        self.heard_before_ms, self.heard_ms = self.heard_ms, step.at_ms
+        self.answered_before_ms, self.answered_ms = self.answered_ms, step.at_ms
         self.reads_answer = correlation_id not in self.unhandled
         if self.ignores_former_answers and self._is_former(correlation_id):
             self.sent.discard(correlation_id)

@@ -58,11 +58,7 @@ class ClassicSettles(Property):
         group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
         if group is not None and outlasts_a_join(model, group):
             return
-        wanted = [
-            (name, member)
-            for name, member in wanted_classic(model)
-            if _has_assignor_of_all(member, group, model.group_in(shard))
-        ]
+        wanted = _let_in(model, shard)
         if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
             yield Late("the classic group", _why_unstable(group))
             return
@@ -110,8 +106,7 @@ class ClassicPartitionsOwned(Property):
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Partitions of what classic members subscribe to that nobody works on. Who is not let in
-        for its assignors is no member."""
+        """Partitions of what classic members subscribe to that nobody works on."""
         model = self.model
         shard = model.acting_shard()
         if shard is None or model.ledger_of(shard).members or has_rivals(model):
@@ -119,12 +114,8 @@ class ClassicPartitionsOwned(Property):
         group = model.classic_group_in(shard)
         if group is not None and outlasts_a_join(model, group):
             return
-        mixed = model.group_in(shard)
         names = {
-            name
-            for _, member in wanted_classic(model)
-            if _has_assignor_of_all(member, group, mixed)
-            for name in member.subscribed_topic_names
+            name for _, member in _let_in(model, shard) for name in member.subscribed_topic_names
         }
         for name in sorted(names):
             topic = shard.coordinator.image.by_name.get(name)
@@ -157,6 +148,16 @@ def _why_unstable(group: ClassicGroup) -> str:
     )
     waiting = ", ".join([*waits_for, *sorted(group.pending_join)]) or "its leader"
     return f"is {group.state.value} at generation {group.generation_id} and waits for {waiting}"
+
+
+def _let_in(model: ModelView, shard: ShardView) -> list[tuple[str, GroupMember]]:
+    """Classic clients that should be working members, and are not refused for their assignors."""
+    classic, mixed = model.classic_group_in(shard), model.group_in(shard)
+    return [
+        (name, member)
+        for name, member in wanted_classic(model)
+        if _has_assignor_of_all(member, classic, mixed)
+    ]
 
 
 def _has_assignor_of_all(

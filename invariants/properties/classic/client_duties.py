@@ -215,8 +215,9 @@ class JoinsForItsTopics(Property):
 
     id = "classic.client.joins_for_topics"
     sentence = (
-        "A Java client of the classic protocol that has polled since its subscription changed, and "
-        "is at rest, has joined with the topics that it subscribes to."
+        "A Java client of the classic protocol that has polled since its subscription changed and "
+        "its coordinator was found, and is at rest, has joined with the topics that it subscribes "
+        "to."
     )
     clauses = ("classic §4.2",)
     violated_by = ("aiokafka-88",)

@@ -246,10 +246,7 @@ class CommitPace(Property):
         last_ms = self._last_ms.pop(entry.name, None)
         for effect in step.effects:
             if type(effect) is not SendCommit and _takes_over(step, entry, effect):
-                self._began_ms.pop(entry.name, None)
-                has_failed = type(step.event) is CallbackCompleted and step.event.failed
-                if not has_failed:  # Else the timer is left as it is.
-                    self._began_ms[entry.name] = step.at_ms
+                self._began_ms[entry.name] = step.at_ms
                 return None
         is_at_rest = entry.state is ClientState.STABLE is entry.member.state
         if type(step.event) is not Poll or not is_at_rest or entry.commits_itself:
@@ -277,13 +274,15 @@ class CommitPace(Property):
 
 def _takes_over(step: Step, entry: AnyClientEntry, effect: object) -> bool:
     """Whether this begins the interval anew: the assigned callback of a classic client, in the
-    other protocol the end of a reconciliation that had something to do."""
+    other protocol the end of a reconciliation that had something to do, unless its callback has
+    failed: the timer goes on then."""
     if entry.kind == JAVA:
         return (
             type(effect) is StateChanged
             and effect.from_state is ClientState.RECONCILING
             and effect.to_state is ClientState.ACKNOWLEDGING
             and type(step.event) is CallbackCompleted
+            and not step.event.failed
         )
     return type(effect) is RunCallback and effect.kind is CallbackKind.ASSIGNED
 

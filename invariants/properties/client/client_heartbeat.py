@@ -175,7 +175,7 @@ class PeriodFromSending(Property):
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """When is the next one due? What an answer between sending and this one has told does not
         count: that of a leave knows no interval."""
-        if entry.heard_before_ms >= entry.last_sent_ms:
+        if entry.answered_before_ms >= entry.last_sent_ms:
             return None
         member = entry.member
         interval_ms = member.heartbeat_interval_ms
