@@ -1,11 +1,9 @@
-"""A librdkafka member's heartbeats: what they say, when they come, and the way to the coordinator.
+"""A librdkafka member's heartbeats: what they say, when they come, and what follows on refusals.
 
 Source: client §10.1.
 """
 
 from __future__ import annotations
-
-import itertools
 
 import pytest
 from librdkafka_driver import LibrdkafkaStory
@@ -15,10 +13,7 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     CloseConnection,
-    ConnectCoordinator,
     ConsumerConfig,
-    CoordinatorSearchFailed,
-    Disconnected,
     MemberRules,
     SendHeartbeat,
     Subscribe,
@@ -299,181 +294,6 @@ def test_while_a_coordinator_loads_the_same_request_is_repeated_twice_at_most() 
     assert len(story.heartbeats) == count, "the next one comes on the interval"
     story.wait(INTERVAL_MS)
     assert len(story.heartbeats) > count
-
-
-# --- searches ------------------------------------------------------------------------------------
-
-
-def test_a_search_that_fails_is_repeated_every_half_second() -> None:
-    story = LibrdkafkaStory()
-    story.subscribe()
-    story.resume()
-    for _ in range(3):
-        assert story.member.coordinator_state is CoordinatorState.WAIT_COORD
-        number = story.searches.pop()
-        story.handle(
-            CoordinatorSearchFailed(
-                correlation_id=number, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
-            )
-        )
-        assert story.member.coordinator_state is CoordinatorState.QUERY_COORD
-        story.wait(499)
-        assert story.searches == []
-        story.wait(1)
-        assert len(story.searches) == 1
-
-
-def test_a_lost_search_asks_another_broker_at_once() -> None:
-    story = LibrdkafkaStory()
-    story.subscribe()
-    story.resume()
-    number = story.searches.pop()
-    effects = story.handle(Disconnected(correlation_ids=(number,)))
-    assert sent(effects) == ["FindCoordinator"]
-
-
-def test_a_search_the_broker_refuses_for_good_is_told_to_the_application() -> None:
-    story = LibrdkafkaStory()
-    story.subscribe()
-    story.resume()
-    number = story.searches.pop()
-    refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    story.handle(CoordinatorSearchFailed(correlation_id=number, error_code=refused))
-    assert story.errors() == [refused]
-
-
-def test_a_coordinator_that_cannot_be_reached_is_tried_again_after_twice_as_long() -> None:
-    story = LibrdkafkaStory()
-    story.can_connect = False
-    story.subscribe()
-    story.resume()
-    story.answer_searches()
-    assert story.member.coordinator_state is CoordinatorState.WAIT_BROKER_TRANSPORT
-    times = [story.now_ms]
-    while story.now_ms < 3_500:
-        if any(isinstance(effect, ConnectCoordinator) for effect in story.wait(10)):
-            times.append(story.now_ms)
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert gaps == [100, 200, 400, 800, 1_600]
-    assert story.heartbeats == []
-    story.can_connect = True
-    story.wait(3_200)
-    assert story.member.coordinator_state is CoordinatorState.UP
-    assert story.last.member_epoch == 0
-
-
-# --- away from poll ------------------------------------------------------------------------------
-
-MAX_POLL_MS = 30_000
-
-
-def stalled() -> LibrdkafkaStory:
-    """A steady member whose application has left ``poll``."""
-    story = LibrdkafkaStory(max_poll_interval_ms=MAX_POLL_MS)
-    story.stabilise(0)
-    story.stay_away()
-    return story
-
-
-def heartbeat_until(story: LibrdkafkaStory, end_ms: int) -> None:
-    """Answer every heartbeat up to a time."""
-    while story.now_ms < end_ms - 2:
-        count = len(story.heartbeats)
-        story.wait(min(100, end_ms - story.now_ms - 2))
-        if len(story.heartbeats) > count:
-            story.answer(epoch=story.member.member_epoch)
-
-
-def test_a_member_away_from_poll_goes_silent_and_does_not_leave() -> None:
-    story = stalled()
-    away_ms = story.now_ms
-    heartbeat_until(story, away_ms + MAX_POLL_MS)
-    assert story.member.state is ClientState.STABLE
-    story.wait(600)
-    assert story.member.state is ClientState.STALE
-    count = len(story.heartbeats)
-    story.wait(100_000)
-    assert len(story.heartbeats) == count
-    assert min(h.request.member_epoch for h in story.heartbeats[1:]) == 1, "no leave was sent"
-    assert story.callbacks() == [(CallbackKind.ASSIGNED, partitions(0))]
-    assert story.member.assigned.keys() == partitions(0)
-
-
-def test_the_poll_timer_is_looked_at_twice_a_second() -> None:
-    """Counted from the assigned callback; one look may come just too early."""
-    story = stalled()
-    away_ms = story.now_ms
-    heartbeat_until(story, away_ms + MAX_POLL_MS)
-    story.wait(2)
-    assert story.member.state is ClientState.STABLE
-    story.wait(500)
-    assert story.member.state is ClientState.STALE
-
-
-def test_back_at_poll_it_gives_everything_up_as_lost_leaves_and_joins_anew() -> None:
-    story = stalled()
-    heartbeat_until(story, story.now_ms + MAX_POLL_MS)
-    story.wait(1_000)
-    story.resume()
-    assert story.callbacks()[1:] == [(CallbackKind.LOST, partitions(0))]
-    story.finish_callback()
-    assert story.last.member_epoch == -1
-    assert story.commits == [], "what is lost is not committed"
-    story.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
-    story.wait(100)
-    assert (story.last.member_epoch, story.last.member_id) == (0, "m1")
-    assert story.last.is_full
-    assert None in story.errors(), "and the application is told that it was away for too long"
-
-
-def test_an_application_inside_of_a_slow_callback_is_not_away() -> None:
-    story = LibrdkafkaStory(max_poll_interval_ms=MAX_POLL_MS)
-    story.stabilise(0)
-    story.wait(INTERVAL_MS)
-    story.answer(partitions(0, 1), epoch=2)
-    heartbeat_until(story, story.now_ms + 2 * MAX_POLL_MS)
-    assert story.member.running_callback is not None
-    assert story.member.state is ClientState.RECONCILING
-
-
-def test_a_member_that_was_never_assigned_anything_is_not_watched() -> None:
-    story = LibrdkafkaStory(max_poll_interval_ms=MAX_POLL_MS)
-    story.join()
-    story.answer(NOTHING)
-    story.stay_away()
-    count = len(story.heartbeats)
-    while story.now_ms < 2 * MAX_POLL_MS:
-        before = len(story.heartbeats)
-        story.wait(100)
-        if len(story.heartbeats) > before:
-            story.answer(NOTHING)
-    assert len(story.heartbeats) > count + 8
-    assert story.member.state is ClientState.STABLE
-
-
-def test_a_member_that_has_nothing_left_leaves_at_once_and_joins_when_the_application_is_back() -> (
-    None
-):
-    """There is no lost callback that the leave would have to wait for."""
-    story = LibrdkafkaStory(max_poll_interval_ms=MAX_POLL_MS)
-    story.stabilise(0, consumed=False)
-    story.wait(INTERVAL_MS)
-    story.answer(NOTHING, epoch=2)
-    story.finish_callback()
-    story.finish_callback()
-    story.answer(epoch=2)
-    story.stay_away()
-    heartbeat_until(story, story.now_ms + MAX_POLL_MS)
-    story.wait(1_000)
-    assert story.last.member_epoch == -1
-    story.answer(epoch=-1)
-    count = len(story.heartbeats)
-    story.wait(60_000)
-    assert len(story.heartbeats) == count
-    assert story.member.state is ClientState.STALE
-    story.resume()
-    story.wait(100)
-    assert story.last.member_epoch == 0
 
 
 # --- refusals ------------------------------------------------------------------------------------
