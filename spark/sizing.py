@@ -27,7 +27,7 @@ PROBE_SEEDS = 20
 STEPS = tuple(
     digit * 10**power
     for power in range(6)
-    for digit in (1, 2, 5)
+    for digit in (1, 2, 4)
     if digit * 10**power <= BATCH_SIZE_MAX
 )
 
@@ -72,7 +72,7 @@ def _bytes_a_run(rows: Sequence[Mapping[str, Any]]) -> float:
 
 
 def fitting_size(*, seconds: float, size_bytes: float, seeds: int) -> int:
-    """Seeds a batch, for what a seed takes and needs, as one of the steps 1, 2, 5, 10, ...
+    """Seeds a batch, for what a seed takes and needs, as one of the steps 1, 2, 4, 10, ...
 
     Steps keep the size the same from one measurement to the next, as a rule.
     """

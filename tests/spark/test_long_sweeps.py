@@ -147,12 +147,12 @@ def test_a_driver_that_was_killed_is_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seconds", "size_bytes", "seeds", "size"),
     [
-        (0.025, 300, 20_000, 500),  # as long as a batch should last, and worth an object
+        (0.025, 300, 20_000, 400),  # as long as a batch should last, and worth an object
         (0.025, 300, 400, 20),  # enough batches for all cores come first
         (10.0, 300, 20_000, 2),  # no batch for longer than half a minute
         (0.0001, 100, 10_000_000, 20_000),
         (0.025, 0, 20_000, 100),  # nothing is known of the room
-        (0.0001, 1_000_000, 10_000_000, 50),  # a batch has to fit into memory
+        (0.0001, 1_000_000, 10_000_000, 40),  # a batch has to fit into memory
         (100.0, 300, 20_000, 1),
     ],
 )
