@@ -214,6 +214,28 @@ def mutant_lists() -> str:
     return "### Explained\n\n" + "".join(explained) + "\n### Unnoticed\n\n" + "".join(open_ones)
 
 
+def shipped_summary() -> str:
+    """How many runs of the shipped version show each known issue, and what is not explained."""
+    data = _measured("shipped")
+    seeds = "; ".join(f"{count} each of {', '.join(of)}" for count, of in data["seeds"].items())
+    runs, known, open_ = data["runs"], data["known"], data["unexplained"]
+    right = runs - known - len(open_) - data["vacuous"]
+    head = (
+        f"Commits {', '.join(data['commits'])}: {runs:,} runs; {seeds}. {right:,} ok, {known:,} "
+        f"known ({known / runs:.1%}), {data['vacuous']} vacuous, {len(open_)} not explained.\n\n"
+    )
+    lines = [_table_line("known issue", "runs", "share"), _table_line("---", "---", "---")]
+    for issue, count in data["issues"].items():
+        lines.append(_table_line(f"`{issue}`", f"{count:,}", f"{count / runs:.2%}"))
+    lines += ["\n", _table_line("not explained", "runs"), _table_line("---", "---")]
+    found: dict[str, list[str]] = {}
+    for row in open_:
+        found.setdefault(row["property"], []).append(f"{row['profile']} {row['seed']}")
+    for one, where in found.items():
+        lines.append(_table_line(f"`{one}`", ", ".join(where)))
+    return head + "".join(lines)
+
+
 def _measured(kind: str) -> dict[str, Any]:
     data: dict[str, Any] = json.loads((MEASURED / f"{kind}.json").read_text(encoding="utf-8"))
     return data
