@@ -7,7 +7,13 @@ from typing import Any
 from rebalance_sim.invariants.explanation import Seen
 from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
 from rebalance_sim.invariants.step import ClientView, Step
-from rebalance_sim.protocol.clients import CommitOffsets, RaiseError, SendCommit, StateChanged
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CommitOffsets,
+    RaiseError,
+    SendCommit,
+    StateChanged,
+)
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -19,7 +25,7 @@ class ClassicClientEntry:
     ``open_commits``: what the application has committed, and has not heard of;
     ``state_since_ms``: since when it is in its state; ``heard_ms``: when a Heartbeat was last
     answered well, or with no more than that the group rebalances; -1: never; ``heard_id``: its
-    correlation id."""
+    correlation id. ``settled``: the member id and the generation with which it was Stable last."""
 
     __slots__ = (
         "commits_itself",
@@ -36,6 +42,7 @@ class ClassicClientEntry:
         "open_commits",
         "outlived",
         "raised_ms",
+        "settled",
         "state",
         "state_since_ms",
         "version",
@@ -46,6 +53,7 @@ class ClassicClientEntry:
         self.incarnation = client.incarnation
         self.member = client.member
         self.kind = client.member.kind
+        self.settled: tuple[str, int] | None = None
         self.catch_up()
         self.fetchable: frozenset[TopicPartition] = frozenset()
         self.outlived: dict[TopicPartition, Seen] = {}
@@ -74,6 +82,8 @@ class ClassicClientEntry:
         self.state = member.state
         self.member_id = member.member_id
         self.member_epoch = member.member_epoch
+        if member.state is ClientState.STABLE:
+            self.settled = member.member_id, member.member_epoch
 
     def note_event(self, event: Any, at_ms: int) -> None:
         """An event out of the ordinary was taken."""

@@ -19,6 +19,11 @@ RIGHT = {
     ("chaos@kafka-4.3", 1727): "two commits of the same offsets have failed, and one is repeated",
     ("chaos@kafka-4.3", 3602): "the answer to a leave knows no interval",
     ("groups@kafka-4.3", 904): "an answer to a leave that comes late knows no interval",
+    ("whole@kafka-4.3", 7036): "who missed a generation has not been told what it lost",
+    (
+        "librdkafka_classic@kafka-4.3",
+        1560,
+    ): "who missed a generation has not been told what it lost",
     ("migration@kafka-4.3-clean", 5281): "who is not let in for its assignors is no member",
     ("whole@kafka-4.3-clean", 5176): "a poll without a coordinator sees no new subscription",
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",

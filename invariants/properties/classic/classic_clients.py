@@ -22,7 +22,7 @@ from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
 from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
@@ -66,7 +66,8 @@ class ExclusiveAmongKinds(Property):
     id = "classic.exclusive_consumption"
     sentence = (
         "No two clients may fetch a partition of a topic that there is, and be members at their "
-        "present generation or epoch to the coordinator, if either speaks the classic protocol."
+        "present generation or epoch to the coordinator, if either speaks the classic protocol; "
+        "who missed a generation of a classic group is one again when it has settled."
     )
     clauses = ("classic C9", "classic C10", "classic H12", "defects S1")
     violated_by = (
@@ -135,7 +136,9 @@ class ExclusiveAmongKinds(Property):
         standing = {
             name: member.member_id
             for name, member in users.items()
-            if member is not None and self._is_in_good_standing(member, partition)
+            if member is not None
+            and not self._has_missed_a_generation(name, member)
+            and self._is_in_good_standing(member, partition)
         }
         if len(standing) < 2:
             return None
@@ -182,6 +185,19 @@ class ExclusiveAmongKinds(Property):
             self._reused[name] = entry, frozenset(entry.member.assigned), seen
         of_entry, partitions, seen_then = self._reused.get(name, (None, frozenset(), None))
         return seen_then if of_entry is entry and partition in partitions else None
+
+    def _has_missed_a_generation(self, name: str, member: GroupMember) -> bool:
+        """Whether others may have got what it has while it was away from its classic group, and it
+        has not been told so: its claims were too old to count (classic §5.3). Who goes on with
+        what it had under another member id has been told."""
+        entry = self.model.classic_clients.get(name)
+        if entry is None or entry.settled is None or member.state is ClientState.STABLE:
+            return False
+        member_id, generation = entry.settled
+        if member_id != member.member_id or generation >= member.member_epoch - 1:
+            return False
+        shard = self.model.acting_shard()
+        return shard is not None and self.model.classic_group_in(shard) is not None
 
     def _is_in_good_standing(self, member: GroupMember, partition: TopicPartition) -> bool:
         """Whether the coordinator has it, at exactly the number that the client is at, and has ever
