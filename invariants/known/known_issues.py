@@ -299,6 +299,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="D12",
         property_ids=(
+            "classic.exclusive_consumption",
             "cross.assigned_is_held",
             "cross.current_fits_target",
             "cross.exclusive_consumption",

@@ -82,6 +82,7 @@ class ExclusiveAmongKinds(Property):
         "forgot",
         "has_reused_generation",
         "is_from_lost_commit",
+        "lost_unrevoked",
         "outlived",
         "readmitted",
         "recreation",
@@ -158,6 +159,12 @@ class ExclusiveAmongKinds(Property):
                 "is_forgotten": tuple(model.forgot(m, partition) for m in member_ids),
                 "is_readmitted": tuple(model.readmitted.get(m) for m in member_ids),
                 "has_outlived": tuple(model.outlived(m, partition) for m in member_ids),
+                "was_lost_unrevoked": tuple(
+                    seen
+                    for name, member_id in standing.items()
+                    if name not in model.classic_clients
+                    for seen in model.lost_unrevoked(member_id, {partition})
+                ),
             },
             rightful=1,
         )
