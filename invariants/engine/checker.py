@@ -154,6 +154,8 @@ class Checker:
             return
         self.model.step_index = step.index
         self._handlers[step.kind](step)
+        if step.timers:
+            self.model.failed_writes.note_timers(step.shard, step.timers)
         self._seen += 1
         if self._seen >= self._next_full and self._full_every:
             self.check_fully(step)

@@ -7,11 +7,13 @@ consumer group begins when its records are committed, and never if that takes to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
-from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.runtime.outcome import TimerCommand, TimerKey
 
 
 class FailedWrites:
@@ -20,7 +22,7 @@ class FailedWrites:
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._unwatched: dict[str, dict[tuple[str, str], Seen]] = {}
-        self._left_armed: dict[str, dict[tuple[str, str], tuple[int, Seen]]] = {}
+        self._left_armed: dict[str, dict[tuple[str, str], Seen]] = {}
         self._joined_in_vain: dict[str, dict[str, Seen]] = {}
 
     def note(self, shard: ShardView, ledger: GroupLedger, step: int, at_ms: int) -> None:
@@ -40,15 +42,16 @@ class FailedWrites:
                 timer = shard.armed_timers.get(
                     TimerKey(ConsumerTimer(kind), self._group_id, member_id)
                 )
-                if timer is not None:
-                    seen = Seen(
+                if timer is None:
+                    left_armed.pop((member_id, kind), None)
+                else:
+                    left_armed[member_id, kind] = Seen(
                         subject=Subject(member=member_id),
                         step=step,
                         at_ms=at_ms,
                         what=f"a batch that could not be written left the {kind} timer of "
                         f"{member_id} armed",
                     )
-                    left_armed[member_id, kind] = timer.at_ms, seen
 
     def note_join(self, shard: ShardView, member_id: str, step: int, at_ms: int) -> None:
         """The join of a classic member was not committed in time, but its records stay."""
@@ -78,11 +81,19 @@ class FailedWrites:
         """How a member lost this timer, if it did so."""
         return self._unwatched.get(shard.name, {}).get((member_id, kind))
 
-    def left_armed(self, shard: ShardView, member_id: str, kind: str, at_ms: int) -> Seen | None:
-        """Whether the timer that is due now was armed as a batch failed, and not anew since: what
-        was rolled back may have armed it."""
-        due_ms, seen = self._left_armed.get(shard.name, {}).get((member_id, kind), (-1, None))
-        return seen if due_ms == at_ms else None
+    def note_timers(self, shard: ShardView, commands: Iterable[TimerCommand]) -> None:
+        """Timers were set, or cancelled: none of them is what a failed batch has left."""
+        left_armed = self._left_armed.get(shard.name)
+        if left_armed:
+            for command in commands:
+                key = command.key
+                if key.group_id == self._group_id:
+                    left_armed.pop((key.member_id, key.kind), None)
+
+    def left_armed(self, shard: ShardView, member_id: str, kind: str) -> Seen | None:
+        """Whether the timer that has fired was armed as a batch failed, and not anew since: what
+        was rolled back may have armed it. While a coordinator stalls timers fire late."""
+        return self._left_armed.get(shard.name, {}).get((member_id, kind))
 
     def still_lost(self, shard: ShardView, ledger: GroupLedger) -> tuple[Seen, ...]:
         """The members that are still without a timer that they lost so."""

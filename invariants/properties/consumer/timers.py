@@ -308,7 +308,7 @@ class RemovalDue(Property):
                         "member": member_id,
                         "kind": key.kind,
                         "left_by_failed_write": self.model.failed_writes.left_armed(
-                            step.shard, member_id, key.kind, step.at_ms
+                            step.shard, member_id, key.kind
                         ),
                         "has_switched": self.model.switched.get(member_id),
                     },
