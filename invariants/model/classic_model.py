@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
@@ -102,12 +103,13 @@ class Written(NamedTuple):
 class Converted(NamedTuple):
     """What a group was that has become a consumer group, and where in the log that begins.
     ``begins_at``: where the record is that had made it a classic group, if it was a consumer group
-    before."""
+    before. ``written``: the records of its generations."""
 
     generation_id: int
     member_ids: frozenset[str]
     offset: int
     begins_at: int = -1
+    written: Mapping[int, Written] = MappingProxyType({})
 
 
 class GroupPicture(NamedTuple):
@@ -194,12 +196,16 @@ class ClassicModel:
 
     def undone_by(self, end_offset: int) -> Converted | None:
         """What the group was before everything from this offset on, which is lost now; None if no
-        conversion is."""
+        conversion is. What was written for it counts again."""
         undone = None
         while self.converted and self.converted[-1].offset >= end_offset:
             undone = self.converted.pop()
         if undone is not None and undone.begins_at >= end_offset:
             return None  # That it was a classic group is lost, too.
+        if undone is not None:
+            for generation_id, written in undone.written.items():
+                if written.end_offset <= end_offset:
+                    self.written.setdefault(generation_id, written)
         return undone
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
@@ -224,6 +230,7 @@ class ClassicModel:
                         frozenset(self.members),
                         shard.log_end_offset - len(step.records),
                         self._begins_at,
+                        dict(self.written),
                     )
                 )
             self._begins_at = shard.log_end_offset - len(step.records) if step.records else -1

@@ -1,4 +1,4 @@
-"""Timers that a batch has left behind, or taken with it, that could not be written."""
+"""What the model keeps of a batch that could not be written: timers, and what came before it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from coordinator_world import GROUP, CoordinatorWorld
 
+from rebalance_sim.invariants.model.classic_model import ClassicModel, Converted, Written
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
@@ -48,3 +49,15 @@ def test_a_timer_that_a_failed_batch_cancelled_is_not_left() -> None:
     failed_writes.note(world.shard, ledger, 8, 80)
     assert failed_writes.left_armed(world.shard, "a", "session") is None
     assert failed_writes.lost(world.shard, "a", "session") is not None
+
+
+@pytest.mark.parametrize(("end_offset", "generations"), [(10, {2}), (11, set()), (4, set())])
+def test_what_was_written_for_a_classic_group_counts_again_with_the_group(
+    end_offset: int, generations: set[int]
+) -> None:
+    """A conversion at offset 10 is undone, or not; what comes after the end of the log is lost."""
+    written = {2: Written(5, {}), 3: Written(12, {})}
+    model = ClassicModel(converted=[Converted(3, frozenset("a"), 10, -1, written)])
+    undone = model.undone_by(end_offset)
+    assert (undone is not None) is (end_offset <= 10)
+    assert set(model.written) == generations
