@@ -19,6 +19,7 @@ RIGHT = {
     ("chaos@kafka-4.3", 1727): "two commits of the same offsets have failed, and one is repeated",
     ("chaos@kafka-4.3", 3602): "the answer to a leave knows no interval",
     ("groups@kafka-4.3", 904): "an answer to a leave that comes late knows no interval",
+    ("whole@kafka-4.3", 5576): "a process that goes on gets records before it looks at timers",
     ("whole@kafka-4.3", 7036): "who missed a generation has not been told what it lost",
     (
         "librdkafka_classic@kafka-4.3",

@@ -19,15 +19,31 @@ ORDER = 249
 
 
 class _Own:
-    """What one process has committed. ``ran_ms``: when it was last seen to run, before now."""
+    """What one process has committed."""
 
-    __slots__ = ("ran_ms", "sent", "started_ms")
+    __slots__ = ("ran_before_ms", "ran_ms", "sent", "started_ms")
 
     def __init__(self, at_ms: int) -> None:
         self.started_ms = at_ms
         self.ran_ms = at_ms
+        """When it was last seen to run."""
+        self.ran_before_ms = at_ms
+        """The same, in an earlier millisecond than that."""
         self.sent: dict[TopicPartition, int] = {}
         """The furthest offset of each partition."""
+
+    def note_run(self, at_ms: int) -> None:
+        """It runs."""
+        if at_ms > self.ran_ms:
+            self.ran_before_ms, self.ran_ms = self.ran_ms, at_ms
+
+    def has_run(self, since_ms: int, now_ms: int, interval_ms: int) -> bool:
+        """Whether it was seen to run since then. What it gets in this very millisecond tells
+        nothing if nothing was seen of it for an interval: one that goes on after it stood still may
+        get records before it looks at its timers."""
+        if self.ran_ms < now_ms or now_ms - self.ran_before_ms <= interval_ms:
+            return self.ran_ms >= since_ms
+        return self.ran_before_ms >= since_ms
 
     def moves_on(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Whether these are past what was sent before: then nothing is repeated."""
@@ -69,7 +85,7 @@ class IntervalGrid(Property):
         """It runs."""
         own = self._of.get(entry.name)
         if own is not None:
-            own.ran_ms = step.at_ms
+            own.note_run(step.at_ms)
         return None
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
@@ -83,7 +99,8 @@ class IntervalGrid(Property):
                 interval_ms = entry.member.config.auto_commit_interval_ms
                 past_ms = (step.at_ms - own.started_ms) % interval_ms
                 due_ms = step.at_ms - past_ms
-                if type(step.event) is Tick and past_ms and own.ran_ms >= due_ms:
+                is_late = type(step.event) is Tick and past_ms
+                if is_late and own.has_run(due_ms, step.at_ms, interval_ms):
                     finding = Finding(
                         f"{entry.name} commits by itself {past_ms} ms after its interval of "
                         f"{interval_ms} ms was over, and has run meanwhile",
