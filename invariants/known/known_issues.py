@@ -366,7 +366,9 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         issue="sim-late-answer",
         property_ids=(
             "client.epoch.sign",
+            "client.fatal.cause",
             "client.hb.join_shape",
+            "client.join.cause",
             "cross.assigned_is_held",
             "cross.current_fits_target",
         ),

@@ -204,7 +204,8 @@ class ClientEntry:
                 self.awaited_leave = correlation_id
         elif request.member_epoch == JOIN_EPOCH:
             self.joined_by = correlation_id
-            self.late_answer = None
+            if self.member.state is ClientState.JOINING:
+                self.late_answer = None  # Else such an answer has put it at epoch 0.
             self.has_left = False
             self.failed_callback = None
             self.received_epochs.clear()

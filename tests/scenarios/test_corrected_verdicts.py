@@ -169,6 +169,7 @@ PROVEN = {
     ("whole@kafka-4.3", 8250): "D12",
     ("faulty@kafka-4.3", 8162): "D14",
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
+    ("client_assignors@kip-848", 1605): "sim-late-answer",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has
@@ -177,7 +178,8 @@ of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after
 more. ``groups`` 50: a search is lost in the moment in which it was sent because another was.
 ``migration`` 8060: the second owner is of the classic protocol. ``faulty`` 8162: a timer that a
 failed batch has left fires late, as its coordinator stalls. ``whole`` 5145: what was written for a
-classic group counts when its conversion could not be written."""
+classic group counts when its conversion could not be written. ``client_assignors`` 1605: a member
+that a late answer has put to epoch 0 heartbeats there, and is refused."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

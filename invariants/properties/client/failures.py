@@ -33,6 +33,7 @@ from rebalance_sim.protocol.clients import (
     OffsetFetchAnswered,
     PollingStopped,
     RaiseError,
+    SendHeartbeat,
     SendJoinGroup,
     StateChanged,
     SyncGroupAnswered,
@@ -147,6 +148,8 @@ class FatalCause(Property):
         """Ids of members that a shard has refused, for want of the group, which serves no more."""
         self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
         """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
+        self._misled: dict[str, tuple[int, Seen]] = self.of_process({})
+        """Client -> a heartbeat at epoch 0 that was no join, and the late answer it comes from."""
         self._asked_step: dict[str, int] = {}
         """Client -> when it sent its last JoinGroup."""
         self._converted_back: Seen | None = None
@@ -165,7 +168,12 @@ class FatalCause(Property):
     def on_joining(
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
     ) -> Finding | None:
-        """Count joins of static members."""
+        """Count joins of static members; and remember what is sent at epoch 0 by who does not
+        join: an answer from before its last join has put it there."""
+        if entry.late_answer is not None and entry.member.state is not ClientState.JOINING:
+            for effect in step.effects:
+                if type(effect) is SendHeartbeat:
+                    self._misled[entry.name] = effect.correlation_id, entry.late_answer
         if request.instance_id is not None:
             self._users[request.instance_id] += 1
         return None
@@ -223,8 +231,15 @@ class FatalCause(Property):
                 "client": entry.name,
                 "codes": tuple(code.name for code in sorted(codes)),
                 "has_forgotten_assignor": tuple(self._forgotten_assignors(step, entry)),
+                "took_late_answer": self._late_answer(step, entry),
             },
         )
+
+    def _late_answer(self, step: Step, entry: AnyClientEntry) -> Seen | None:
+        """Why it sent the heartbeat that is refused, at epoch 0 and without what a join says."""
+        sent, seen = self._misled.get(entry.name, (-1, None))
+        event = step.event
+        return seen if type(event) is HeartbeatAnswered and event.correlation_id == sent else None
 
     def _forgotten_assignors(self, step: Step, entry: AnyClientEntry) -> Iterator[Seen]:
         """Conversions since the JoinGroup whose answer named what a SyncGroup is refused for."""
