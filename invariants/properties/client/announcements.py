@@ -14,6 +14,7 @@ from rebalance_sim.protocol.clients import (
     CallReturned,
     ClientState,
     Close,
+    MetadataKnown,
     RunCallback,
     StateChanged,
     Subscribe,
@@ -40,7 +41,7 @@ class CallbacksComplete(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
-        events=(CallbackCompleted, Subscribe, Close, Unsubscribe),
+        events=(CallbackCompleted, Subscribe, Close, Unsubscribe, MetadataKnown),
         effects=(RunCallback, StateChanged, CallReturned),
     )
 
@@ -50,6 +51,9 @@ class CallbacksComplete(Property):
         """Client -> what its application has; absent: it has no listener, or one has failed."""
         self._until_ms: dict[str, int] = self.of_process({})
         """Client -> when the call that blocks its application is over at the latest."""
+        self._topics: dict[str, dict[str, str]] = self.of_process({})
+        """Client -> topic id -> name, in all metadata that it has had: it may know of a topic that
+        was made anew while nobody serves the group."""
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A new application has nothing."""
@@ -59,6 +63,10 @@ class CallbacksComplete(Property):
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A callback that fails is not to be relied on, nor an application without any."""
         event = step.event
+        if type(event) is MetadataKnown:
+            if entry.kind in CLASSIC_KINDS:
+                self._topics.setdefault(entry.name, {}).update(event.topic_names)
+            return None
         if type(event) is Close:
             self._until_ms[entry.name] = step.at_ms + event.timeout_ms
             return None
@@ -80,9 +88,7 @@ class CallbacksComplete(Property):
                     told |= effect.partitions
                 elif entry.kind in CLASSIC_KINDS:
                     # What was assigned under the name alone may go under the id (classic §4.2).
-                    name_of = self.model.name_of
-                    names = set(map(name_of, effect.partitions))
-                    told -= {p for p in told if p in effect.partitions or name_of(p) in names}
+                    told -= {p for p in told if self._is_among(entry, p, effect.partitions)}
                 else:
                     told -= effect.partitions
             elif type(effect) is CallReturned and told and entry.kind in JAVA_KINDS:
@@ -119,11 +125,27 @@ class CallbacksComplete(Property):
             {"client": entry.name},
         )
 
+    def _is_among(
+        self, entry: AnyClientEntry, partition: TopicPartition, others: Set[TopicPartition]
+    ) -> bool:
+        """Whether it is one of them, or goes by the name of one."""
+        if partition in others or self._stands_under(partition, others):
+            return True
+        names = self._topics.get(entry.name, {})
+        topic_id, number = partition
+        name = names.get(topic_id)
+        return name is not None and any(
+            other.partition == number and names.get(other.topic_id) == name for other in others
+        )
+
+    def _stands_under(self, partition: TopicPartition, others: Set[TopicPartition]) -> bool:
+        name_of = self.model.name_of
+        return name_of(partition) in map(name_of, others)
+
     def _goes_by_name(self, partition: TopicPartition, others: Set[TopicPartition]) -> bool:
         """Whether it has, or has had, another id under the same name: it stands under the name
         itself until the client's metadata say the id."""
-        name_of = self.model.name_of
-        return self.model.is_recreated(partition) or name_of(partition) in map(name_of, others)
+        return self.model.is_recreated(partition) or self._stands_under(partition, others)
 
 
 class CalledForSomething(Property):
