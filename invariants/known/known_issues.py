@@ -319,7 +319,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="D13",
-        property_ids=("client.start.processed",),
+        property_ids=("client.start.committed", "client.start.processed"),
         signature="the offset was reached in a deleted topic, and stored for its successor",
         sign="is_misplaced",
     ),

@@ -171,6 +171,7 @@ PROVEN = {
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
     ("client_assignors@kip-848", 1605): "sim-late-answer",
     ("whole@kafka-4.3", 7149): "classic-recreated-topic",
+    ("operations@kafka-4.3", 1971): "D13, D14",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has
@@ -181,7 +182,8 @@ more. ``groups`` 50: a search is lost in the moment in which it was sent because
 failed batch has left fires late, as its coordinator stalls. ``whole`` 5145: what was written for a
 classic group counts when its conversion could not be written. ``client_assignors`` 1605: a member
 that a late answer has put to epoch 0 heartbeats there, and is refused. ``whole`` 7149: a client
-knows of a topic that was made anew while nobody serves the group."""
+knows of a topic that was made anew while nobody serves the group. ``operations`` 1971: an offset
+of a deleted topic is less than what was committed in its successor."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

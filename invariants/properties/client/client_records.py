@@ -26,7 +26,9 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.intake import intake_of, taken_positions
 from rebalance_sim.invariants.properties.client.sent_commits import (
     is_of_member,
+    misplaced,
     stored_by,
+    stored_for_successors,
 )
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
@@ -178,20 +180,10 @@ class StartProcessed(_WithRetries):
         return None
 
     def _note_misplaced(self, step: Step) -> None:
-        request = step.request
-        for partition, offset in stored_by(step):
+        for partition, _ in stored_by(step):
             self._misplaced.pop(partition, None)
-            topic = step.shard.coordinator.image.by_id[partition.topic_id]
-            by_name = TopicPartition(topic.name, partition.partition)
-            if offset is not None and not {partition, by_name} & request.offsets.keys():
-                self._misplaced[partition] = (
-                    offset,
-                    self.model.seen(
-                        Subject(partition=partition),
-                        f"{offset} was stored for {self.model.name_of(partition)}, and was reached "
-                        "in a former topic of its name",
-                    ),
-                )
+        for partition, offset in stored_for_successors(step):
+            self._misplaced[partition] = offset, misplaced(self.model, partition, offset)
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember for which partitions nothing was committed, and what was repeated."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rebalance_sim.invariants.explanation import Seen, Subject
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import CommitAnswered, SendCommit
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -132,3 +134,25 @@ def stored_by(step: Step) -> list[tuple[TopicPartition, int | None]]:
                 partition = TopicPartition(topic.topic_id, number)
                 stored.append((partition, None if value is None else value.offset))
     return stored
+
+
+def misplaced(model: ModelView, partition: TopicPartition, offset: int) -> Seen:
+    """That this step has stored such an offset."""
+    return model.seen(
+        Subject(partition=partition),
+        f"{offset} was stored for {model.name_of(partition)}, and was reached in a former topic of "
+        "its name",
+    )
+
+
+def stored_for_successors(step: Step) -> list[tuple[TopicPartition, int]]:
+    """What of it the commit says of other topics, which had these names before (coordinator
+    D13)."""
+    by_id, said = step.shard.coordinator.image.by_id, step.request.offsets.keys()
+    return [
+        (partition, offset)
+        for partition, offset in stored_by(step)
+        if offset is not None
+        and partition not in said
+        and TopicPartition(by_id[partition.topic_id].name, partition.partition) not in said
+    ]
