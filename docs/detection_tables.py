@@ -227,7 +227,8 @@ def shipped_summary() -> str:
     lines = [_table_line("known issue", "runs", "share"), _table_line("---", "---", "---")]
     for issue, count in data["issues"].items():
         lines.append(_table_line(f"`{issue}`", f"{count:,}", f"{count / runs:.2%}"))
-    lines += ["\n", _table_line("not explained", "runs"), _table_line("---", "---")]
+    if open_:
+        lines += ["\n", _table_line("not explained", "runs"), _table_line("---", "---")]
     found: dict[str, list[str]] = {}
     for row in open_:
         found.setdefault(row["property"], []).append(f"{row['profile']} {row['seed']}")
