@@ -70,6 +70,7 @@ RIGHT = {
     ("librdkafka_classic@kafka-4.3-clean", 2089): "a leader without connection sends no SyncGroup",
     ("librdkafka_classic@kafka-4.3-clean", 600019): "a session is found over at whatever is next",
     ("chaos@kafka-4.3-clean", 600028): "what is assigned again is looked up anew",
+    ("operations@kafka-4.3-clean", 71409): "a process that is paused has not polled just then",
     ("operations@kafka-4.3-clean", 500): "a group that was classic once is deleted as both kinds",
     ("whole@kafka-4.3-clean", 600038): "librdkafka repeats a heartbeat that failed as it was",
     ("client_assignors@kip-848-clean", 600057): "a heartbeat is sent before close takes effect",

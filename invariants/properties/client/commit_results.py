@@ -25,6 +25,7 @@ from rebalance_sim.protocol.clients import (
     CommitReturned,
     Disconnected,
     PollingResumed,
+    PollingStopped,
     RequestExpired,
     SendCommit,
 )
@@ -358,7 +359,7 @@ class ToldInPoll(Property):
     interest = Interest(
         events=(
             *(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
-            *(PollingResumed, CallbackCompleted),
+            *(PollingStopped, PollingResumed, CallbackCompleted),
         ),
         effects=(SendCommit, CommitReturned),
     )
@@ -379,7 +380,7 @@ class ToldInPoll(Property):
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A commit is over, or another one is made."""
         event, name = step.event, entry.name
-        if type(event) in (PollingResumed, CallbackCompleted):
+        if type(event) in (PollingStopped, PollingResumed, CallbackCompleted):
             self._restarted_ms[name] = step.at_ms
             return None
         if type(event) is CommitOffsets:
