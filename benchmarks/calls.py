@@ -1,4 +1,4 @@
-"""What the calls of a step are made for: counts a step, by the part of the house that makes them.
+"""What the calls of a step are made for: counts a step, by the package that makes them.
 
     python benchmarks/calls.py                       ten fixed workloads of `faulty`
     python benchmarks/calls.py whole --functions 40  of `whole`, with what is called most
@@ -26,7 +26,7 @@ from rebalance_sim.scenarios.scenario import load_scenario
 
 WORKLOADS = Path(__file__).with_name("workloads")
 IN_C = "~"
-HOUSE = Path(rebalance_sim.__file__).resolve().parent
+PACKAGE = Path(rebalance_sim.__file__).resolve().parent
 
 Function = tuple[str, int, str]
 """File, line and name, as the profiler has them."""
@@ -61,8 +61,7 @@ def main() -> None:
 def profiled(paths: list[Path]) -> tuple[int, pstats.Stats]:
     """Steps of these scenarios, and what the profiler saw of them."""
     scenarios = [load_scenario(path) for path in paths]
-    for scenario in scenarios[:1]:
-        run(scenario, proves_known=False)  # what is loaded on first use is no part of a step
+    run(scenarios[0], proves_known=False)  # what is loaded on first use is no part of a step
     profile = cProfile.Profile()
     steps = 0
     for scenario in scenarios:
@@ -85,11 +84,11 @@ def calls_by_part(stats: pstats.Stats) -> Iterator[Called]:
 
 
 def part_of(file: str) -> str:
-    """The folder of the house, the library, or `Python` for what is the interpreter's own."""
+    """The folder of this project, the library, or `Python` for what is the interpreter's own."""
     path = Path(file).resolve()
     if "site-packages" in path.parts:
         return path.parts[path.parts.index("site-packages") + 1]
-    for root in (HOUSE, HOUSE.parent):
+    for root in (PACKAGE, PACKAGE.parent):
         if path.is_relative_to(root):
             inside = path.relative_to(root).parts
             return "/".join(inside[:2]) if len(inside) > 2 else inside[0]

@@ -227,13 +227,12 @@ def shipped_summary() -> str:
     lines = [_table_line("known issue", "runs", "share"), _table_line("---", "---", "---")]
     for issue, count in data["issues"].items():
         lines.append(_table_line(f"`{issue}`", f"{count:,}", f"{count / runs:.2%}"))
-    if open_:
-        lines += ["\n", _table_line("not explained", "runs"), _table_line("---", "---")]
     found: dict[str, list[str]] = {}
     for row in open_:
         found.setdefault(row["property"], []).append(f"{row['profile']} {row['seed']}")
-    for one, where in found.items():
-        lines.append(_table_line(f"`{one}`", ", ".join(where)))
+    if found:
+        lines += ["\n", _table_line("not explained", "runs"), _table_line("---", "---")]
+        lines += [_table_line(f"`{one}`", ", ".join(where)) for one, where in found.items()]
     return head + "".join(lines)
 
 

@@ -25,10 +25,9 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.intake import intake_of, taken_positions
 from rebalance_sim.invariants.properties.client.sent_commits import (
+    MisplacedOffsets,
     is_of_member,
-    misplaced,
     stored_by,
-    stored_for_successors,
 )
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
@@ -166,8 +165,7 @@ class StartProcessed(_WithRetries):
         """Partition -> the highest offset that tells nothing about processing: a reset led to it,
         which is committed even by who never fetches from there, or librdkafka sent it, or somebody
         who is no member."""
-        self._misplaced: dict[TopicPartition, tuple[int, Seen]] = {}
-        """Partition -> the offset last stored for it, if that was reached in a former topic."""
+        self._misplaced = MisplacedOffsets(model)
         self._is_by_application = False
 
     def on_append(self, step: Step) -> Finding | None:
@@ -175,15 +173,9 @@ class StartProcessed(_WithRetries):
         if not is_of_member(step.request):
             altered = {p: offset for p, offset in stored_by(step) if offset is not None}
             self._let_off.update(_raised(self._let_off, altered))
-        elif self.model.has_recreated_topics:
-            self._note_misplaced(step)
+        else:
+            self._misplaced.note(step)
         return None
-
-    def _note_misplaced(self, step: Step) -> None:
-        for partition, _ in stored_by(step):
-            self._misplaced.pop(partition, None)
-        for partition, offset in stored_for_successors(step):
-            self._misplaced[partition] = offset, misplaced(self.model, partition, offset)
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember for which partitions nothing was committed, and what was repeated."""
@@ -223,14 +215,10 @@ class StartProcessed(_WithRetries):
                         "client": entry.name,
                         "partition": partition,
                         "is_repeated": self._repeated_up_to(partition, position),
-                        "is_misplaced": self._misplaced_at(partition, position),
+                        "is_misplaced": self._misplaced.at(partition, position),
                     },
                 )
         return None
-
-    def _misplaced_at(self, partition: TopicPartition, position: int) -> Seen | None:
-        offset, seen = self._misplaced.get(partition, (-1, None))
-        return seen if offset == position else None
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """What a member of the classic protocol has reset, or librdkafka handed out, may be

@@ -11,12 +11,11 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry, is_register
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.intake import intake_of, taken_positions
 from rebalance_sim.invariants.properties.client.sent_commits import (
+    MisplacedOffsets,
     OrderOfCommits,
     SentCommits,
     is_of_member,
-    misplaced,
     stored_by,
-    stored_for_successors,
 )
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
@@ -164,8 +163,7 @@ class StartCommitted(_WithCommits):
         """Client -> partition -> the highest offset that it has sent since it began there."""
         self._overtaken: dict[TopicPartition, Seen] = {}
         """Partitions of which a client has sent a lower offset after that."""
-        self._misplaced: dict[TopicPartition, tuple[int, Seen]] = {}
-        """Partition -> the offset last stored for it, if that was reached in a former topic."""
+        self._misplaced = MisplacedOffsets(model)
         self._order = OrderOfCommits()
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -179,7 +177,6 @@ class StartCommitted(_WithCommits):
             for partition, position in taken_positions(step, entry):
                 known = self._committed.get(partition)
                 if known is not None and position < known[0] and self._counts(entry, partition):
-                    offset, seen = self._misplaced.get(partition, (-1, None))
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at {position}; "
                         f"{self.model.who(known[1])} was told that {known[0]} is committed",
@@ -187,7 +184,7 @@ class StartCommitted(_WithCommits):
                             "client": entry.name,
                             "partition": partition,
                             "was_overtaken": self._overtaken.get(partition),
-                            "is_misplaced": seen if offset == position else None,
+                            "is_misplaced": self._misplaced.at(partition, position),
                         },
                     )
         return None
@@ -214,11 +211,7 @@ class StartCommitted(_WithCommits):
                 self._committed.pop(partition, None)
                 self._order.alter(partition, offset)
             return None
-        if self.model.has_recreated_topics:
-            for partition, _ in stored_by(step):
-                self._misplaced.pop(partition, None)
-            for partition, offset in stored_for_successors(step):
-                self._misplaced[partition] = offset, misplaced(self.model, partition, offset)
+        self._misplaced.note(step)
         for partition, offset in self._order.set_back(request, stored_by(step)):
             known = self._committed.get(partition)
             if known is not None and offset < known[0]:

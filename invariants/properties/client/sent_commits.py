@@ -117,6 +117,36 @@ class OrderOfCommits:
         return found
 
 
+class MisplacedOffsets:
+    """Offsets of topics that were reached in deleted topics of their names (coordinator D13)."""
+
+    def __init__(self, model: ModelView) -> None:
+        self._model = model
+        self._last: dict[TopicPartition, tuple[int, Seen]] = {}
+        """Partition -> the offset last stored for it, if it is one of these."""
+
+    def note(self, step: Step) -> None:
+        """A commit of a member was appended."""
+        if not self._model.has_recreated_topics:
+            return
+        by_id, said = step.shard.coordinator.image.by_id, step.request.offsets.keys()
+        for partition, offset in stored_by(step):
+            self._last.pop(partition, None)
+            by_name = TopicPartition(by_id[partition.topic_id].name, partition.partition)
+            if offset is not None and partition not in said and by_name not in said:
+                seen = self._model.seen(
+                    Subject(partition=partition),
+                    f"{offset} was stored for {self._model.name_of(partition)}, and was reached "
+                    "in a former topic of its name",
+                )
+                self._last[partition] = offset, seen
+
+    def at(self, partition: TopicPartition, position: int) -> Seen | None:
+        """How this position came to be such an offset, if it is one."""
+        offset, seen = self._last.get(partition, (-1, None))
+        return seen if offset == position else None
+
+
 def is_of_member(request: object) -> bool:
     """Whether a member commits, not an administrator, or who has no group."""
     return type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0
@@ -134,25 +164,3 @@ def stored_by(step: Step) -> list[tuple[TopicPartition, int | None]]:
                 partition = TopicPartition(topic.topic_id, number)
                 stored.append((partition, None if value is None else value.offset))
     return stored
-
-
-def misplaced(model: ModelView, partition: TopicPartition, offset: int) -> Seen:
-    """That this step has stored such an offset."""
-    return model.seen(
-        Subject(partition=partition),
-        f"{offset} was stored for {model.name_of(partition)}, and was reached in a former topic of "
-        "its name",
-    )
-
-
-def stored_for_successors(step: Step) -> list[tuple[TopicPartition, int]]:
-    """What of it the commit says of other topics, which had these names before (coordinator
-    D13)."""
-    by_id, said = step.shard.coordinator.image.by_id, step.request.offsets.keys()
-    return [
-        (partition, offset)
-        for partition, offset in stored_by(step)
-        if offset is not None
-        and partition not in said
-        and TopicPartition(by_id[partition.topic_id].name, partition.partition) not in said
-    ]
