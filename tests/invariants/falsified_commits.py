@@ -104,6 +104,10 @@ def _retries_at_once(self: Any, commit: Any) -> bool:
     return is_repeated
 
 
+def _keeps_stored(self: Any, partitions: Any) -> Any:
+    return {p: self._stored[p] for p in sorted(partitions) if p in self._stored}
+
+
 run_mutant("librdkafka-repeats-at-once", "whole", 0, (_COMMITS, "_retry", _retries_at_once))
 run_mutant("librdkafka-never-commits", "whole", 0, (_COMMITS, "_moved", lambda self: {}))
 run_mutant(
@@ -111,6 +115,13 @@ run_mutant(
     "whole",
     0,
     (_COMMITS, "commit_removed", lambda self, offsets: None),
+)
+
+run_mutant(
+    "librdkafka-keeps-stored-offsets",
+    "librdkafka_classic",
+    8,
+    (_COMMITS, "take_stored", _keeps_stored),
 )
 
 # -- standing of classic clients -------------------------------------------------------------------

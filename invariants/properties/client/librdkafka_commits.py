@@ -322,11 +322,15 @@ class CommitsItsOwn(Property):
     id = "client.commit.own_librdkafka"
     sentence = (
         "A client of librdkafka, of either protocol, whose application leaves commits to it "
-        "commits nothing of what it keeps while it takes partitions over or gives some up, and "
-        "nothing of what it has lost when onPartitionsLost returns."
+        "commits nothing of what it keeps while it takes partitions over or gives some up, nothing "
+        "of what it has lost when onPartitionsLost returns, and otherwise the positions of what it "
+        "has by then, none from before a revocation."
     )
     clauses = ("client §10.1",)
-    violated_by = ("test:librdkafka-commits-in-between", "test:librdkafka-commits-what-is-lost")
+    violated_by = (
+        *("test:librdkafka-commits-in-between", "test:librdkafka-commits-what-is-lost"),
+        "test:librdkafka-keeps-stored-offsets",
+    )
     client_kinds = LIBRDKAFKA_KINDS
     judges_mixed = True
     interest = Interest(
@@ -375,7 +379,10 @@ class CommitsItsOwn(Property):
                 offsets = effect.request.offsets
                 commits.in_flight[effect.correlation_id] = offsets
                 if finding is None and type(step.event) not in _MAY_REPEAT:
-                    finding = self._judge(entry, commits, offsets, lost)
+                    is_after_callback = type(step.event) is CallbackCompleted
+                    finding = self._judge(
+                        entry, commits, offsets, lost, is_after_callback=is_after_callback
+                    )
         return finding
 
     def _judge(
@@ -384,19 +391,28 @@ class CommitsItsOwn(Property):
         commits: _Open,
         offsets: Mapping[TopicPartition, int],
         lost: frozenset[TopicPartition],
+        *,
+        is_after_callback: bool,
     ) -> Finding | None:
         member = entry.member
         if entry.commits_itself:
             return None
+        assigned = member.assigned
+        is_subscribed = bool(member.subscribed_topic_names or member.subscribed_topic_regex)
+        is_in_between = is_subscribed and commits.join_state != JoinState.STEADY.value
         wrongly = [p for p in sorted(offsets) if p in lost]
         what = "has lost"
-        if (
-            not wrongly
-            and commits.join_state != JoinState.STEADY.value
-            and (member.subscribed_topic_names or member.subscribed_topic_regex)
-        ):
-            wrongly = [p for p in sorted(offsets) if p in member.assigned]
+        if not wrongly and is_in_between:
+            wrongly = [p for p in sorted(offsets) if p in assigned]
             what = f"keeps, in {commits.join_state}"
+        elif not wrongly and (is_subscribed or not is_after_callback):
+            # Without a subscription, what has just been given up is committed in any state.
+            wrongly = [
+                p
+                for p, offset in sorted(offsets.items())
+                if p not in assigned or assigned[p].position != offset
+            ]
+            what = "does not have, or has not come to that offset of"
         if not wrongly or commits.repeats(offsets):
             return None
         return Finding(
