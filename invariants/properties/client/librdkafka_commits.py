@@ -30,6 +30,7 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
     SendCommit,
     StateChanged,
+    Tick,
 )
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_KINDS
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import JOIN_STATE
@@ -379,10 +380,8 @@ class CommitsItsOwn(Property):
                 offsets = effect.request.offsets
                 commits.in_flight[effect.correlation_id] = offsets
                 if finding is None and type(step.event) not in _MAY_REPEAT:
-                    is_after_callback = type(step.event) is CallbackCompleted
-                    finding = self._judge(
-                        entry, commits, offsets, lost, is_after_callback=is_after_callback
-                    )
+                    is_tick = type(step.event) is Tick
+                    finding = self._judge(entry, commits, offsets, lost, is_tick=is_tick)
         return finding
 
     def _judge(
@@ -392,7 +391,7 @@ class CommitsItsOwn(Property):
         offsets: Mapping[TopicPartition, int],
         lost: frozenset[TopicPartition],
         *,
-        is_after_callback: bool,
+        is_tick: bool,
     ) -> Finding | None:
         member = entry.member
         if entry.commits_itself:
@@ -405,12 +404,13 @@ class CommitsItsOwn(Property):
         if not wrongly and is_in_between:
             wrongly = [p for p in sorted(offsets) if p in assigned]
             what = f"keeps, in {commits.join_state}"
-        elif not wrongly and (is_subscribed or not is_after_callback):
-            # Without a subscription, what has just been given up is committed in any state.
+        elif not wrongly and (is_subscribed or is_tick):
+            # What is not assigned has maybe been given up in this very event, unless time alone
+            # has passed.
             wrongly = [
                 p
                 for p, offset in sorted(offsets.items())
-                if p not in assigned or assigned[p].position != offset
+                if (assigned[p].position != offset if p in assigned else is_tick)
             ]
             what = "does not have, or has not come to that offset of"
         if not wrongly or commits.repeats(offsets):
