@@ -126,6 +126,20 @@ run_mutant(
     (client_reconciliation.Reconciler, "on_rejoin", _forgets_names_only),
 )
 
+# -- heartbeats of the consumer protocol ----------------------------------------------------------
+
+
+def _is_always_urgent(self: Any, state: ClientState) -> bool:
+    return state.is_urgent
+
+
+run_mutant(
+    "admitted-in-a-hurry",
+    "client_assignors",
+    0,
+    (heartbeats.Heartbeats, "_is_urgent", _is_always_urgent),
+)
+
 # -- coordinators ----------------------------------------------------------------------------------
 
 _rebalance_timer = consumer_heartbeat._rebalance_timer

@@ -70,15 +70,17 @@ class OneInFlight(Property):
 
 
 class HeartbeatPace(Property):
-    """client C16."""
+    """client C16. One that offers client-side assignors, was let in and waits for the first target
+    joins no more, though its state is still JOINING (client §1.3, row 6)."""
 
     id = "client.hb.pace"
     sentence = (
         "Two heartbeats of a Java client are an interval apart, except after a failure and "
-        "when it joins, acknowledges or leaves."
+        "when it joins, acknowledges or leaves; one that offers client-side assignors keeps to "
+        "that while it waits for the first target, too."
     )
-    clauses = ("client C16", "client §2.1")
-    violated_by = ("test:hasty-heartbeat",)
+    clauses = ("client C16", "client §2.1", "client §1.3")
+    violated_by = ("test:hasty-heartbeat", "test:admitted-in-a-hurry")
     client_kinds = (JAVA,)
     outlives_clock_steps = False
 
@@ -90,7 +92,9 @@ class HeartbeatPace(Property):
         state: ClientState,
     ) -> Finding | None:
         """Has the interval passed?"""
-        if state.is_urgent or entry.has_failed or request.member_epoch < JOIN_EPOCH:
+        if entry.has_failed or request.member_epoch < JOIN_EPOCH:
+            return None
+        if state.is_urgent and not _is_let_in(entry, state):
             return None
         gap_ms = step.at_ms - entry.last_sent_ms
         if entry.last_sent_ms < 0 or gap_ms >= min(
@@ -154,6 +158,19 @@ class HeartbeatAlive(Property):
             f"{'never' if due_ms is None else f'in {due_ms - step.at_ms} ms'}",
             {"client": entry.name},
         )
+
+
+def _is_let_in(entry: ClientEntry, state: ClientState) -> bool:
+    """Whether its last heartbeat was a join that was answered well, but with no assignment: it
+    waits for some member to compute the first target (client §1.3, row 6)."""
+    last = entry.last_request
+    return (
+        state is ClientState.JOINING
+        and last is not None
+        and last.member_epoch == JOIN_EPOCH
+        and bool(last.client_assignors)
+        and entry.answered_ms >= entry.last_sent_ms
+    )
 
 
 class PeriodFromSending(Property):
