@@ -64,6 +64,7 @@ class MemberNote(NamedTuple):
 
     protocols: tuple[JoinGroupProtocol, ...]
     awaits_join: bool
+    awaits_sync: bool
     protocol_names: tuple[str, ...]
     group_instance_id: str | None
     joined_from: int
@@ -75,6 +76,7 @@ class MemberNote(NamedTuple):
         return cls(
             member.protocols,
             member.awaiting_join is not None,
+            member.awaiting_sync is not None,
             member.protocol_names(),
             member.group_instance_id,
             metadata.generation_id if isinstance(metadata, Subscription) else -1,
@@ -85,6 +87,7 @@ class MemberNote(NamedTuple):
         return (
             member.protocols is self.protocols
             and (member.awaiting_join is not None) is self.awaits_join
+            and (member.awaiting_sync is not None) is self.awaits_sync
             and member.group_instance_id == self.group_instance_id
         )
 
@@ -147,6 +150,8 @@ class ClassicLook:
     now: GroupSnapshot | None
     touched: Collection[str] = ()
     gone: frozenset[str] = frozenset()
+    notes_before: Mapping[str, MemberNote] | None = None
+    """Of those that are there no more and were members: what was noted of each."""
     former: ClassicGroup | None = None
     """The group of before, where it is another one, or gone."""
     is_same_group: bool = True
@@ -255,6 +260,7 @@ class ClassicModel:
                 self._note(member_id, group.members[member_id])
         else:
             look.touched = group.members.keys()
+            look.notes_before = {m: n for m, n in self.members.items() if m not in group.members}
             look.gone = self._enter_all(group)
         self._note_generation(step, shard, group)
         look.picture = GroupPicture(

@@ -8,7 +8,7 @@ from typing import Any
 from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
-from rebalance_sim.protocol.classic import classic_describe, classic_type
+from rebalance_sim.protocol.classic import classic_describe, classic_member, classic_type
 from rebalance_sim.protocol.clients import ClientState, Subscribe
 from rebalance_sim.protocol.clients.common import requests
 from rebalance_sim.protocol.clients.common.effects import SendLeaveGroup
@@ -160,6 +160,11 @@ def _takes_topics_for_new(context: Any, *args: Any) -> Any:
         context.newest_topic_version = newest
 
 
+def _forgives_silence(op: Any, group: Any, member_id: str) -> None:
+    if member_id in group.members:
+        op.renew_session(group, group.members[member_id])
+
+
 def _loses_one(partitions: Any, *args: Any) -> Any:
     return _assignment_of(sorted(partitions)[1:], *args)
 
@@ -177,6 +182,18 @@ run_mutant(
     (consumer_heartbeat, "resolution_timer", _takes_topics_for_new),
 )
 run_mutant("downgrade-loses-partitions", "migration", 11, (downgrade, "assignment_of", _loses_one))
+run_mutant(
+    "classic-waiting-is-silence",
+    "classic",
+    1,
+    (classic_member.ClassicMember, "has_satisfied_heartbeat", False),
+)
+run_mutant(
+    "classic-silence-is-forgiven",
+    "classic",
+    1,
+    (classic_type, "session_expired", _forgives_silence),
+)
 run_mutant(
     "uniform-moves-nothing",
     "faulty",

@@ -10,6 +10,7 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.assignors.classic.classic_assignor import ungrouped
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupProtocol,
     JoinGroupRequest,
@@ -83,6 +84,57 @@ class HeirEndsGeneration(Property):
             f"{', '.join(sorted(look.gone))} of generation {now.generation_id} came back under "
             f"another id, and the group stays {now.state.value}"
         )
+
+
+class SessionEnds(Property):
+    """classic §2.9, the rows of the session timer. A parked request stands for heartbeats, but for
+    that of a newcomer, who has no other bound."""
+
+    id = "classic.session_ends"
+    sentence = (
+        "When the session timer of a member of a classic group fires, that member is removed, "
+        "unless its SyncGroup is parked, or, once it has had a generation, its JoinGroup."
+    )
+    clauses = ("classic §2.9",)
+    violated_by = ("test:classic-waiting-is-silence", "test:classic-silence-is-forgiven")
+    interest = Interest(is_in_changes=True)
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Is the member whose timer has fired there, and has it waited?"""
+        if (
+            step.kind is not StepKind.COORDINATOR_TIMER
+            or step.event.kind != ClassicTimer.SESSION
+            or look.group is None
+            or not look.is_same_group
+        ):
+            return None
+        member_id = step.event.member_id
+        note = (look.notes_before or {}).get(member_id)
+        if note is not None:
+            what = self._parked(look, member_id, note)
+            if what is None:
+                return None
+            return self._finding(
+                member_id, f"is removed by its session timer, and its {what} waits"
+            )
+        note = look.classic_model.members.get(member_id)
+        if note is None or note.awaits_join or note.awaits_sync:
+            return None
+        return self._finding(
+            member_id, "is still a member; its session timer has fired, and nothing of it is parked"
+        )
+
+    def _parked(self, look: ClassicLook, member_id: str, note: MemberNote) -> str | None:
+        """What a member waits for, if that stands for heartbeats."""
+        if note.awaits_sync:
+            return "SyncGroup"
+        written = look.before and look.classic_model.written.get(look.before.generation_id)
+        if note.awaits_join and written and member_id in written.assignments:
+            return "JoinGroup"
+        return None
+
+    def _finding(self, member_id: str, what: str) -> Finding:
+        return Finding(f"{member_id} {what}", {"member": member_id})
 
 
 class RebalanceCause(Property):
