@@ -172,6 +172,7 @@ run_mutant("librdkafka-gives-stale-commits-up", "whole", 2, (_COMMITS, "_defer",
 
 _CORE = librdkafka_consumer_core.LibrdkafkaConsumerCore
 _send = _HEARTBEATS._send
+_repeat = _HEARTBEATS._repeat
 _on_lost = _HEARTBEATS._on_lost
 
 
@@ -188,6 +189,12 @@ def _leaves_in_silence(self: Any) -> None:
     self._core.later.append(self._rebalance.on_left)
 
 
+def _counts_no_repeats(self: Any, request: Any) -> None:
+    _repeat(self, request)
+    self._retries = 0
+
+
+run_mutant("librdkafka-repeats-for-ever", "whole", 15, (_HEARTBEATS, "_repeat", _counts_no_repeats))
 run_mutant("librdkafka-always-acknowledges", "whole", 0, (_HEARTBEATS, "_send", _acknowledges))
 run_mutant(
     "librdkafka-says-nothing-again", "whole", 2, (_HEARTBEATS, "_on_lost", _says_nothing_again)

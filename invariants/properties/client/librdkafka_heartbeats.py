@@ -1,13 +1,15 @@
-"""What librdkafka's heartbeats say, and what hurries them.
+"""What librdkafka's heartbeats say, what hurries them, and how they are repeated.
 
-Source: client §10.1, rows "ack", "leave", "connection lost", "NOT_COORDINATOR" and
-"STALE_MEMBER_EPOCH on a commit"; client §10, row "Full fields after error".
+Source: client §10.1, rows "ack", "leave", "connection lost", "NOT_COORDINATOR",
+"COORDINATOR_LOAD_IN_PROGRESS" and "STALE_MEMBER_EPOCH on a commit"; client §10, row "Full fields
+after error".
 """
 
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
@@ -30,6 +32,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 ORDER = 255
 
 _ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_MOST_REPEATS = 2
 _HURRIED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH})
 
 
@@ -148,5 +151,49 @@ class HurriesAfterCommit(Property):
         return Finding(
             f"a commit of {entry.name} was refused, and its next heartbeat is due in "
             f"{due_ms - step.at_ms} ms",
+            {"client": entry.name},
+        )
+
+
+class RepeatsTheSame(Property):
+    """client §10.1, row "COORDINATOR_LOAD_IN_PROGRESS"; a heartbeat that was lost is repeated in
+    the same way while no interval is known. What is repeated is the very same request."""
+
+    id = "client.hb.backoff_librdkafka"
+    sentence = (
+        "A librdkafka member sends the very same heartbeat again only after its backoff, longer "
+        "after the second failure, and twice at most."
+    )
+    clauses = ("client §10.1", "client §2.2")
+    violated_by = ("test:librdkafka-repeats-for-ever",)
+    client_kinds = (LIBRDKAFKA,)
+    interest = Interest(events=(), effects=())
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent: dict[str, tuple[ConsumerGroupHeartbeatRequest, int]] = self.of_process({})
+        """Client -> its last heartbeat, and how often that was repeated."""
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Is it the one of before?"""
+        last, repeats = self._sent.get(entry.name, (None, 0))
+        repeats = repeats + 1 if request is last else 0
+        self._sent[entry.name] = request, repeats
+        if not repeats:
+            return None
+        failed_ms = max(entry.answered_ms, entry.lost_ms)
+        waited_ms = step.at_ms - failed_ms
+        has_waited = waited_ms >= least_backoff_ms(entry.member, repeats)
+        if repeats <= _MOST_REPEATS and (has_waited or failed_ms < entry.last_sent_ms):
+            return None
+        return Finding(
+            f"{entry.name} sends a heartbeat for the {repeats}. time again, {waited_ms} ms after "
+            "it has failed",
             {"client": entry.name},
         )
