@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.hunt.evaluation import Evaluation
+from rebalance_sim.scenarios.hunt.gains import Gain, share_of_seeds
 from rebalance_sim.scenarios.hunt.mutators import Ground, mutate
 from rebalance_sim.scenarios.hunt.pairs import Interval
 from rebalance_sim.scenarios.scenario import Scenario
@@ -21,10 +22,6 @@ from rebalance_sim.sim.streams import Streams
 
 ROUND = 24
 """Scenarios of a round."""
-
-FRESH_SHARE = 0.4
-"""Of the scenarios of a round, so many are seeds as a sweep has them: a corpus that only feeds on
-itself does not leave the neighbourhood of its first members."""
 
 FINDINGS_KEPT = 5
 """Of findings that violate the same property with the same outcome, so many are kept as files."""
@@ -41,6 +38,7 @@ class Candidate:
 
     scenario: Scenario
     made: str
+    is_mutant: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,7 @@ class Corpus:
     ``reached`` says by how many runs each situation was visited, pairs of requests and faults
     included; ``settings`` the same for pairs of settings. ``fresh`` is the next seed. ``found`` has
     the findings that are kept, ``findings`` counts all. ``discarded``: mutants that were no legal
-    scenario, or one that had been run before.
+    scenario, or one that had been run before. ``seeds`` and ``mutants``: what they brought.
     """
 
     rounds: int = 0
@@ -89,6 +87,15 @@ class Corpus:
     kept: list[Kept] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
+    seeds: Gain = field(default_factory=Gain)
+    mutants: Gain = field(default_factory=Gain)
+
+    @property
+    def share_of_seeds(self) -> float:
+        """How many of the next scenarios are to be new seeds, of those of a hunt that learns."""
+        if not self.kept or not self.runs:
+            return 1.0
+        return share_of_seeds(self.seeds, self.mutants, self.steps / self.runs)
 
 
 class Hunt:
@@ -124,6 +131,8 @@ class Hunt:
         times in all."""
         corpus = self.corpus
         before = len(corpus.found)
+        corpus.seeds.fade()
+        corpus.mutants.fade()
         for candidate, evaluation in zip(candidates, evaluations, strict=True):
             self._take(candidate, evaluation)
         corpus.rounds += 1
@@ -142,7 +151,7 @@ class Hunt:
 
     def _candidate(self, draw: Draw, weights: Sequence[float], tried: set[str]) -> Candidate:
         kept = self.corpus.kept
-        if self._learns and kept and not draw.chance(FRESH_SHARE):
+        if self._learns and kept and not draw.chance(self.corpus.share_of_seeds):
             for _ in range(_TRIES):
                 parent = kept[draw.weighted(weights)]
                 donor = draw.pick(kept).scenario
@@ -153,7 +162,8 @@ class Hunt:
                     key = scenario.hash
                     if key not in self.corpus.tried and key not in tried:
                         tried.add(key)
-                        return Candidate(scenario=scenario, made=f"{how} of {parent.scenario.hash}")
+                        made = f"{how} of {parent.scenario.hash}"
+                        return Candidate(scenario=scenario, made=made, is_mutant=True)
                 self.corpus.discarded += 1
         return self._next_fresh()
 
@@ -179,6 +189,9 @@ class Hunt:
         corpus.outcomes[evaluation.outcome] += 1
         corpus.tried.add(candidate.scenario.hash)
         first_to = tuple(name for name in evaluation.reached if name not in corpus.reached)
+        gain = corpus.mutants if candidate.is_mutant else corpus.seeds
+        gain.situations += len(first_to)
+        gain.steps += evaluation.steps
         corpus.reached.update(evaluation.reached)
         corpus.settings.update(evaluation.settings)
         if evaluation.is_finding:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.hunt.gains import Gain
 from rebalance_sim.scenarios.hunt.hunt import Corpus, Found, Kept
 from rebalance_sim.scenarios.hunt.pairs import Interval
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
@@ -29,7 +30,7 @@ from rebalance_sim.spark.store.store import Location
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LAYOUT = 1
+LAYOUT = 2
 INDEX, ROUNDS = "hunt.json", "rounds.json"
 
 
@@ -101,6 +102,8 @@ class HuntFolder:
             kept=[self._kept(key) for key in index["corpus"]],
             found=[self._found(row) for row in index["found"]],
             tried=set(index["tried"]),
+            seeds=Gain(**index["seeds"]),
+            mutants=Gain(**index["mutants"]),
         )
 
     def _kept(self, key: str) -> Kept:
@@ -206,6 +209,8 @@ def _index_of(corpus: Corpus) -> dict[str, Any]:
         ],
         "corpus": [kept.scenario.hash for kept in corpus.kept],
         "tried": sorted(corpus.tried),
+        "seeds": asdict(corpus.seeds),
+        "mutants": asdict(corpus.mutants),
         "reached": dict(sorted(corpus.reached.items())),
         "settings": dict(sorted(corpus.settings.items())),
     }

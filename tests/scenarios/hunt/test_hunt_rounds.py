@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 
 import pytest
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.hunt.evaluation import Evaluation, evaluate
+from rebalance_sim.scenarios.hunt.gains import LEAST_SHARE
 from rebalance_sim.scenarios.hunt.hunt import (
     FINDINGS_KEPT,
     Candidate,
@@ -54,6 +56,23 @@ def test_the_first_round_has_seeds_and_later_ones_mutants_too() -> None:
     assert all(" of " in one for one in made if one not in seeds)
 
 
+def test_of_seeds_and_mutants_those_are_more_that_bring_more() -> None:
+    def after(news_of_mutants: int, news_of_seeds: int) -> float:
+        hunt = Hunt(Corpus(), fresh)
+        serial = count()
+        for _ in range(4):
+            candidates = hunt.next_round(8)
+            news = [news_of_mutants if one.is_mutant else news_of_seeds for one in candidates]
+            reached = [tuple(f"new {next(serial)}" for _ in range(n)) for n in news]
+            evaluations = [Evaluation(outcome="ok", steps=100, reached=one) for one in reached]
+            hunt.merge(candidates, evaluations)
+        return hunt.corpus.share_of_seeds
+
+    assert after(0, 5) > 0.75
+    assert after(5, 1) < 0.4
+    assert LEAST_SHARE <= after(50, 1) < after(0, 50) <= 1 - LEAST_SHARE
+
+
 def test_a_hunt_that_does_not_learn_runs_seeds_alone() -> None:
     corpus = hunted(4, learns=False)
     assert corpus.fresh == corpus.runs == 32
@@ -72,7 +91,8 @@ def test_rare_coverage_is_preferred() -> None:
         Kept(scenario=fresh(seed), made=f"seed {seed}", steps=100, first_to=(name,), intervals=())
         for seed, name in enumerate(("often", "seldom"))
     ]
-    corpus = Corpus(kept=kept, reached=Counter({"often": 90, "seldom": 1}), fresh=2)
+    reached = Counter({"often": 90, "seldom": 1})
+    corpus = Corpus(kept=kept, reached=reached, fresh=2, runs=2, steps=200)
     made = [one.made for one in Hunt(corpus, fresh).next_round(60)]
     parents = Counter(one.rpartition(" ")[2] for one in made if " of " in one)
     assert parents[kept[1].scenario.hash] > 5 * parents[kept[0].scenario.hash]
