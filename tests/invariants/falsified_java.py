@@ -160,6 +160,13 @@ def _takes_topics_for_new(context: Any, *args: Any) -> Any:
         context.newest_topic_version = newest
 
 
+class _KeepsTheEpoch(mixed.Advance):
+    """A classic member joins a consumer group, and nobody looks at what that changes."""
+
+    def refresh_metadata(self) -> None:
+        """Not done."""
+
+
 def _forgives_silence(op: Any, group: Any, member_id: str) -> None:
     if member_id in group.members:
         op.renew_session(group, group.members[member_id])
@@ -181,6 +188,7 @@ run_mutant(
     0,
     (consumer_heartbeat, "resolution_timer", _takes_topics_for_new),
 )
+run_mutant("no-epoch-for-a-classic-join", "migration", 1, (mixed, "Advance", _KeepsTheEpoch))
 run_mutant("downgrade-loses-partitions", "migration", 11, (downgrade, "assignment_of", _loses_one))
 run_mutant(
     "classic-waiting-is-silence",

@@ -30,11 +30,15 @@ class EpochByOne(Property):
 
     id = "coordinator.epoch_by_one"
     sentence = (
-        "An operation raises the group epoch by one at most, and only if a member has come, gone "
-        "or changed its subscription, if patterns were resolved, or if topics have changed."
+        "An operation raises the group epoch by one at most: it does if a member has come, gone "
+        "or changed its subscription, unless a static one came in the place of another that "
+        "subscribed as it does; otherwise only if patterns were resolved, or topics have changed."
     )
     clauses = ("coordinator §2.10", "coordinator §4.2", "coordinator §7.2", "classic §7.6")
-    violated_by = ("test:two-epochs-for-one-leave", "test:epoch-for-nothing")
+    violated_by = (
+        *("test:two-epochs-for-one-leave", "test:epoch-for-nothing"),
+        "test:no-epoch-for-a-classic-join",
+    )
     judges_mixed = True
 
     @classmethod
@@ -63,12 +67,14 @@ class EpochByOne(Property):
                 self._hashes[name] = record.value.metadata_hash if record.value else 0
         before, after = change.group_epoch
         if (
-            after <= before
+            after < before
             or change.is_group_removed
             or type(step.request) is ConsumerGroupHeartbeatRequest
             or any(type(record) is GroupMetadata for record in change.records)
         ):
             return None
+        if after == before:
+            return self._unnoticed(change)
         if after > before + 1:
             return Finding(f"one operation took the group epoch from {before} to {after}")
         if (
@@ -78,6 +84,32 @@ class EpochByOne(Property):
         ):
             return None
         return Finding(f"the group epoch was raised to {after}, and nothing had changed")
+
+    def _unnoticed(self, change: Change) -> Finding | None:
+        """Who has come, gone or changed, though the group epoch has stayed."""
+        gone = {
+            before.instance_id: member_id
+            for member_id, (before, after) in change.members.items()
+            if before is not None and after is None and before.instance_id is not None
+        }
+        succeeded = {
+            gone[after.instance_id]: member_id
+            for member_id, (before, after) in change.members.items()
+            if before is None and after is not None and after.instance_id in gone
+        }
+        predecessors = {heir: former for former, heir in succeeded.items()}
+        for member_id, (before, after) in change.members.items():
+            if member_id in succeeded:
+                continue
+            if member_id in predecessors:
+                before, _ = change.members[predecessors[member_id]]
+            if _is_cause(before, after):
+                return Finding(
+                    f"{self.model.who(member_id)} has come, gone or changed its subscription, and "
+                    f"the group epoch stays {change.group_epoch[1]}",
+                    {"member": member_id},
+                )
+        return None
 
 
 class NoTimerLeft(Property):
