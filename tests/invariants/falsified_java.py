@@ -27,7 +27,7 @@ from rebalance_sim.protocol.clients.java.consumer import (
     consumer_subscription,
     heartbeats,
 )
-from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
+from rebalance_sim.protocol.consumer import consumer_heartbeat, member_update, regexes
 from rebalance_sim.protocol.consumer.timer_keys import session_key, sync_key
 from rebalance_sim.protocol.hosting.write_path import WritePath
 from rebalance_sim.protocol.migration import downgrade, mixed
@@ -160,7 +160,7 @@ def _takes_topics_for_new(context: Any, *args: Any) -> Any:
         context.newest_topic_version = newest
 
 
-class _KeepsTheEpoch(mixed.Advance):
+class _KeepsTheEpoch(member_update.Advance):
     """A classic member joins a consumer group, and nobody looks at what that changes."""
 
     def refresh_metadata(self) -> None:
