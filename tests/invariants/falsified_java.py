@@ -82,6 +82,7 @@ run_mutant(
     3,
     (_THREAD, "_fail", _counts_failures_only),
 )
+run_mutant("java-is-away-without-a-word", "whole", 39, (_THREAD, "_leaves_by_default", False))
 run_mutant(
     "java-stable-at-no-generation",
     "classic",

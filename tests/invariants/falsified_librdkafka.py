@@ -195,6 +195,9 @@ def _counts_no_repeats(self: Any, request: Any) -> None:
 
 
 run_mutant("librdkafka-repeats-for-ever", "whole", 15, (_HEARTBEATS, "_repeat", _counts_no_repeats))
+run_mutant(
+    "librdkafka-repeats-nothing", "whole", 15, (_HEARTBEATS, "_repeat", lambda self, request: None)
+)
 run_mutant("librdkafka-always-acknowledges", "whole", 0, (_HEARTBEATS, "_send", _acknowledges))
 run_mutant(
     "librdkafka-says-nothing-again", "whole", 2, (_HEARTBEATS, "_on_lost", _says_nothing_again)

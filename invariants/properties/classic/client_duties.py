@@ -29,6 +29,7 @@ from rebalance_sim.protocol.clients import (
     SendLeaveGroup,
     Subscribe,
     SyncGroupAnswered,
+    Tick,
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
@@ -205,6 +206,41 @@ class KeepsGeneration(Property):
             return None
         return Finding(
             f"{entry.name} forgets generation {entry.member_epoch}, and was refused nothing",
+            {"client": entry.name},
+        )
+
+
+class LeavesWhenAway(Property):
+    """classic §4.5; KIP-345: a static member says nothing, and comes back."""
+
+    id = "classic.client.leaves_when_away"
+    sentence = (
+        "A Java client of the classic protocol without an instance id that gives its generation up "
+        "as its application is away from poll for too long sends a LeaveGroup."
+    )
+    clauses = ("classic §4.4", "classic §4.5")
+    violated_by = ("test:java-is-away-without-a-word",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(), effects=())
+
+    def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Is the generation gone because of that?"""
+        member = entry.member
+        if (
+            type(step.event) is not Tick
+            or entry.member_epoch <= 0
+            or member.member_epoch > 0
+            or entry.kind != CLASSIC
+            or not member.poll_expired
+            or member.coordinator_id is None
+            or member.config.group_instance_id is not None
+            or any(type(effect) is SendLeaveGroup for effect in step.effects)
+        ):
+            return None
+        return Finding(
+            f"{entry.name} gives generation {entry.member_epoch} up, as its application is away "
+            "from poll, and sends no LeaveGroup",
             {"client": entry.name},
         )
 

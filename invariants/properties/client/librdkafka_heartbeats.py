@@ -7,6 +7,8 @@ after error".
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
@@ -14,11 +16,14 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClientState,
+    Close,
     CloseConnection,
     CommitAnswered,
     Disconnected,
     HeartbeatAnswered,
     RequestExpired,
+    Subscribe,
+    Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
@@ -32,7 +37,12 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 ORDER = 255
 
 _ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_REPEATED_AFTER = _ELSEWHERE | {
+    *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT),
+}
 _MOST_REPEATS = 2
+_REPEATED_FOR_MS = 44_000
+"""A heartbeat that was to be answered within session.timeout.ms, and was not, is not repeated."""
 _HURRIED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH})
 
 
@@ -155,6 +165,14 @@ class HurriesAfterCommit(Property):
         )
 
 
+class _Sent(NamedTuple):
+    """A heartbeat, how often it was repeated, and when it was sent first."""
+
+    request: ConsumerGroupHeartbeatRequest | None
+    repeats: int
+    first_ms: int
+
+
 class RepeatsTheSame(Property):
     """client §10.1, row "COORDINATOR_LOAD_IN_PROGRESS"; a heartbeat that was lost is repeated in
     the same way while no interval is known. What is repeated is the very same request."""
@@ -162,17 +180,50 @@ class RepeatsTheSame(Property):
     id = "client.hb.backoff_librdkafka"
     sentence = (
         "A librdkafka member sends the very same heartbeat again only after its backoff, longer "
-        "after the second failure, and twice at most."
+        "after the second failure, and twice at most; and one that knows no interval yet does so "
+        "when its heartbeat was lost within session.timeout.ms, or refused by a coordinator that "
+        "is none or not ready, unless its application unsubscribes or closes."
     )
     clauses = ("client §10.1", "client §2.2")
-    violated_by = ("test:librdkafka-repeats-for-ever",)
+    violated_by = ("test:librdkafka-repeats-for-ever", "test:librdkafka-repeats-nothing")
     client_kinds = (LIBRDKAFKA,)
-    interest = Interest(events=(), effects=())
+    interest = Interest(
+        events=(Disconnected, RequestExpired, Subscribe, Unsubscribe, Close),
+        refusals=(HeartbeatAnswered,),
+        effects=(CloseConnection,),
+    )
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._sent: dict[str, tuple[ConsumerGroupHeartbeatRequest, int]] = self.of_process({})
-        """Client -> its last heartbeat, and how often that was repeated."""
+        self._sent: dict[str, _Sent] = self.of_process({})
+        """Client -> its last heartbeat."""
+        self._owed: set[str] = self.of_process(set())
+        """Clients that are to repeat it."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Has a heartbeat failed that is to be repeated?"""
+        event, name, last = step.event, entry.name, self._sent.get(entry.name)
+        has_failed = (
+            event.response.error_code in _REPEATED_AFTER
+            if type(event) is HeartbeatAnswered
+            else entry.has_failed and type(event) in (Disconnected, RequestExpired)
+        )
+        if (
+            has_failed
+            and last is not None
+            and last.repeats < _MOST_REPEATS
+            and step.at_ms - last.first_ms < _REPEATED_FOR_MS
+            and not entry.member.heartbeat_interval_ms
+        ):
+            self._owed.add(name)
+        else:
+            self._owed.discard(name)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A client that closes the connection by itself has given its heartbeat up."""
+        self._owed.discard(entry.name)
+        return None
 
     def on_sent(
         self,
@@ -182,10 +233,20 @@ class RepeatsTheSame(Property):
         state: ClientState,
     ) -> Finding | None:
         """Is it the one of before?"""
-        last, repeats = self._sent.get(entry.name, (None, 0))
-        repeats = repeats + 1 if request is last else 0
-        self._sent[entry.name] = request, repeats
+        name = entry.name
+        last, repeats, first_ms = self._sent.get(name, _Sent(None, 0, step.at_ms))
+        is_repeated = request is last
+        repeats = repeats + 1 if is_repeated else 0
+        self._sent[name] = _Sent(request, repeats, first_ms if is_repeated else step.at_ms)
+        is_owed = name in self._owed
+        self._owed.discard(name)
         if not repeats:
+            if is_owed and request.member_epoch >= JOIN_EPOCH:
+                return Finding(
+                    f"the first heartbeat of {name} has failed, and it sends another instead of "
+                    "the same again",
+                    {"client": name},
+                )
             return None
         failed_ms = max(entry.answered_ms, entry.lost_ms)
         waited_ms = step.at_ms - failed_ms
@@ -193,7 +254,7 @@ class RepeatsTheSame(Property):
         if repeats <= _MOST_REPEATS and (has_waited or failed_ms < entry.last_sent_ms):
             return None
         return Finding(
-            f"{entry.name} sends a heartbeat for the {repeats}. time again, {waited_ms} ms after "
-            "it has failed",
-            {"client": entry.name},
+            f"{name} sends a heartbeat for the {repeats}. time again, {waited_ms} ms after it has "
+            "failed",
+            {"client": name},
         )
