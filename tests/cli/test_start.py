@@ -34,3 +34,10 @@ def test_a_run_draws_and_tabulates_nothing() -> None:
     imported = modules_after("run", "--profile", "calm", "--seed", "1")
     assert "rebalance_sim.sim.world" in imported
     assert imported.isdisjoint(set(HEAVY) - {"simpy"})
+
+
+def test_the_package_runs_as_the_command() -> None:
+    """Where the script is not on the path, such as in a container, the module is."""
+    command = (sys.executable, "-m", "rebalance_sim", "profiles")
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert finished.stdout.startswith("calm")
