@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from falsified_brokers import CLEAN, FALSIFIED, at_work, run_mutant
 
@@ -15,6 +16,7 @@ from rebalance_sim.protocol.clients.librdkafka import (
     librdkafka_core,
     librdkafka_machine,
     librdkafka_rebalance,
+    poll_timer,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic import (
     librdkafka_classic_core,
@@ -171,6 +173,7 @@ run_mutant("librdkafka-gives-stale-commits-up", "whole", 2, (_COMMITS, "_defer",
 # -- heartbeats ------------------------------------------------------------------------------------
 
 _CORE = librdkafka_consumer_core.LibrdkafkaConsumerCore
+_run_watch = poll_timer.PollWatch.run
 _send = _HEARTBEATS._send
 _repeat = _HEARTBEATS._repeat
 _on_lost = _HEARTBEATS._on_lost
@@ -197,6 +200,19 @@ def _counts_no_repeats(self: Any, request: Any) -> None:
 run_mutant("librdkafka-repeats-for-ever", "whole", 15, (_HEARTBEATS, "_repeat", _counts_no_repeats))
 run_mutant(
     "librdkafka-repeats-nothing", "whole", 15, (_HEARTBEATS, "_repeat", lambda self, request: None)
+)
+
+
+def _says_nothing_of_polls(self: Any) -> None:
+    with patch.object(self._application, "queue_error", lambda error_code, message: None):
+        _run_watch(self)
+
+
+run_mutant(
+    "librdkafka-is-silent-about-polls",
+    "faulty",
+    3,
+    (poll_timer.PollWatch, "run", _says_nothing_of_polls),
 )
 run_mutant("librdkafka-always-acknowledges", "whole", 0, (_HEARTBEATS, "_send", _acknowledges))
 run_mutant(

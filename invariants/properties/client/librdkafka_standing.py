@@ -1,17 +1,22 @@
-"""What a client of librdkafka shows of itself: to be subscribed, or to close.
+"""What a client of librdkafka shows of itself: to be subscribed, to have been away, or to close.
 
-Source: client §10.1, rows "subscribe", "unsubscribe" and "close"; client §1.1.
+Source: client §10.1, rows "subscribe", "poll expiry", "unsubscribe" and "close"; client §1.1.
 """
 
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
+    CallbackCompleted,
     CallReturned,
     ClientState,
+    OwnStateChanged,
+    Poll,
+    RaiseError,
     StateChanged,
     Subscribe,
     Unsubscribe,
@@ -55,6 +60,63 @@ class ShowsItsSubscription(Property):
             f"{entry.name} has {'no' if is_wanted else 'a'} subscription, and its application has "
             f"{'' if is_wanted else 'un'}subscribed",
             {"client": entry.name},
+        )
+
+
+class SaysThatItWasAway(Property):
+    """client §10.1, row "poll expiry": MAX_POLL_EXCEEDED comes after the callback, if one runs."""
+
+    id = "client.error.away_librdkafka"
+    sentence = (
+        "An application of librdkafka, of either protocol, that was away from poll for so long "
+        "that its client has noticed is raised an error when it polls again and no callback runs."
+    )
+    clauses = ("client §10.1",)
+    violated_by = ("test:librdkafka-is-silent-about-polls",)
+    client_kinds = LIBRDKAFKA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(CallbackCompleted,),
+        effects=(StateChanged, OwnStateChanged, RaiseError),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._noticed: set[str] = self.of_process(set())
+        """Clients that have noticed it, and have not been back since."""
+        self._untold: set[str] = self.of_process(set())
+        """Those whose application has not been raised anything since."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A callback has returned: inside of poll?"""
+        is_told = any(type(effect) is RaiseError for effect in step.effects)
+        return None if is_told else self._judge(entry)
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has the client noticed, or told?"""
+        name = entry.name
+        if not entry.member.poll_expired:
+            self._noticed.discard(name)
+        elif name not in self._noticed:
+            self._noticed.add(name)
+            self._untold.add(name)
+        if any(type(effect) is RaiseError for effect in step.effects):
+            self._untold.discard(name)
+        return self._judge(entry) if type(step.event) is Poll else None
+
+    def _judge(self, entry: AnyClientEntry) -> Finding | None:
+        name, member = entry.name, entry.member
+        if (
+            name not in self._untold
+            or not member.is_polling
+            or member.running_callback is not None
+            or member.blocked_in is not None
+            or member.is_closed
+        ):
+            return None
+        return Finding(
+            f"the application of {name} polls again, and is not told that it was away for too long",
+            {"client": name},
         )
 
 
