@@ -40,20 +40,6 @@ _VERSIONS_WITH_RETENTION = range(2, 5)
 _MINUTE_MS = 60_000
 
 
-class _TopicsOfRequest(dict[str, Topic | None]):
-    """What stands for a topic in a request -> the topic, None: it is unknown; each is looked up
-    once, not with each partition."""
-
-    def __init__(self, known: Mapping[str, Topic], wire_topics: Mapping[str, str]) -> None:
-        super().__init__()
-        self._known = known
-        self._wire_topics = wire_topics
-
-    def __missing__(self, topic_id: str) -> Topic | None:
-        topic = self[topic_id] = self._known.get(self._wire_topics.get(topic_id, topic_id))
-        return topic
-
-
 class OffsetStore:
     """All offsets of one shard. Changed by ``replay`` only; handlers return records."""
 
@@ -112,9 +98,10 @@ class OffsetStore:
         errors: dict[TopicPartition, ErrorCode] = {}
         known: dict[TopicPartition, Topic] = {}
         metadata = request.metadata
-        topics = self._topics_of(request.wire_topics, request.api_version)
+        wire_topics = request.wire_topics
+        topics = self._topics_of(wire_topics, request.api_version)
         for partition in request.offsets:
-            topic = topics[partition.topic_id]
+            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
             if topic is None:
                 errors[partition] = _unknown_topic(request.api_version)
             elif not 0 <= partition.partition < topic.partition_count:
@@ -165,11 +152,11 @@ class OffsetStore:
             records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
         return tuple(records)
 
-    def _topics_of(self, wire_topics: Mapping[str, str], api_version: int) -> _TopicsOfRequest:
-        """What the topics of a request are, as this broker knows them."""
+    def _topics_of(self, wire_topics: Mapping[str, str], api_version: int) -> Mapping[str, Topic]:
+        """The topics that this broker knows, by what stands for them in a request."""
         image = self._context.image
         is_by_id = not wire_topics or api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-        return _TopicsOfRequest(image.by_id if is_by_id else image.by_name, wire_topics)
+        return image.by_id if is_by_id else image.by_name
 
     def _is_too_long(self, metadata: str) -> bool:
         # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.
@@ -205,11 +192,12 @@ class OffsetStore:
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.partitions is None:
             return _shown(request, self._all_known(stored, has_ids=has_ids), {})
-        topics = self._topics_of(request.wire_topics, request.api_version)
+        wire_topics = request.wire_topics
+        topics = self._topics_of(wire_topics, request.api_version)
         values: dict[TopicPartition, OffsetCommitValue | None] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
         for partition in sorted(request.partitions):
-            topic = topics[partition.topic_id]
+            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
             if topic is None and has_ids:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_ID
                 continue
@@ -242,11 +230,12 @@ class OffsetStore:
         except GroupError as refusal:
             return Outcome(OffsetDeleteResponse(error_code=refusal.code))
         stored = self.of_group(request.group_id)
-        topics = self._topics_of(request.wire_topics, 0)
+        wire_topics = request.wire_topics
+        topics = self._topics_of(wire_topics, 0)
         errors = {}
         records: list[Record] = []
         for partition in sorted(request.partitions):
-            topic = topics[partition.topic_id]
+            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif group.is_subscribed_to(topic.name):

@@ -6,6 +6,8 @@ Sources: coordinator §8.1-§8.6; classic §8.4, §8.5.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property
@@ -60,9 +62,10 @@ class CommitRefusalCause(Property):
         """Compare the codes, partition by partition."""
         request, shard = step.request, step.shard
         of_group = self._of_group(request, ledger, classic_model)
-        topics, has_texts = _Meaning(request, shard), bool(request.metadata)
+        topics, wire_topics = _topics_by_wire(request, shard), request.wire_topics
+        has_texts = bool(request.metadata)
         for partition, code in step.response.errors.items():
-            topic = topics[partition.topic_id]
+            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
             deserved = of_group
             if has_texts or topic is None or not 0 <= partition.partition < topic.partition_count:
                 own = self._of_partition(request, shard, partition, topic)
@@ -158,10 +161,11 @@ class FetchRefusalCause(Property):
         if response.error_code or request.partitions is None:
             return None
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-        topics = _Meaning(request, shard)
+        topics, wire_topics = _topics_by_wire(request, shard), request.wire_topics
         for partition in sorted(request.partitions):
             code = response.errors.get(partition, ErrorCode.NONE)
-            is_gone = has_ids and topics[partition.topic_id] is None
+            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
+            is_gone = has_ids and topic is None
             if code is not (ErrorCode.UNKNOWN_TOPIC_ID if is_gone else ErrorCode.NONE):
                 return Finding(
                     f"an offset fetch was answered {code.name} for {self.model.name_of(partition)}"
@@ -252,9 +256,9 @@ class DeletionRefusalCause(Property):
         if response.error_code or not ledger.has_group:
             return None  # What a classic group subscribes to is its leader's affair.
         names = ledger.all_names()
-        topics = _Meaning(request, shard)
+        topics, wire_topics = _topics_by_wire(request, shard), request.wire_topics
         for partition, code in response.errors.items():
-            topic = topics[partition.topic_id]
+            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 deserved = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif topic.name in names:
@@ -308,10 +312,10 @@ class StoredAsAsked(Property):
         leader_epochs = request.leader_epochs
         if request.api_version < FIRST_COMMIT_WITH_LEADER_EPOCH:
             leader_epochs = {}
-        topics = _Meaning(request, step.shard)
+        topics, wire_topics = _topics_by_wire(request, step.shard), request.wire_topics
         for partition in accepted:
             topic_id, number = partition
-            topic = topics[topic_id]
+            topic = topics.get(wire_topics.get(topic_id, topic_id))
             value = written.get((topic.name if topic else "", number))
             if value is None:
                 return Finding(f"{self.model.name_of(partition)} was accepted, and not stored")
@@ -331,23 +335,14 @@ class StoredAsAsked(Property):
         return None
 
 
-class _Meaning(dict[str, Topic | None]):
-    """The topics that a request means, by what it calls them, each looked up once; OffsetDelete
-    names topics in all its versions."""
-
-    def __init__(
-        self,
-        request: OffsetCommitRequest | OffsetFetchRequest | OffsetDeleteRequest,
-        shard: ShardView,
-    ) -> None:
-        super().__init__()
-        image, self._wire_topics = shard.coordinator.image, request.wire_topics
-        has_ids = getattr(request, "api_version", 0) >= FIRST_VERSION_WITH_TOPIC_IDS
-        self._topics = image.by_id if has_ids or not request.wire_topics else image.by_name
-
-    def __missing__(self, called: str) -> Topic | None:
-        topic = self[called] = self._topics.get(self._wire_topics.get(called, called))
-        return topic
+def _topics_by_wire(
+    request: OffsetCommitRequest | OffsetFetchRequest | OffsetDeleteRequest, shard: ShardView
+) -> Mapping[str, Topic]:
+    """The topics of a shard, by what stands for them in a request; OffsetDelete names topics in all
+    its versions."""
+    image = shard.coordinator.image
+    has_ids = getattr(request, "api_version", 0) >= FIRST_VERSION_WITH_TOPIC_IDS
+    return image.by_id if has_ids or not request.wire_topics else image.by_name
 
 
 def _speaks_classic(entry: MemberEntry) -> bool:
