@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from functools import cache
 from hashlib import blake2b
+from operator import attrgetter
 from struct import Struct
+from types import NoneType
 from typing import Any, get_args
 
 from rebalance_sim.invariants.step import Step, StepKind
@@ -334,39 +336,48 @@ def _describe(step: Step) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """JSON data for a value of the protocol; what is unset is left out."""
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Enum):
-        return value.name if isinstance(value, int) else value.value
-    if isinstance(value, int):
-        return value
-    if isinstance(value, TopicPartition):
-        return f"{value.topic_id}/{value.partition}"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {"type": type(value).__name__, **_plain_fields(value, value._fields)}
-    if isinstance(value, Asked):
-        return value.operation
-    if isinstance(value, ClassicGroup):
-        return value.group_id  # Soft state, which changes after this step.
-    if is_dataclass(value):
-        kind: Any = type(value)
-        return {"type": kind.__name__, **_plain_fields(value, _names_of_fields(kind))}
-    if isinstance(value, frozenset | set):
-        return [_plain(item) for item in sorted(value)]
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(value[key]) for key in sorted(value)}
-    # A group that waits to be put back, for one: what it holds is in the records before.
-    return {"type": type(value).__name__}
+    kind: Any = type(value)
+    return _reader_of(kind)(value)
 
 
 @cache
-def _names_of_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _reader_of(kind: Any) -> Callable[[Any], Any]:
+    """What makes JSON data of values of this type: found once, not for each value."""
+    for kinds, reader in _READERS:
+        if issubclass(kind, kinds):
+            return reader
+    name = kind.__name__
+    names: tuple[str, ...] = ()
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        names = kind._fields
+    elif is_dataclass(kind):
+        names = tuple(field.name for field in fields(kind))
+    elif issubclass(kind, frozenset | set):
+        return lambda value: [_plain(item) for item in sorted(value)]
+    elif issubclass(kind, tuple | list):
+        return lambda value: [_plain(item) for item in value]
+    elif issubclass(kind, Mapping):
+        return lambda value: {str(_plain(key)): _plain(value[key]) for key in sorted(value)}
+    # No names: a group that waits to be put back, for one; what it holds is in the records before.
+    return lambda value: {"type": name, **_plain_fields(value, names)}
 
 
 def _plain_fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: _plain(item) for name in names if (item := getattr(value, name)) is not None}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_READERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (NoneType | str | bool, _as_it_is),
+    (bytes, bytes.hex),
+    (IntEnum, attrgetter("name")),
+    (Enum, attrgetter("value")),
+    (int, _as_it_is),
+    (TopicPartition, lambda value: f"{value.topic_id}/{value.partition}"),
+    (Asked, attrgetter("operation")),
+    (ClassicGroup, attrgetter("group_id")),  # Soft state, which changes after this step.
+)
+"""Types, the first that fits, and what makes JSON data of their values."""
