@@ -30,11 +30,18 @@ def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
 
 
 @cache
+def _triggers_of(watcher: Any) -> frozenset[str]:
+    """The triggers that a class has a method for."""
+    return frozenset(name for name in TRIGGERS if hasattr(watcher, name))
+
+
+@cache
 def _places_by_trigger(watchers: tuple[Hashable, ...]) -> Mapping[str, tuple[int, ...]]:
     """Trigger -> the places of the classes that have a method for it. Every run asks for the same
     few tuples of classes."""
+    triggers = tuple(map(_triggers_of, watchers))
     return {
-        name: tuple(place for place, watcher in enumerate(watchers) if hasattr(watcher, name))
+        name: tuple(place for place, listened in enumerate(triggers) if name in listened)
         for name in TRIGGERS
     }
 
