@@ -262,7 +262,8 @@ class ClassicModel:
             look.touched = group.members.keys()
             look.notes_before = {m: n for m, n in self.members.items() if m not in group.members}
             look.gone = self._enter_all(group)
-        self._note_generation(step, shard, group)
+        if not look.is_untouched:
+            self._note_generation(step, shard, group)
         look.picture = GroupPicture(
             group, shard, look.touched, self.awaiting_count, self.protocol_counts
         )
