@@ -29,6 +29,7 @@ from rebalance_sim.protocol.wire.records import (
     GroupMetadata,
     MemberMetadataValue,
     MemberState,
+    OffsetCommit,
     Record,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -272,7 +273,8 @@ class GroupLedger:
     # -- writing ---------------------------------------------------------------------------
 
     def apply(self, records: tuple[Record, ...]) -> Change:
-        """Enter a batch; the result says what it changed. Records of other groups are skipped."""
+        """Enter a batch; the result says what it changed. Records of other groups, and offsets,
+        are skipped."""
         change = Change(
             self,
             records,
@@ -284,7 +286,7 @@ class GroupLedger:
         is_converted = False
         of_former: dict[str, tuple[Target | None, Target | None]] = {}
         for record in records:
-            if record.group_id != self.group_id:
+            if type(record) is OffsetCommit or record.group_id != self.group_id:
                 continue
             match record:
                 case ConsumerGroupCurrentMemberAssignment():

@@ -24,7 +24,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ListGroupsResponse,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, OffsetCommit, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 90
@@ -45,13 +45,16 @@ class _Follower:
         base = shard.log_end_offset - len(records)
         committed = max(0, shard.high_watermark - base)
         self._apply(records[:committed])
-        self._pending: deque[tuple[int, tuple[Record, ...]]] = deque(
-            (base + place + 1, (records[place],)) for place in range(committed, len(records))
-        )
+        self._pending: deque[tuple[int, tuple[Record, ...]]] = deque()
+        for place in range(committed, len(records)):
+            self.append(base + place + 1, (records[place],))
 
     def append(self, end_offset: int, records: tuple[Record, ...]) -> None:
-        """The shard wrote records, the last of them just below ``end_offset``."""
-        self._pending.append((end_offset, records))
+        """The shard wrote records, the last of them just below ``end_offset``. Offsets are no part
+        of a ledger."""
+        of_groups = tuple([record for record in records if type(record) is not OffsetCommit])
+        if of_groups:
+            self._pending.append((end_offset, of_groups))
 
     def at(self, high_watermark: int) -> GroupLedger | None:
         """The committed ledger; None if there is no consumer group in it."""
