@@ -57,26 +57,31 @@ class GroupStore:
         """Apply records; ``offset``: where the first of them stands, None: they count as
         committed."""
         timeline = self._context.timeline
+        holder: str | None = None  # of the offset before this record: that group is there
         try:
             for place, record in enumerate(records):
                 if timeline is not None and offset is not None:
                     timeline.offset = offset + place
                 if type(record) is not OffsetCommit:
                     self._owners[type(record)].replay(record, strict=strict)
-                    continue
-                if record.value is None:
-                    if strict or self._context.rules.forgets_deleted_offsets:
-                        self.offsets.replay(record)
-                    continue
-                self.offsets.replay(record)
-                for table in self._tables:
-                    if record.group_id in table:
-                        break
-                else:
-                    any(kind.adopt_offsets(record.group_id) for kind in self.types.values())
+                    holder = None
+                elif record.value is not None:
+                    self.offsets.replay(record)
+                    if record.group_id != holder:
+                        holder = record.group_id
+                        self._see_to_group(holder)
+                elif strict or self._context.rules.forgets_deleted_offsets:
+                    self.offsets.replay(record)
         finally:
             if timeline is not None:
                 timeline.offset = None
+
+    def _see_to_group(self, group_id: str) -> None:
+        """Offsets are stored under this id: if there is no such group, some type makes one."""
+        for table in self._tables:
+            if group_id in table:
+                return
+        any(kind.adopt_offsets(group_id) for kind in self.types.values())
 
     def commit_to(self, offset: int) -> None:
         """Everything below ``offset`` is committed."""
