@@ -207,10 +207,9 @@ class Steps:
         self._show(step)
 
     def _show(self, step: Step) -> None:
-        self.count += 1
-        step.index = self.count
+        count = self.count = step.index = self.count + 1
         step.at_ms = self._clock.now_ms
         self._trace.on_step(step)
         self.checker.after_step(step)
-        if self._look is not None and self.count >= self._look_at:
+        if count >= self._look_at and self._look is not None:
             self._look_at = self._look()
