@@ -24,6 +24,10 @@ takes a turn of the network thread. Matters to a client that tries again at once
 NEVER_MS = 1 << 60
 """Timeout of a request whose answer the process itself waits for."""
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_OPEN = ConnectionState.OPEN
+_COORDINATOR = Purpose.COORDINATOR
+
 
 class ConnectionsOwner(Protocol):
     """The process whose connections these are."""
@@ -106,7 +110,7 @@ class ClientConnections:
     def misled_until_ms(self) -> int:
         """When it last found a connection to a coordinator dead, of which nobody had told it; now,
         if it has one and does not know; -1: never."""
-        if any(c.is_dead and c.purpose is Purpose.COORDINATOR for c in self._by_connection):
+        if any(c.is_dead and c.purpose is _COORDINATOR for c in self._by_connection):
             return self._clock.now_ms
         return self._misled_until_ms
 
@@ -125,12 +129,12 @@ class ClientConnections:
         """
         if timeout_ms is None:
             timeout_ms = self._timeout_ms
-        lines = self._to_coordinator if purpose is Purpose.COORDINATOR else self._to_any
+        lines = self._to_coordinator if purpose is _COORDINATOR else self._to_any
         line = lines.get(node_id)
         if line is None:
             line = lines[node_id] = _BrokerConnection()
         connection = line.connection
-        if connection is not None and connection.state is ConnectionState.OPEN:
+        if connection is not None and connection.state is _OPEN:
             self._transmit(line, connection, correlation_id, request, timeout_ms)
             return
         if connection is None:
@@ -189,8 +193,8 @@ class ClientConnections:
         line = self._to_coordinator.setdefault(node_id, _BrokerConnection())
         connection = line.connection
         if connection is None and self._clock.now_ms >= line.retry_at_ms:
-            self._open(line, Purpose.COORDINATOR, node_id)
-        elif connection is None or connection.state is ConnectionState.OPEN:
+            self._open(line, _COORDINATOR, node_id)
+        elif connection is None or connection.state is _OPEN:
             is_open = connection is not None
             self._clock.call_at(self._clock.now_ms, self._tie_break(), self._on_known, is_open)
 
@@ -290,7 +294,7 @@ class ClientConnections:
             self._process.on_coordinator_closed(is_isolated=self._is_isolated)
 
     def _note_end(self, connection: Connection) -> None:
-        if connection.is_dead and connection.purpose is Purpose.COORDINATOR:
+        if connection.is_dead and connection.purpose is _COORDINATOR:
             self._misled_until_ms = self._clock.now_ms
 
     def _on_known(self, call: Call) -> None:
@@ -304,12 +308,12 @@ class ClientConnections:
 
     def _is_watched(self, connection: Connection) -> bool:
         """Whether the member wants to know what becomes of this connection."""
-        return connection.purpose is Purpose.COORDINATOR and self._process.watches_coordinator
+        return connection.purpose is _COORDINATOR and self._process.watches_coordinator
 
     @property
     def _is_isolated(self) -> bool:
         """Whether no connection to any broker is open."""
-        return all(c.state is not ConnectionState.OPEN for c in self._by_connection)
+        return all(c.state is not _OPEN for c in self._by_connection)
 
     # --- sending ----------------------------------------------------------------------------------
 

@@ -93,6 +93,11 @@ class _Packet(Enum):
     """The sender has no such connection any more."""
 
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_CLOSED = ConnectionState.CLOSED
+_RESET = _Packet.RESET
+
+
 class Connection:
     """A connection from one client process to one broker."""
 
@@ -168,7 +173,7 @@ class Connection:
         write an answer: the first one that arrives here is met with a reset.
         """
         was_open = self.state is ConnectionState.OPEN
-        self.state = ConnectionState.CLOSED
+        self.state = _CLOSED
         if was_open and self.is_served:
             self._up.send(_Packet.FIN)
         else:
@@ -176,7 +181,7 @@ class Connection:
 
     def give_up(self) -> None:
         """Close, and let the owner know."""
-        if self.state is not ConnectionState.CLOSED:
+        if self.state is not _CLOSED:
             self.close()
             self.owner.on_closed(self)
 
@@ -205,11 +210,11 @@ class Connection:
             self.reset()
 
     def _on_answer(self, message: Any) -> None:
-        if self.state is ConnectionState.CLOSED:
+        if self.state is _CLOSED:
             if self.is_served:
-                self._up.send(_Packet.RESET)
+                self._up.send(_RESET)
             return
-        if message is _Packet.RESET:
+        if message is _RESET:
             self.reset()
             return
         correlation_id, response = message
@@ -255,10 +260,10 @@ class Connection:
 
     def _refuse(self) -> None:
         """A packet for a process that is gone; a host that is there says so."""
-        if self.state is ConnectionState.CLOSED:
+        if self.state is _CLOSED:
             self._network.remove(self)
         elif self.broker.is_alive:
-            self._down.send(_Packet.RESET)
+            self._down.send(_RESET)
 
     def _on_end(self, packet: _Packet) -> None:
         """A broker that has a request in hand does not read: it notices afterwards."""
@@ -277,23 +282,23 @@ class Connection:
             self.is_dead = True
             self._down.clear()
         else:
-            self._down.send(_Packet.RESET)
+            self._down.send(_RESET)
 
     def _drop_broker_side(self) -> None:
         self.is_served = False
         self.is_busy = False
         self.inbox.clear()
         self.broker.connections.pop(self, None)
-        if self.state is ConnectionState.CLOSED:
+        if self.state is _CLOSED:
             self._network.remove(self)
 
     # --- both -------------------------------------------------------------------------------------
 
     def reset(self) -> None:
         """Break the connection: what is on its way is lost, and both sides know."""
-        if self.state is ConnectionState.CLOSED:
+        if self.state is _CLOSED:
             return
-        self.state = ConnectionState.CLOSED
+        self.state = _CLOSED
         self._up.clear()
         self._down.clear()
         self._drop_broker_side()
@@ -306,7 +311,7 @@ class Connection:
 
     def discard(self) -> None:
         """Both ends forget the connection; the client learns of it if it still uses it."""
-        if self.state is not ConnectionState.CLOSED:
+        if self.state is not _CLOSED:
             self.reset()
         elif self.is_served:
             self._up.clear()
@@ -402,8 +407,7 @@ class Network:
         found = [
             connection
             for connection in self.connections_of(client_name)
-            if connection.purpose is Purpose.COORDINATOR
-            and connection.state is not ConnectionState.CLOSED
+            if connection.purpose is Purpose.COORDINATOR and connection.state is not _CLOSED
         ]
         for connection in found:
             connection.reset()

@@ -13,6 +13,9 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _NO_NAMES: frozenset[str] = frozenset()
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_FETCHING = FetchState.FETCHING
+
 
 class SubscriptionState:
     """Subscription and assigned partitions of one consumer, shared by all parts of the member."""
@@ -115,7 +118,7 @@ class SubscriptionState:
                 FetchState.AWAIT_VALIDATION,
                 FetchState.AWAIT_RESET,
             ):
-                state.fetch_state = FetchState.FETCHING
+                state.fetch_state = _FETCHING
                 state.position = position
                 self.version += 1
 
@@ -123,7 +126,7 @@ class SubscriptionState:
         """Records were handed out up to these positions (no change of A, F or flags)."""
         for partition, position in positions.items():
             state = self.assigned.get(partition)
-            if state is not None and state.fetch_state is FetchState.FETCHING:
+            if state is not None and state.fetch_state is _FETCHING:
                 state.position = position
 
     def consumed(self) -> dict[TopicPartition, int]:
@@ -131,7 +134,7 @@ class SubscriptionState:
         return {
             partition: state.position
             for partition, state in self.assigned.items()
-            if state.fetch_state is FetchState.FETCHING
+            if state.fetch_state is _FETCHING
         }
 
     def set_fetch_state(self, partition: TopicPartition, fetch_state: FetchState) -> None:

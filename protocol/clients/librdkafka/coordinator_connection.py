@@ -26,10 +26,16 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 _S = CoordinatorState
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_INIT = _S.INIT
+_TERM = _S.TERM
+_UP = _S.UP
+_WAIT_BROKER_TRANSPORT = _S.WAIT_BROKER_TRANSPORT
+
 _QUERY_INTERVAL_MS = {
     _S.QUERY_COORD.value: 500,
-    _S.WAIT_BROKER_TRANSPORT.value: 1_000,
-    _S.UP.value: 600_000,  # coordinator.query.interval.ms
+    _WAIT_BROKER_TRANSPORT.value: 1_000,
+    _UP.value: 600_000,  # coordinator.query.interval.ms
 }
 """How long after the last search another one is due, by the name of the state: to hash a member of
 an enumeration takes longer than all the rest."""
@@ -75,7 +81,7 @@ class CoordinatorLink:
     @property
     def is_up(self) -> bool:
         """Whether requests can be sent to the coordinator."""
-        return self._core.coordinator_state is _S.UP
+        return self._core.coordinator_state is _UP
 
     @property
     def is_reconnecting(self) -> bool:
@@ -88,16 +94,16 @@ class CoordinatorLink:
         """Search and connect, as far as either is due."""
         core = self._core
         state = core.coordinator_state
-        if state is _S.TERM:
+        if state is _TERM:
             return
-        if state is _S.INIT:
+        if state is _INIT:
             self._set_state(_S.QUERY_COORD)
         if self._cut_ms is not None and core.now_ms > self._cut_ms:
             self._cut_ms = None
             if self.is_up:
                 self._set_state(_S.QUERY_COORD)
-        if core.coordinator_state is _S.WAIT_BROKER_TRANSPORT and self._is_connected:
-            self._set_state(_S.UP)
+        if core.coordinator_state is _WAIT_BROKER_TRANSPORT and self._is_connected:
+            self._set_state(_UP)
             self.on_up()
         else:
             deadline_ms = self._search_deadline_ms
@@ -131,7 +137,7 @@ class CoordinatorLink:
         return (
             self._node_id is not None
             and not (self._is_connected or self._is_connecting)
-            and self._core.coordinator_state is not _S.TERM
+            and self._core.coordinator_state is not _TERM
         )
 
     def _connect(self) -> None:
@@ -155,7 +161,7 @@ class CoordinatorLink:
     def search(self) -> None:
         """Ask a broker for the coordinator, whatever is under way already."""
         core = self._core
-        if core.coordinator_state is _S.TERM:
+        if core.coordinator_state is _TERM:
             return
         core.requests.send(
             FindCoordinator, on_answered=self._on_answered, on_lost=self._on_search_lost
@@ -173,7 +179,7 @@ class CoordinatorLink:
 
     def _on_found(self, node_id: int) -> None:
         self._lost_searches = 0
-        if self._core.coordinator_state is _S.TERM:
+        if self._core.coordinator_state is _TERM:
             return
         is_news = node_id != self._node_id
         if is_news:
@@ -184,11 +190,11 @@ class CoordinatorLink:
             self._search_due_ms = self._core.now_ms
             self._reconnect_due_ms = self._core.now_ms
         if is_news or not self.is_up:
-            self._set_state(_S.WAIT_BROKER_TRANSPORT)
+            self._set_state(_WAIT_BROKER_TRANSPORT)
 
     def _on_error(self, error_code: ErrorCode) -> None:
         """The next search comes on the interval."""
-        if self._core.coordinator_state is _S.TERM:
+        if self._core.coordinator_state is _TERM:
             return
         if error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
             self._forget_coordinator()
@@ -197,7 +203,7 @@ class CoordinatorLink:
         self._set_state(_S.QUERY_COORD)
 
     def _on_search_lost(self, loss: Loss) -> None:
-        if self._core.coordinator_state is not _S.TERM:
+        if self._core.coordinator_state is not _TERM:
             self._put_search_off()
             self._set_state(_S.QUERY_COORD)
 
@@ -230,14 +236,14 @@ class CoordinatorLink:
             self._node_id = None
             self._core.expedite_heartbeat()
         if self.is_up or (
-            self._node_id is None and self._core.coordinator_state is _S.WAIT_BROKER_TRANSPORT
+            self._node_id is None and self._core.coordinator_state is _WAIT_BROKER_TRANSPORT
         ):
             self._set_state(_S.QUERY_COORD)
 
     def mark_dead(self) -> None:
         """The coordinator has moved, or a commit was lost with the connection: forget it, and look
         for it again at once."""
-        if self._core.coordinator_state is _S.TERM:
+        if self._core.coordinator_state is _TERM:
             return
         self._forget_coordinator()
         self._set_state(_S.QUERY_COORD)
@@ -256,7 +262,7 @@ class CoordinatorLink:
 
     def close(self) -> None:
         """The end: nothing is searched, connected or sent any more."""
-        self._set_state(_S.TERM)
+        self._set_state(_TERM)
 
     def _forget_coordinator(self) -> None:
         """Nobody is the coordinator; a known one is disconnected, with all that is in flight."""
@@ -270,4 +276,4 @@ class CoordinatorLink:
 
     def _set_state(self, state: CoordinatorState) -> None:
         self._core.set_coordinator_state(state)
-        self._core.coordinator_id = self._node_id if state is _S.UP else None
+        self._core.coordinator_id = self._node_id if state is _UP else None

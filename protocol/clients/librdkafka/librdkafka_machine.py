@@ -37,6 +37,10 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_CLOSE = Call.CLOSE
+_TERM = CoordinatorState.TERM
+
 
 class GroupRequests(Protocol):
     """The part that keeps the membership: all requests but searches and those about offsets."""
@@ -132,7 +136,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
             self._commits.run()
             self._assignment.run()
             self._run_requests()
-            if self._application.blocked_in is Call.CLOSE:
+            if self._application.blocked_in is _CLOSE:
                 self._go_on_closing()
             if before == (self.change_count, len(self.effects), len(self.later)):
                 return
@@ -181,7 +185,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def _on_close(self, event: events.Close) -> None:
         """Callbacks run inside of it, and it returns when the leave is over: there is no timeout.
         After a fatal error it returns at once, and nothing is sent."""
-        self._application.block(Call.CLOSE)
+        self._application.block(_CLOSE)
         if not self.is_fatal:
             self._rebalance.terminate()
 
@@ -192,7 +196,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         if not self.is_fatal and (application.drain() or self.later or not self._rebalance.is_over):
             return
         self._link.close()
-        application.end_call(Call.CLOSE)
+        application.end_call(_CLOSE)
 
     def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
         self._commits.commit(event)
@@ -262,12 +266,12 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     @property
     def leave_is_pending(self) -> bool:
         """Whether ``close`` waits for the leave to be over."""
-        return self._application.blocked_in is Call.CLOSE and self.will_leave
+        return self._application.blocked_in is _CLOSE and self.will_leave
 
     @property
     def is_closed(self) -> bool:
         """See ``GroupMember``: nothing is looked for any more."""
-        return self.coordinator_state is CoordinatorState.TERM
+        return self.coordinator_state is _TERM
 
     @property
     def has_subscription(self) -> bool:

@@ -25,6 +25,10 @@ from rebalance_sim.protocol.wire.embedded import NamedPartitions
 CLASSIC_STATE = "classic_state"
 """What ``OwnStateChanged`` calls the state of classic §4.1."""
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_CLASSIC_STABLE = ClassicState.STABLE
+_STABLE = ClientState.STABLE
+
 
 class Generation(NamedTuple):
     """What the client knows of its membership. Id -1: none; member id "": none yet."""
@@ -98,7 +102,7 @@ class ClassicCore(MemberCore):
         self._note_identity()
 
     def _note_identity(self) -> None:
-        is_member = self.classic_state is ClassicState.STABLE and self.has_generation
+        is_member = self.classic_state is _CLASSIC_STABLE and self.has_generation
         self.commit_identity = (
             CommitIdentity(self.member_id, self.member_epoch) if is_member else None
         )
@@ -132,6 +136,6 @@ class ClassicCore(MemberCore):
             return ClientState.STALE
         if not self.has_generation:
             return ClientState.FENCED if self.subscription.assigned else ClientState.JOINING
-        if self.classic_state is ClassicState.STABLE and is_done:
-            return ClientState.STABLE
+        if self.classic_state is _CLASSIC_STABLE and is_done:
+            return _STABLE
         return ClientState.RECONCILING

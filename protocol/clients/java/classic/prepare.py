@@ -60,6 +60,10 @@ class _Step(Enum):
     CALLING_BACK = "the application gives up what it owns"
 
 
+# Each event asks for it: to look an enum's member up takes as long as a call.
+_IDLE = _Step.IDLE
+
+
 class Prepare:
     """One *prepare* after the other. ``on_over`` is called at the end of each, with whether the
     application's callback has failed."""
@@ -75,7 +79,7 @@ class Prepare:
         self._application = application
         self._commits = commits
         self._catalogue = catalogue
-        self._step = _Step.IDLE
+        self._step = _IDLE
         self._deadline_ms = 0
         self._retry_due_ms = 0
         self.on_over: Callable[[bool], None] = nobody_listens
@@ -83,7 +87,7 @@ class Prepare:
     @property
     def is_idle(self) -> bool:
         """Whether none is under way."""
-        return self._step is _Step.IDLE
+        return self._step is _IDLE
 
     @property
     def poll_due_ms(self) -> int:
@@ -94,12 +98,12 @@ class Prepare:
 
     def abandon(self) -> None:
         """The application unsubscribes or closes."""
-        self._step = _Step.IDLE
+        self._step = _IDLE
 
     def run(self) -> None:
         """Begin, or go on, as far as possible."""
         core = self._core
-        if self._step is _Step.IDLE:
+        if self._step is _IDLE:
             self._begin()
         elif self._step is _Step.WAITING and core.now_ms >= self._retry_due_ms:
             self._commit()
@@ -178,5 +182,5 @@ class Prepare:
         if partitions:
             core.subscription.assign(kept, added_await_callback=False)
         core.is_leader = False
-        self._step = _Step.IDLE
+        self._step = _IDLE
         self.on_over(failed)

@@ -29,6 +29,11 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _S = ClientState
+
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_STABLE = _S.STABLE
+_TERM = CoordinatorState.TERM
+_STEADY = JoinState.STEADY
 _JOINING = (JoinState.WAIT_METADATA, JoinState.WAIT_JOIN, JoinState.WAIT_SYNC)
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
@@ -117,7 +122,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
             self.target = self.current = NO_ASSIGNMENT
             return
         self.target = LocalAssignment(self.generation_id, self.received)
-        if self.join_state is JoinState.STEADY:
+        if self.join_state is _STEADY:
             self.current = self.target
 
     @property
@@ -128,7 +133,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
     def _state_shown(self) -> ClientState:
         if self.is_fatal:
             return _S.FATAL
-        if self.coordinator_state is CoordinatorState.TERM:
+        if self.coordinator_state is _TERM:
             return _S.UNSUBSCRIBED
         if self.leaves_when_unassigned:
             return _S.PREPARE_LEAVING
@@ -140,4 +145,4 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
             return _S.STALE
         if self.generation_id == NO_GENERATION:
             return _S.FENCED if self.subscription.assigned else _S.JOINING
-        return _S.STABLE if self.join_state is JoinState.STEADY else _S.RECONCILING
+        return _STABLE if self.join_state is _STEADY else _S.RECONCILING

@@ -19,6 +19,12 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _S = ClientState
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_STABLE = _S.STABLE
+_TERM = CoordinatorState.TERM
+_INIT = JoinState.INIT
+_STEADY = JoinState.STEADY
+
 _SESSION_TIMEOUT_MS = 45_000
 _MEMBERSHIP_ERRORS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH})
 
@@ -142,13 +148,13 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
             self.target = self.current = NO_ASSIGNMENT
             return
         self.target = self.next_target or self.handled
-        is_done = self.reconciling is not None and self.join_state is JoinState.STEADY
+        is_done = self.reconciling is not None and self.join_state is _STEADY
         self.current = self.handled if is_done else self.acked
 
     def _state_shown(self) -> ClientState:
         if self.is_fatal:
             return _S.FATAL
-        if self.coordinator_state is CoordinatorState.TERM:
+        if self.coordinator_state is _TERM:
             return _S.UNSUBSCRIBED
         if self.leaves_when_unassigned:
             return _S.STALE if self.poll_expired else _S.PREPARE_LEAVING
@@ -158,13 +164,13 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
             return _S.FENCED
         if self.is_leaving:
             return _S.UNSUBSCRIBED
-        if self.join_state is JoinState.INIT:
+        if self.join_state is _INIT:
             return self._state_of_init()
-        if self.join_state is not JoinState.STEADY:
+        if self.join_state is not _STEADY:
             return _S.RECONCILING
         if self.waits_for_ack:
             return _S.ACKNOWLEDGING
-        return _S.STABLE if self.next_target is None else _S.RECONCILING
+        return _STABLE if self.next_target is None else _S.RECONCILING
 
     def _state_of_init(self) -> ClientState:
         if not self.subscription.exists:
@@ -172,4 +178,4 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         if self.member_epoch <= 0:
             return _S.STALE if self.waits_for_poll else _S.JOINING
         # A member that was given nothing yet has nothing to reconcile.
-        return _S.STABLE if self.next_target is None else _S.RECONCILING
+        return _STABLE if self.next_target is None else _S.RECONCILING

@@ -39,6 +39,10 @@ _MAX_RETRIES = 2
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _RETRIED = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_INIT = JoinState.INIT
+_STEADY = JoinState.STEADY
+
 
 class Heartbeats:
     """The heartbeats of one member, and its leaves."""
@@ -106,7 +110,7 @@ class Heartbeats:
             core.is_rejoining = True
             self._rebalance.give_up_and_rejoin(is_lost=True)
         is_full = core.sends_full_request
-        if core.join_state is JoinState.INIT:
+        if core.join_state is _INIT:
             core.is_rejoining = False
             self._rebalance.apply_next_subscription()
             is_full = True
@@ -117,7 +121,7 @@ class Heartbeats:
             else:
                 self._transmit()
         elif self._may_send and core.now_ms >= core.heartbeat_due_ms:
-            is_ack = core.join_state is JoinState.STEADY and core.waits_for_ack
+            is_ack = core.join_state is _STEADY and core.waits_for_ack
             self._send(is_full=is_full, is_ack=is_ack)
 
     def _send(self, *, is_full: bool, is_ack: bool) -> None:
@@ -236,11 +240,7 @@ class Heartbeats:
             core.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is not None:
             core.receive(response.assignment)
-        if (
-            core.join_state is JoinState.STEADY
-            and core.waits_for_ack
-            and core.reconciling is not None
-        ):
+        if core.join_state is _STEADY and core.waits_for_ack and core.reconciling is not None:
             if core.is_sending_ack:
                 core.acked, core.reconciling = core.reconciling, None
                 core.waits_for_ack = False
