@@ -6,8 +6,10 @@ They look at the same steps as the checker. A run without any pays nothing for t
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from numbers import Real
 from typing import ClassVar, Protocol
 
 from rebalance_sim.invariants.step import Step, WorldView
@@ -34,6 +36,9 @@ class Metric(ABC):
         """What it has come to."""
 
 
+_EXACT = 2**53
+"""A whole number up to this is the same as a float, which is what tables have."""
+
 _REGISTERED: list[type[Metric]] = []
 
 
@@ -55,11 +60,21 @@ def registered_metrics() -> Sequence[type[Metric]]:
     return _REGISTERED
 
 
-def values_of(metrics: Iterable[Metric]) -> dict[str, float]:
-    """Each by name, summed over groups."""
+def values_of(metrics: Iterable[Metric], beside: Collection[str] = ()) -> dict[str, float]:
+    """Each by name, summed over groups.
+
+    Raises TypeError for what is no finite number, since no table holds it, and no mean is one with
+    it; and ValueError for a name among those ``beside``, which are the run's own.
+    """
     values: dict[str, float] = {}
     for metric in metrics:
-        values[metric.name] = values.get(metric.name, 0) + metric.value()
+        if metric.name in beside:
+            raise ValueError(f"a run has a metric {metric.name!r} of its own: name it otherwise")
+        value = metric.value()
+        if not isinstance(value, Real) or not abs(value) <= sys.float_info.max:
+            raise TypeError(f"metric {metric.name!r} came to {value!r}, which is no finite number")
+        is_exact = isinstance(value, int) and abs(value) <= _EXACT
+        values[metric.name] = values.get(metric.name, 0) + (value if is_exact else float(value))
     return values
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
@@ -25,6 +26,7 @@ from rebalance_sim.protocol.clients import kinds
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind
 from rebalance_sim.protocol.defects import Defect as Rule
 from rebalance_sim.protocol.runtime.rule_set import compose_anew
+from rebalance_sim.scenarios import plugin_checks as checks
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.own_metrics import Metric
 from rebalance_sim.scenarios.own_metrics import register as register_metric
@@ -43,6 +45,8 @@ def load_plugins(names: Iterable[str] | str) -> None:
     are taken.
     """
     installed = frozenset(installed_plugins())
+    if not isinstance(names, Iterable):
+        raise ScenarioError(f"plug-in {names!r}: give the names of modules")
     for name in [names] if isinstance(names, str) else names:
         if name not in LOADED:
             _load(name)
@@ -50,14 +54,22 @@ def load_plugins(names: Iterable[str] | str) -> None:
 
 
 def _load(name: str) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)*", name) or name.endswith(".py"):
+        raise ScenarioError(
+            f"plug-in {name!r}: give the name of a module, as import takes it, and no file; it is "
+            "looked for in the folder in which the command runs"
+        )
     try:
         module = importlib.import_module(name)
-    except Exception as problem:  # whatever a stranger's module does when it is imported
+    except (Exception, SystemExit) as problem:  # whatever a stranger's module does
         if name in sys.modules:
             del sys.modules[name]
         reason = f"{type(problem).__name__}: {problem}"
         raise ScenarioError(f"plug-in {name!r} cannot be imported: {reason}") from problem
-    found = list(_found_in(module))
+    try:
+        found = list(_found_in(module))
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise ScenarioError(f"plug-in {name!r}: {problem}") from problem
     if not found:
         raise ScenarioError(
             f"plug-in {name!r} brings nothing: no property, metric, fault, assignor, kind of "
@@ -66,7 +78,7 @@ def _load(name: str) -> None:
     for value, register in found:
         try:
             register(value)
-        except ValueError as problem:
+        except Exception as problem:  # that of a name, or of a class that cannot be made
             raise ScenarioError(f"plug-in {name!r}: {problem}") from problem
 
 
@@ -74,26 +86,41 @@ _Found = tuple[Any, Callable[[Any], Any]]
 
 
 def _found_in(module: ModuleType) -> Iterator[_Found]:
-    """Everything of the module's own, in the order in which it is defined; each thing once."""
-    seen: set[int] = set()
-    for value in list(vars(module).values()):
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, Rule) and _is_own(value.rules[0], module):
-            yield value, defects.register
+    """Everything of the module's own, in the order in which it is defined; each thing once.
+
+    Raises ValueError for what is meant to count, and cannot.
+    """
+    values = {id(value): value for value in vars(module).values()}.values()
+    own = [value for value in values if isinstance(value, type) and _is_own(value, module)]
+    for value in values:
+        if isinstance(value, Rule):
+            if defects.DEFECTS.get(value.id) is not value:
+                checks.check_rule(value)
+                yield value, defects.register
         elif isinstance(value, ClientKind) and _is_own(value.make, module):
             yield value, kinds.register
-        elif isinstance(value, type) and _is_own(value, module) and not inspect.isabstract(value):
-            if issubclass(value, Property) and "id" in vars(value):
-                yield value, register_property
-            elif issubclass(value, Metric):
-                yield value, register_metric
-            elif issubclass(value, Fault):
-                if Fault.kinds().get(value.kind) is not value:  # its decorator may have done it
-                    yield value, register_fault
-            elif isinstance(vars(value).get("name"), str) and hasattr(value, "assign"):
-                yield value, _register_of(value)
+        elif isinstance(value, type) and _is_own(value, module):
+            checks.check_complete(value, own)
+            if not inspect.isabstract(value):
+                yield from _counting(value)
+
+
+def _counting(value: type[Any]) -> Iterator[_Found]:
+    """A class that is complete, if it is something that counts."""
+    if issubclass(value, Property):
+        if "id" in vars(value):
+            checks.check_property(value)
+            yield value, register_property
+    elif issubclass(value, Metric):
+        checks.check_metric(value)
+        yield value, register_metric
+    elif issubclass(value, Fault):
+        checks.check_fault(value)
+        if Fault.kinds().get(value.kind) is not value:  # its decorator may have done it
+            yield value, register_fault
+    elif hasattr(value, "assign") and "name" in vars(value):
+        checks.check_assignor(value)
+        yield value, _register_of(value)
 
 
 def _register_of(assignor: type) -> Callable[[Any], None]:

@@ -229,7 +229,7 @@ class _Run:
         )
         result = self._world.run()
         self._is_complete = result.is_complete
-        self._metrics = {**result.metrics, **values_of(self._own_metrics)}
+        self._metrics = {**result.metrics, **values_of(self._own_metrics, result.metrics)}
         self._rebalances = tuple(self._world.metrics.rebalances.rows())
         self._judge_quiet_period(result.simulated_ms)
 

@@ -1,0 +1,110 @@
+"""What a thing of a plug-in has to have, asked when it is loaded.
+
+What is missing would otherwise be found out in the middle of a run, or never: a method that nobody
+calls finds nothing, and a rule that replaces nothing changes nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection
+from typing import Any
+
+from rebalance_sim.invariants.property import TRIGGERS, Kind, Property
+from rebalance_sim.protocol.defects import Defect as Rule
+from rebalance_sim.scenarios.errors import did_you_mean
+from rebalance_sim.scenarios.experiment import RESERVED
+from rebalance_sim.scenarios.own_metrics import Metric
+from rebalance_sim.sim.faults.fault import Fault
+
+_MEANT = (Property, Metric, Fault)
+_NAME = re.compile(r"[\w.-]+")
+_CALLED = re.compile(r"(on|before)_\w+")
+
+
+def check_property(kind: type[Property]) -> None:
+    """Raises ValueError for a property that no run can ask, or report."""
+    _check_name(kind, "id")
+    if not isinstance(getattr(kind, "sentence", None), str):
+        raise ValueError(f"{kind.__name__} has no sentence: say in words what it demands")
+    if not isinstance(kind.kind, Kind):
+        raise ValueError(f"{kind.__name__}: kind {kind.kind!r} is not one of {', '.join(Kind)}")
+    for name in vars(kind):
+        if _CALLED.fullmatch(name) and name not in TRIGGERS:
+            raise ValueError(
+                f"{kind.__name__}.{name} is never called; {did_you_mean(name, TRIGGERS)}"
+            )
+    if kind.kind is Kind.ALWAYS and not (kind.triggers() or kind.judges_states()):
+        raise ValueError(f"{kind.__name__} is never asked: give it a method such as on_change")
+    if kind.kind is Kind.EVENTUALLY and kind.late is Property.late:
+        raise ValueError(f"{kind.__name__} is never asked: give it the method late")
+
+
+def check_metric(metric: type[Metric]) -> None:
+    """Raises ValueError for a metric without a name, or with that of another column."""
+    _check_name(metric, "name")
+    if metric.name in RESERVED:
+        raise ValueError(f"{metric.name!r} is another column of results: name the metric otherwise")
+
+
+def check_fault(kind: type[Fault]) -> None:
+    """Raises ValueError for a fault whose fields cannot be set."""
+    if "__annotations__" in vars(kind) and "__dataclass_fields__" not in vars(kind):
+        raise ValueError(
+            f"{kind.__name__} is no dataclass: write "
+            "@dataclass(frozen=True, slots=True, kw_only=True) above it"
+        )
+
+
+def check_assignor(assignor: type[Any]) -> None:
+    """Raises ValueError for an assignor without a name."""
+    _check_name(assignor, "name")
+
+
+def check_rule(rule: Rule) -> None:
+    """Raises ValueError for a rule that nobody can name, or that replaces nothing."""
+    if not isinstance(rule.id, str) or not _NAME.fullmatch(rule.id):
+        raise ValueError(f"rule {rule.id!r}: an id has letters, digits, '-', '_' and '.'")
+    if not isinstance(rule.rules, tuple) or not rule.rules:
+        raise ValueError(f"rule {rule.id!r}: rules must be a tuple of classes, as in (MyRules,)")
+    for change in rule.rules:
+        if not isinstance(change, type):
+            raise ValueError(f"rule {rule.id!r}: {change!r} is no class")
+        base = change.__bases__[0]
+        if not base.__module__.startswith("rebalance_sim."):
+            raise ValueError(
+                f"rule {rule.id!r}: {change.__name__} replaces nothing: derive it from a rules "
+                "class of the simulator, such as ConsumerGroupRules"
+            )
+        replaced = [name for name in vars(change) if not name.startswith("__")]
+        if not any(hasattr(base, name) for name in replaced):
+            remedy = did_you_mean(replaced[0], _decisions_of(base)) if replaced else "give it one"
+            raise ValueError(
+                f"rule {rule.id!r}: {change.__name__} has no decision of {base.__name__}; {remedy}"
+            )
+
+
+def check_complete(kind: type[Any], own: Collection[type[Any]]) -> None:
+    """Raises ValueError for what is meant as a property, a metric or a fault, lacks something, and
+    is not what something of one's ``own`` is derived from."""
+    if not issubclass(kind, _MEANT) or any(kind in other.__mro__[1:] for other in own):
+        return
+    if inspect.isabstract(kind):
+        lacks = ", ".join(sorted(kind.__abstractmethods__))
+        raise ValueError(f"{kind.__name__} lacks {lacks}: define it")
+    if issubclass(kind, Property):
+        _check_name(kind, "id")
+
+
+def _check_name(kind: type[Any], key: str) -> None:
+    value = getattr(kind, key, None)
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        said = "has no" if value is None else f"has {value!r} for its"
+        raise ValueError(
+            f"{kind.__name__} {said} {key}: give a text of letters, digits, '-', '_' and '.'"
+        )
+
+
+def _decisions_of(base: type[Any]) -> list[str]:
+    return [name for name in dir(base) if not name.startswith("_")]
