@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rebalance_sim.spark.batch import Batch, BatchResult, run_batch
 from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.interrupts import held_back
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.store.opening import survives_fork
 from rebalance_sim.spark.supervised import die_with_parent
@@ -72,7 +73,8 @@ def run_calls(
         initargs=(os.getpid(),),
     )
     try:
-        pending = {pool.submit(call) for call in calls}
+        with held_back():  # the processes are forked here
+            pending = {pool.submit(call) for call in calls}
         while pending:
             done, pending = wait(pending, timeout=POLL_S, return_when=FIRST_EXCEPTION)
             for future in done:

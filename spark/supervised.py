@@ -30,11 +30,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.interrupts import held_back
 
 PR_SET_PDEATHSIG = 1
 STACK_DUMP_WAIT_S = 0.3
 LEAVE_WAIT_S = 1.0
 CHILD_BROKEN = 70
+TIME_MOST_S = 100_000_000
+MEMORY_MOST_MIB = 1_000_000_000
+"""What timers and limits of the system can hold, by far."""
 MACHINE_OUTCOMES = ("crash", "hang", "memory", "timeout")
 """What becomes of a run by the limits of this machine, and may not by those of another."""
 
@@ -53,13 +57,15 @@ class Limits:
     memory_mib: int = 1024
 
     def __post_init__(self) -> None:
-        if not 0 < self.soft_s <= self.hard_s:
+        if not 0 < self.soft_s <= self.hard_s <= TIME_MOST_S:
             raise SweepError(
-                f"time limits {self.soft_s:g} s and {self.hard_s:g} s: "
-                "give a soft limit above 0 and a hard one not below it"
+                f"time limits {self.soft_s:g} s and {self.hard_s:g} s: give a soft limit above 0 "
+                f"and a hard one not below it, at most {TIME_MOST_S:_} s"
             )
-        if self.memory_mib < 1:
-            raise SweepError(f"memory limit {self.memory_mib} MiB: give at least 1")
+        if not 1 <= self.memory_mib <= MEMORY_MOST_MIB:
+            raise SweepError(
+                f"memory limit {self.memory_mib} MiB: give at least 1, at most {MEMORY_MOST_MIB:_}"
+            )
 
 
 class Attempt(NamedTuple):
@@ -109,10 +115,11 @@ class _Child:
         self._stacks = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self._read_fd, write_fd = os.pipe()
         parent_pid = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
-            os.close(self._read_fd)
-            _child_main(body, units, limits, write_fd, self._stacks.fileno(), parent_pid)
+        with held_back():
+            self._pid = os.fork()
+            if self._pid == 0:
+                os.close(self._read_fd)
+                _child_main(body, units, limits, write_fd, self._stacks.fileno(), parent_pid)
         os.close(write_fd)
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
