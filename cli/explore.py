@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from rebalance_sim.cli.errors import BadInput
-from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.exit_codes import FOUND, INTERRUPTED, OK
 from rebalance_sim.cli.output import print_json, say, stderr, write_text
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def explore(
         int, typer.Option(min=1, help="Stop when the process has so much memory.")
     ] = MAX_MEMORY_MB,
     max_seconds: Annotated[
-        float | None, typer.Option(help="Stop after so many wall seconds.")
+        float | None, typer.Option(min=0, help="Stop after so many wall seconds.")
     ] = None,
     first: Annotated[bool, typer.Option("--first", help="Stop at the first violation.")] = False,
     out: Annotated[
@@ -86,8 +87,9 @@ def explore(
 
     Breadth first, so that each violated property is reported with a shortest way to it. It ends
     complete, or cut off at a bound, and says which. Exit code 1 if a property is violated that is
-    no known issue, or if it was cut off.
+    no known issue, or if it was cut off. Ctrl-C cuts it off too, and what there is is said.
     """
+    from rebalance_sim.scenarios.explore.explorer import INTERRUPTED as BY_CTRL_C
     from rebalance_sim.scenarios.explore.explorer import Explorer
     from rebalance_sim.scenarios.explore.scope import Scope
     from rebalance_sim.scenarios.explore.verdict import describe
@@ -113,13 +115,14 @@ def explore(
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"explore: --out {out} is a file: give a folder")
     explorer = Explorer(scope)
-    with _progress_line() as on_progress:
+    with _progress_line() as on_progress, _ctrl_c() as is_interrupted:
         explored = explorer.run(
             max_states=max_states,
             max_memory_mb=max_memory_mb,
             max_seconds=float("inf") if max_seconds is None else max_seconds,
             stops_at_first=first,
             on_progress=on_progress,
+            is_interrupted=is_interrupted,
         )
     written = _write_scenarios(explorer, explored, out) if out and explored.paths else []
     if json:
@@ -129,6 +132,8 @@ def explore(
             say(line)
         for one in written:
             say(f"{one.file}: {one.steps} steps; {one.how}")
+    if explored.cut_off == BY_CTRL_C:
+        return INTERRUPTED
     return FOUND if explored.violated or explored.cut_off else OK
 
 
@@ -204,6 +209,26 @@ def _as_json(explored: Explored, written: Sequence[_Written]) -> dict[str, Any]:
         ],
         "scenarios": [{"file": str(one.file), "is_confirmed": one.is_confirmed} for one in written],
     }
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Whether there was a Ctrl-C; the second one does what it usually does."""
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def hear(number: int, frame: object) -> None:
+        came.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    if before is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -36,6 +36,9 @@ _BATCH = 2_000
 NODE_LIMIT = (1 << _BITS) - (1 << 16)
 """Numbers must fit their place, with room for those that one batch may add."""
 
+INTERRUPTED = "Ctrl-C"
+"""What cut it off, where somebody wanted no more."""
+
 DEFAULT_MAX_STATES = 20_000_000
 DEFAULT_MAX_MEMORY_MB = 4_000
 
@@ -195,10 +198,12 @@ class Explorer:
         max_seconds: float = float("inf"),
         stops_at_first: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
+        is_interrupted: Callable[[], bool] = lambda: False,
     ) -> Explored:
         """Explore all, or until a bound is met, or, with ``stops_at_first``, something is violated
         that is no known issue. Each property is reported where it is violated first; nothing is
-        looked at beyond a violation that is no known issue."""
+        looked at beyond a violation that is no known issue. ``is_interrupted`` is asked now and
+        then: whether somebody wants no more than there is."""
         started = time.monotonic()
         progress = Progress()
         explored = Explored(scope=self.scope, progress=progress)
@@ -213,6 +218,8 @@ class Explorer:
                 on_progress(progress)
             if self._most_numbers() >= NODE_LIMIT:
                 return f"{NODE_LIMIT:,} states of one member and its connection"
+            if is_interrupted():
+                return INTERRUPTED
             return _cut_off(progress, max_states, max_memory_mb, max_seconds)
 
         while frontier:

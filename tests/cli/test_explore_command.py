@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from command_line import Outcome
 
 from rebalance_sim.cli.explore import MAX_MEMORY_MB, MAX_STATES, SEMANTICS
-from rebalance_sim.scenarios.explore.explorer import DEFAULT_MAX_MEMORY_MB, DEFAULT_MAX_STATES
+from rebalance_sim.scenarios.explore.explorer import (
+    DEFAULT_MAX_MEMORY_MB,
+    DEFAULT_MAX_STATES,
+    Explorer,
+)
 from rebalance_sim.scenarios.explore.scope import Scope
 
 Call = Callable[..., Outcome]
@@ -77,3 +85,20 @@ def test_what_is_wrong_with_a_scope_is_said_in_a_line(call: Call, tmp_path: Path
 def test_its_defaults_are_those_of_the_search() -> None:
     assert (MAX_STATES, MAX_MEMORY_MB) == (DEFAULT_MAX_STATES, DEFAULT_MAX_MEMORY_MB)
     assert Scope().semantics == SEMANTICS
+
+
+def test_ctrl_c_cuts_it_off_and_says_what_there_is(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expand = Explorer._expand
+
+    def interrupted(*arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        expand(*arguments)
+
+    monkeypatch.setattr(Explorer, "_expand", interrupted)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    code, out, _ = call("explore", "--disturbances", 0)
+    assert code == 130
+    assert "cut off at Ctrl-C; " in out
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
