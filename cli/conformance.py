@@ -13,7 +13,7 @@ import typer
 
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.output import say, write_text
+from rebalance_sim.cli.output import check_outputs, say, write_text
 
 if TYPE_CHECKING:
     from rebalance_sim.conformance.broker_replay import BrokerReplayReport
@@ -86,6 +86,9 @@ def conformance(
 ) -> int:
     """Replay recorded traces and compare every response, record, request and callback."""
     files = [file for path in paths for file in _trace_files(path)]
+    check_outputs({"--json": json}, files)
+    if json is not None:
+        write_text(json, "")  # a file that cannot be written is found out before the replay
     width = max(len(str(file)) for file in files)
     replayed = []
     for file in files:

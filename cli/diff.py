@@ -36,6 +36,7 @@ def diff(
 
     if html is not None:
         check_plotly()
+        write_text(html, "")  # a file that cannot be written is found out before the work
     found = difference_of(before, after)
     if json:
         values = {name: value for name, value in asdict(found).items()

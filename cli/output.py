@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,18 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
+    """Find out what would write over a file that is read, or over another result. ``outputs``:
+    option -> file. Raises BadInput."""
+    taken = {path.resolve(): f"is {path}, which is read" for path in inputs if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if path.resolve() in taken and not path.is_char_device():
+            raise BadInput(f"{option} {path} {taken[path.resolve()]}: give another file")
+        taken[path.resolve()] = f"is that of {option}"
 
 
 def write_text(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -12,16 +12,17 @@ import typer
 
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
-from rebalance_sim.cli.exit_codes import CHANGED, FOUND, OK
-from rebalance_sim.cli.output import say, stderr, write_text
+from rebalance_sim.cli.exit_codes import CHANGED, FOUND, INTERRUPTED, OK
+from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
 from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.variant import Variant
-    from rebalance_sim.spark.regress import Checked
+    from rebalance_sim.spark.regress import Checked, Expected
 
 LOCK = Path("regress.lock.json")
 SHOWN = 20
+SEEDS_MOST = 1_000_000
 _DEFAULTS = Limits()
 
 
@@ -38,7 +39,10 @@ def regress(
         bool, typer.Option("--update", help="Write to the lock what the cases come to now.")
     ] = False,
     fresh: Annotated[
-        int, typer.Option(min=0, help="So many seeds of the profile that nobody has run before.")
+        int,
+        typer.Option(
+            min=0, max=SEEDS_MOST, help="So many seeds of the profile that nobody has run before."
+        ),
     ] = 0,
     fresh_from: Annotated[
         str | None, typer.Option(help="What fresh seeds follow from: a date, a commit.")
@@ -60,7 +64,14 @@ def regress(
     Exit code 1: another outcome, or a case without a lock that fails. 3: every outcome is the same,
     but some run took other steps.
     """
-    from rebalance_sim.spark.regress import cases_of, check_cases, lock_text, read_lock
+    from rebalance_sim.scenarios.generate.generator import generate
+    from rebalance_sim.spark.regress import (
+        cases_of,
+        check_cases,
+        in_order,
+        lock_text,
+        read_lock,
+    )
     from rebalance_sim.spark.reports import regression
 
     variant = None if profile is None else cli_options.variant_of(profile, None)
@@ -68,24 +79,47 @@ def regress(
     new = cases_of((), _fresh(variant, fresh, fresh_from), beside=lock.parent)
     if not kept and not new:
         raise BadInput("regress: give scenario files, or --profile with --seeds or --fresh")
+    if variant is not None:
+        generate(variant, next(case.seed for case in [*kept, *new] if case.variant is not None))
     known = read_lock(lock)
+    if update and not lock.parent.is_dir():
+        raise BadInput(f"cannot write {lock} (there is no folder {lock.parent}): make it first")
     limits = cli_options.limits_of(time_limit_s, memory_limit_mib)
     files = ((junit, regression.as_junit), (json, regression.as_json),
              (markdown, regression.as_markdown))  # fmt: skip
+    outputs = {"--junit": junit, "--json": json, "--markdown": markdown}
+    check_outputs(outputs, [lock, *(case.file for case in kept)])
     for file, _ in files:
         if file is not None:
             write_text(file, "")  # a file that cannot be written is found out before the runs
     started_s = monotonic()
-    checked = check_cases(kept, known, limits=limits, processes=processes)
     deadline_s = None if time_budget_s is None else started_s + time_budget_s
-    found = check_cases(new, {}, limits=limits, processes=processes, deadline_s=deadline_s)
+    checked: list[Checked] = []
+    found: list[Checked] = []
+    is_interrupted = False
+    try:
+        check_cases(kept, known, limits=limits, processes=processes, on_checked=checked.append)
+        check_cases(
+            new,
+            {},
+            limits=limits,
+            processes=processes,
+            deadline_s=deadline_s,
+            on_checked=found.append,
+        )
+    except KeyboardInterrupt:
+        is_interrupted = True
+    checked, found = in_order(kept, checked), in_order(new, found)
     for file, write in files:
         if file is not None:
             write_text(file, write([*checked, *found]))
-    if update:
+    is_updated = update and not is_interrupted
+    if is_updated:
         write_text(lock, lock_text(checked, known))
-    for line in _describe([*checked, *found], lock, is_updated=update):
+    for line in _describe([*checked, *found], lock, known, is_updated=is_updated):
         say(line)
+    if is_interrupted:
+        return INTERRUPTED
     return _code(checked, found, is_updated=update)
 
 
@@ -99,7 +133,13 @@ def _seeds(variant: Variant | None, seeds: str | None) -> Iterator[tuple[Variant
         if match is None:
             raise BadInput(f"regress: --seeds {seeds!r}: write numbers or ranges, as in 3,7,0:50")
         first = int(match[1])
-        for seed in range(first, first + 1 if match[2] is None else int(match[2])):
+        end = first + 1 if match[2] is None else int(match[2])
+        if not first < end <= first + SEEDS_MOST:
+            raise BadInput(
+                f"regress: --seeds {part}: the first seed must be below the end, "
+                f"by {SEEDS_MOST:_} at most"
+            )
+        for seed in range(first, end):
             yield variant, seed
 
 
@@ -107,6 +147,8 @@ def _fresh(
     variant: Variant | None, count: int, source: str | None
 ) -> Iterator[tuple[Variant, int]]:
     if not count:
+        if source is not None:
+            raise BadInput("regress: --fresh-from goes with --fresh, the number of seeds")
         return
     if variant is None or not source:
         raise BadInput("regress: --fresh needs --profile and --fresh-from, such as a commit")
@@ -115,7 +157,9 @@ def _fresh(
     yield from fresh_seeds(variant, count, source=source)
 
 
-def _describe(checked: list[Checked], lock: Path, *, is_updated: bool) -> Iterator[str]:
+def _describe(
+    checked: list[Checked], lock: Path, known: Mapping[str, Expected], *, is_updated: bool
+) -> Iterator[str]:
     from rebalance_sim.spark.regress import CHANGED as OTHER_STEPS
     from rebalance_sim.spark.regress import FAILED
     from rebalance_sim.spark.reports.regression import counts_of, headline
@@ -131,6 +175,10 @@ def _describe(checked: list[Checked], lock: Path, *, is_updated: bool) -> Iterat
             yield f"         {one.replay}"
         if len(found) > SHOWN:
             yield f"         and {len(found) - SHOWN:,} more {verdict}"
+    left = sorted(known.keys() - {one.case.id for one in checked})
+    if left:
+        more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
+        yield f"not run  {len(left):,} of the lock: {', '.join(left[:SHOWN])}{more}"
     if is_updated:
         stderr.print(f"{lock} has what they come to now")
 

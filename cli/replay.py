@@ -13,7 +13,7 @@ import typer
 from rebalance_sim.cli.conformance import Replayed, replay_trace
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.output import say, write_text
+from rebalance_sim.cli.output import check_outputs, say, write_text
 from rebalance_sim.spark.store.opening import local_copy
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ def replay(
         diff=diff,
         svg=svg,
     )
+    check_outputs({"--svg": svg}, [Path(what)])
+    if svg is not None and svg.suffix not in ("", ".svg"):
+        raise BadInput(f"replay: --svg {svg}: the picture is SVG: end the file's name in .svg")
     with local_copy(what) as path:
         return _replay(what, path, chosen)
 

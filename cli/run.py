@@ -16,7 +16,8 @@ from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import Expect, FailOn, expectation
-from rebalance_sim.cli.output import print_json, say, write_text
+from rebalance_sim.cli.output import check_outputs, print_json, say, write_text
+from rebalance_sim.scenarios.profile_file import is_file
 from rebalance_sim.scenarios.result import PASSING, VERDICTS
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 
@@ -79,7 +80,7 @@ def run(
         for path in paths
     ]
     expected = expectation(expect, fail_on)
-    files.check()
+    files.check([*paths, *(Path(name) for name in (profile,) if name and is_file(name))])
     found = False
     values: list[dict[str, Any]] = []
     for chosen in every:
@@ -119,8 +120,10 @@ class _Files:
     def are_asked_for(self) -> bool:
         return any(file is not None for file in (self.trace, self.metrics, self.plot))
 
-    def check(self) -> None:
+    def check(self, inputs: Iterable[Path | None]) -> None:
         """Find out before the run what cannot be written. Raises BadInput and ScenarioError."""
+        outputs = {"--trace": self.trace, "--metrics": self.metrics, "--plot": self.plot}
+        check_outputs(outputs, inputs)
         if self.plot is not None:
             from rebalance_sim.scenarios.timeline import check_picture_file
 

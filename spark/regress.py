@@ -123,12 +123,16 @@ def check_cases(
     for first in range(0, len(cases), FRESH_CHUNK):
         chunk = cases[first : first + FRESH_CHUNK]
         if deadline_s is not None and monotonic() > deadline_s:
-            done += [_skipped(case) for case in cases[first:]]
             break
         calls = [partial(_check, case, lock.get(case.id), limits) for case in chunk]
         run_calls(calls, processes=processes, on_result=keep, report_progress=lambda: None)
-    order = {case.id: place for place, case in enumerate(cases)}
-    return sorted(done, key=lambda checked: order[checked.case.id])
+    return in_order(cases, done)
+
+
+def in_order(cases: Sequence[Case], done: Iterable[Checked]) -> list[Checked]:
+    """What the cases have come to, in their order; those that are not done are skipped."""
+    by_id = {checked.case.id: checked for checked in done}
+    return [by_id.get(case.id) or _skipped(case) for case in cases]
 
 
 def read_lock(file: Path) -> dict[str, Expected]:
@@ -208,7 +212,7 @@ def _skipped(case: Case) -> Checked:
         verdict=SKIPPED,
         got=Expected(outcome=SKIPPED),
         expected=None,
-        reason="no time was left",
+        reason="was not run",
         wall_ms=0.0,
     )
 

@@ -85,6 +85,8 @@ def _parse(lines: Iterable[str], source: str) -> RunTrace:
                 f"no step of a trace ({problem})", source=source, place=f"line {number}"
             ) from problem
         steps.append(data)
+    if not steps:
+        raise ScenarioError("has no step: give the file of run --trace", source=source)
     return RunTrace(steps=steps)
 
 

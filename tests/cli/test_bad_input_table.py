@@ -2,7 +2,8 @@
 
 Every row is a command line, and what its line says. Words before ``|`` name the place or the value
 at fault, those behind it the remedy. The folder has ``good.toml``, a scenario; ``calm.toml``, a
-profile; ``folder``, which is empty; ``binary.toml``, which is no text; and ``empty.toml``.
+profile; ``folder``, which is empty; ``binary.toml``, which is no text; and ``empty.toml`` and
+``empty.jsonl``.
 """
 
 # ruff: noqa: E501  (a row is a line)
@@ -35,6 +36,15 @@ run --profile missing.toml --seed 1  => missing.toml: cannot be read | give a TO
 run --profile binary.toml --seed 1   => binary.toml: cannot be read | TOML
 run --profile empty.toml --seed 1    => empty.toml: 13 keys are missing | sizes.clients
 run --profile folder --seed 1        => no profile 'folder' | known: calm
+run good.toml --trace good.toml      => --trace good.toml is good.toml, which is read | another file
+run --profile calm.toml --seed 1 --metrics calm.toml => --metrics calm.toml is calm.toml | another
+run good.toml --trace new.svg --plot new.svg => --plot new.svg is that of --trace | give another
+replay missing.jsonl --svg missing.jsonl => --svg missing.jsonl is missing.jsonl | give another
+replay missing.jsonl --svg new.png   => --svg new.png: the picture is SVG | in .svg
+replay empty.jsonl                   => empty.jsonl: has no step | give the file of run --trace
+regress good.toml --junit new --json new => --json new is that of --junit | give another file
+regress good.toml --junit good.toml  => --junit good.toml is good.toml, which is read | another
+regress good.toml --update --lock no/x.json => cannot write no/x.json | there is no folder no
 replay missing.jsonl                 => missing.jsonl: cannot be read | give the file of run --trace
 replay missing.json                  => missing.json: cannot be read | check the path
 replay folder                        => no case study 'folder' | known: basic
@@ -96,6 +106,8 @@ report                                     => Missing argument | 'folder'
 generate --profile calm                    => Missing option | '--seed'
 run --profile calm                         => run: | give either a scenario file, or both
 regress                                    => regress: | give scenario files, or --profile
+regress --profile clam --seeds 3           => no profile 'clam' | did you mean 'calm'?
+regress good.toml --fresh-from x           => --fresh-from | goes with --fresh
 regress --seeds 3                          => regress: --seeds | are those of a --profile
 """
 
@@ -133,6 +145,12 @@ compare --profile calm --seeds 0:2 --out new --timeline-seed -1 => '--timeline-s
 defects --seeds 0                         => '--seeds' | greater than or equal to 1
 defects --processes 0                     => '--processes' | greater than or equal to 1
 shrink good.toml --out n.toml --max-runs 0 => '--max-runs' | greater than or equal to 1
+SWEEP --seeds 0:2 --time-limit-s inf      => time limits inf s | at most 100_000_000 s
+SWEEP --seeds 0:2 --memory-limit-mib 99999999999999 => memory limit | at most 1_000_000_000
+regress --profile calm --seeds 3,5:3      => --seeds 5:3 | the first seed must be below the end
+regress --profile calm --seeds 0:1000000000000 => --seeds 0:1000000000000 | by 1_000_000 at most
+explore --max-seconds -1                  => '--max-seconds' | greater than or equal to 0
+explore --max-seconds nan                 => '--max-seconds' | greater than or equal to 0
 regress good.toml --fresh -1              => '--fresh' | greater than or equal to 0
 explore --members 0                       => members: | must lie within [1, 3]
 run --profile calm --seed                 => '--seed' | requires an argument
@@ -234,6 +252,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "broken.toml").write_text("[world\n")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path

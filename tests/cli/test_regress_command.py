@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -97,6 +98,30 @@ def test_what_no_time_is_left_for_is_skipped_and_said(call: Call, lock: Path) ->
         "--time-budget-s", 0,
     )  # fmt: skip
     assert (outcome.code, outcome.out) == (0, "3 cases: 3 skipped\n")
+
+
+def test_a_case_of_the_lock_that_is_gone_is_named(call: Call, corpus: Path, lock: Path) -> None:
+    call("regress", corpus, "--lock", lock, "--update")
+    (corpus / "failing.toml").unlink()
+    outcome = call("regress", corpus, "--lock", lock)
+    assert outcome.code == 0
+    assert outcome.out == "1 cases: 1 same\nnot run  1 of the lock: corpus/failing.toml\n"
+
+
+def test_an_interrupted_call_says_what_it_has(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(calls: list[Callable[[], Any]], *, on_result: Any, **_: Any) -> None:
+        on_result(calls[0]())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rebalance_sim.spark.regress.run_calls", interrupted)
+    junit = tmp_path / "junit.xml"
+    outcome = call("regress", corpus, "--lock", lock, "--junit", junit, "--update")
+    assert outcome.code == 130
+    assert "2 cases: 1 failed, 1 skipped" in outcome.out
+    assert len(list(ElementTree.parse(junit).iter("skipped"))) == 1
+    assert not lock.exists()
 
 
 def test_fresh_seeds_follow_from_the_commit_alone() -> None:
