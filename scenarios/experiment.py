@@ -28,6 +28,7 @@ GRID, LIST, RANDOM, LATIN_HYPERCUBE = "grid", "list", "random", "latin_hypercube
 DESIGNS = (GRID, LIST, RANDOM, LATIN_HYPERCUBE)
 SCALES = ("linear", "log")
 CELLS_MOST = 10_000
+SEED_END = 2**63 - 1
 SEEDS = 100
 METRICS = ("unowned_partition_ms", "rebalance_ms_max", "partition_moves", "group_stopped_ms")
 """What is reported unless other metrics are named."""
@@ -51,12 +52,15 @@ class Parameter:
         place = f"vary.{self.name}"
         if not self.name.replace("_", "a").isalnum() or self.name in RESERVED:
             raise ScenarioError("is no name of a column: give letters, digits and _", place=place)
-        if not self.paths:
-            raise ScenarioError("must name at least one path", place=place)
+        if not self.paths or not all(isinstance(path, str) for path in self.paths):
+            raise ScenarioError("must name at least one path, as text", place=place)
         if bool(self.values) == (self.between is not None):
             raise ScenarioError("give either values or between", place=place)
         if self.scale not in SCALES:
-            raise ScenarioError(f"scale {self.scale!r}: {did_you_mean(self.scale, SCALES)}")
+            remedy = did_you_mean(self.scale, SCALES)
+            raise ScenarioError(f"scale {self.scale!r}: {remedy}", place=place)
+        if self.scale != SCALES[0] and self.between is None:
+            raise ScenarioError("a scale goes with between", place=place)
         if self.scale == "log" and self.between is not None and self.between[0] <= 0:
             raise ScenarioError("a log scale begins above 0", place=place)
         for value in self.values:
@@ -114,6 +118,8 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.first_seed < 0:
             raise ScenarioError(f"must be at least one, got {self.seeds}", place="seeds")
+        if self.first_seed + self.seeds > SEED_END:
+            raise ScenarioError(f"must end at {SEED_END:_} at most", place="seeds")
         for protocol in self.protocols:
             if protocol not in PROTOCOLS:
                 remedy = did_you_mean(protocol, PROTOCOLS)
@@ -135,7 +141,20 @@ class Experiment:
             raise ScenarioError(f"no design {self.design!r}; {remedy}", place="design")
         if not self.base.text:
             built_in(self.base.profile)  # raises ScenarioError if there is none
+        self._check_paths()
         object.__setattr__(self, "cells", tuple(self._cells()))
+
+    def _check_paths(self) -> None:
+        """Raises ScenarioError for a path with two values: one of them would not count."""
+        fixed = [(setting.path, "set or draw") for setting in self.fixed]
+        varied = [(path, f"vary.{one.name}") for one in self.vary for path in one.paths]
+        places: dict[str, str] = {}
+        for path, place in (*fixed, *varied):
+            if path == "world.seed":
+                raise ScenarioError("is the seed of a run: give seeds", place=path)
+            if path in places:
+                raise ScenarioError(f"has a value in {places[path]} already: {path}", place=place)
+            places[path] = place
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -182,8 +201,11 @@ class Experiment:
     def _choices(self) -> Iterator[tuple[Any, ...]]:
         ranges = [p for p in self.vary if p.between is not None]
         if self.design in (GRID, LIST):
-            if self.cell_count:
-                raise ScenarioError(f"follow from the values of a {self.design}", place="cells")
+            for count, place in ((self.cell_count, "cells"), (self.design_seed, "design_seed")):
+                if count:
+                    raise ScenarioError(
+                        f"follow from the values of a {self.design}: leave it out", place=place
+                    )
             if ranges:
                 raise ScenarioError(
                     f'a range needs design = "{RANDOM}" or "{LATIN_HYPERCUBE}", and cells',
@@ -326,7 +348,8 @@ def _flat(tables: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
     """Paths and values, whether a path is one key in quotes or made of tables."""
     for key, value in tables.items():
         path = f"{above}.{key}" if above else key
-        if isinstance(value, dict) and not is_drawn(value) and not _KEYS_OF_PARAMETERS & set(value):
+        is_table = isinstance(value, dict) and value and not is_drawn(value)
+        if is_table and not _KEYS_OF_PARAMETERS & set(value):
             yield from _flat(value, path)
         else:
             yield path, value
@@ -346,7 +369,13 @@ def _parameters(tables: Mapping[str, Any]) -> Iterator[Parameter]:
             if key not in _KEYS_OF_PARAMETERS:
                 remedy = did_you_mean(key, _KEYS_OF_PARAMETERS)
                 raise ScenarioError(f"unknown key {key!r}; {remedy}", place=place)
+        if not value:
+            raise ScenarioError("says nothing: give path, and values or between", place=place)
+        if "path" in value and "paths" in value:
+            raise ScenarioError("give either path or paths", place=place)
         named = value.get("path", value.get("paths", path))
+        if not isinstance(named, str | list | tuple):
+            raise ScenarioError(f"a path is text, not {named!r}", place=place)
         values = value.get("values", ())
         if not isinstance(values, list | tuple | range):
             raise ScenarioError("must be a list of values", place=place)
@@ -356,7 +385,7 @@ def _parameters(tables: Mapping[str, Any]) -> Iterator[Parameter]:
             name=name if is_short else path.replace(".", "_"),
             paths=(named,) if isinstance(named, str) else tuple(named),
             values=tuple(values),
-            between=None if between is None else check_range(list(between), place),
+            between=None if between is None else check_range(between, place),
             scale=value.get("scale", SCALES[0]),
         )
 

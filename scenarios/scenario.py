@@ -126,6 +126,8 @@ def scenario_of(
         raise ScenarioError("is a profile: run it with --profile and --seed")
     values = list(settings)
     if seed is not None:
+        if any(one.path == "world.seed" for one in values):
+            raise ScenarioError("is the seed of the run: give that one", place="world.seed")
         values.append(Setting.of("world.seed", seed))
     tables = apply_settings(data, (one for one in values if one.path == "world.seed"))
     world = tables.get("world")

@@ -102,7 +102,8 @@ def check_range(bounds: object, place: str) -> tuple[Any, Any]:
     """The two ends of a range of numbers. Raises ScenarioError."""
     match bounds:
         case [(int() | float()) as low, (int() | float()) as high]:
-            if not isinstance(low, bool) and not isinstance(high, bool) and low <= high:
+            is_number = not isinstance(low, bool) and not isinstance(high, bool)
+            if is_number and float("-inf") < low <= high < float("inf"):
                 return low, high
     raise ScenarioError("must be two numbers in order, as in [1_000, 9_000]", place=place)
 

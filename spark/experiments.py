@@ -27,7 +27,7 @@ from rebalance_sim.spark.plan import SeedRange, Unit
 from rebalance_sim.spark.progress import OnProgress, ignore
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, summarise_experiment
 from rebalance_sim.spark.reports.experiment_report import write_experiment_report
-from rebalance_sim.spark.runner import load_runner
+from rebalance_sim.spark.runner import DEFAULT_RUNNER, load_runner
 from rebalance_sim.spark.store.experiment_tables import write_experiment_tables
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.supervised import supervised
@@ -91,8 +91,11 @@ def check_metrics(experiment: Experiment, options: SweepOptions) -> None:
     A run in which nothing happened may lack a metric that others have; so what is held side by side
     elsewhere is known as well.
     """
+    from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.spark.reports.comparison import COMPARED
 
+    if options.runner == DEFAULT_RUNNER:
+        generate(experiment.variants[0], experiment.first_seed)  # Raises ScenarioError.
     known = {metric.name for metric in COMPARED}
     if known.issuperset(experiment.metrics):
         return
