@@ -104,16 +104,22 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict) and isinstance(below, dict):
             merged[key] = _merged(below, value)
         elif key in _BY_KIND and isinstance(value, list) and value and isinstance(below, list):
-            merged[key] = _merged_by_kind(below, value)
+            merged[key] = _merged_by_kind(key, below, value)
         else:
             merged[key] = value
     return merged
 
 
-def _merged_by_kind(base: list[Any], over: list[Any]) -> list[Any]:
+def _merged_by_kind(key: str, base: list[Any], over: list[Any]) -> list[Any]:
     """Entries of the base in their order, those that are new at the end."""
     rows: dict[Any, Any] = {row[KIND]: row for row in base}
+    seen = set()
     for index, row in enumerate(over):
         kind = row.get(KIND) if isinstance(row, dict) else None
-        rows[index if kind is None else kind] = {**rows.get(kind, {}), **row} if kind else row
+        if not isinstance(kind, str):
+            raise ScenarioError(f"key {KIND!r} is missing; add it", place=f"{key}[{index}]")
+        if kind in seen:
+            raise ScenarioError(f"{kind!r} appears twice: name each of them once", place=key)
+        seen.add(kind)
+        rows[kind] = {**rows.get(kind, {}), **row}
     return list(rows.values())

@@ -44,8 +44,20 @@ def draw_faults(
             at_ms = _moment(draw, targets)
             if is_clustered and draw.chance(_CLUSTER_SHARE):
                 at_ms = draw.pick(moments) + draw.between((0, _CLUSTER_WIDTH_MS))
-            faults += kind.drawn(draw, rule, targets, targets.within(at_ms))
+            faults += _drawn(kind, draw, rule, targets, at_ms)
     return tuple(sorted(faults, key=lambda fault: fault.at_ms))
+
+
+def _drawn(
+    kind: type[Fault], draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> list[Fault]:
+    """One occurrence. Raises ScenarioError for whatever a kind from elsewhere raises."""
+    try:
+        return list(kind.drawn(draw, rule, targets, targets.within(at_ms)))
+    except Exception as problem:
+        raise ScenarioError(
+            f"cannot be drawn: {type(problem).__name__}: {problem}", place=f"faults.{rule.kind}"
+        ) from problem
 
 
 def _moment(draw: Draw, targets: FaultTargets) -> int:

@@ -98,6 +98,10 @@ def generate(variant: Variant | Path | str, seed: int | str) -> Scenario:
         if variant.text:
             raise problem.within(variant.profile) from None
         raise
+    except ValueError as problem:  # a value of the scenario checks itself
+        raise ScenarioError(
+            f"makes no scenario of seed {seed}: {problem}", source=variant.profile
+        ) from problem
     return with_protocol(scenario, variant.protocol) if variant.protocol else scenario
 
 

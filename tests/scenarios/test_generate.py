@@ -448,3 +448,16 @@ def test_a_range_that_runs_backwards_is_told_with_its_place() -> None:
     """
     with pytest.raises(ScenarioError, match=r"sizes\.clients: must be two numbers in order"):
         parse_profile(text)
+
+
+def test_a_fault_that_cannot_be_drawn_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(*_: object) -> None:
+        raise LookupError("boo")
+
+    monkeypatch.setattr(ClientCrash, "drawn", drawn)
+    profile = load_profile("calm")
+    wrong = replace(profile, faults=(FaultRule(kind="client_crash", probability=1.0),))
+    with pytest.raises(
+        ScenarioError, match=r"faults\.client_crash: cannot be drawn: LookupError: boo"
+    ):
+        generate_from(wrong, 1)
