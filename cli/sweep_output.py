@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.cli.output import stderr
+from rebalance_sim.scenarios.units import simulated_time
 from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
@@ -93,12 +94,11 @@ def describe(summary: SweepSummary) -> Iterator[str]:
     throughput = summary.throughput
     total = len(summary.plan.seeds)
     of = f"{total:,}" if summary.is_complete else f"{summary.runs:,} of {total:,}"
-    yield f"{of} seeds of {summary.plan.base}: " + ", ".join(
-        f"{count:,} {name}" for name, count in summary.outcomes.items()
-    )
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
+    yield f"{of} seeds of {summary.plan.base}: {outcomes or 'none is done'}"
     if summary.stopped:
         yield f"stopped, {summary.stopped}: finished batches are kept, the same command goes on"
-    yield f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours"
+    yield f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}"
     if throughput.seeds_run:
         yield (
             f"{throughput.seeds_run:,} seeds in {throughput.elapsed_s:,.1f} s: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 
 ENTRY_POINTS = "rebalance_sim.plugins"
@@ -16,9 +17,14 @@ def loaded_plugins() -> tuple[str, ...]:
     return tuple(LOADED)
 
 
-def plugin_options() -> list[str]:
-    """What to type so that a command loads the same."""
-    return [f"--plugin={name}" for name, is_installed in LOADED.items() if not is_installed]
+def plugin_options(names: Iterable[str] | None = None) -> list[str]:
+    """What to type so that a command loads these, or what is loaded here."""
+    if names is None:
+        return [f"--plugin={name}" for name, is_installed in LOADED.items() if not is_installed]
+    missing = [name for name in names if name not in LOADED]
+    installed = {name for name, found in LOADED.items() if found}
+    installed |= set(installed_plugins() if missing else ())
+    return [f"--plugin={name}" for name in names if name not in installed]
 
 
 def installed_plugins() -> tuple[str, ...]:

@@ -28,6 +28,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def simulated_time(ms: float) -> str:
+    """``59.3 simulated hours``, or minutes where those would be none."""
+    if ms < 3_600_000:
+        return f"{ms / 60_000:,.1f} simulated minutes"
+    return f"{ms / 3_600_000:,.1f} simulated hours"
+
+
 def shown_in_unit(metric: str, value: float) -> str:
     """A value of a metric in its unit, without naming it."""
     return number(value / unit_of(metric)[1])

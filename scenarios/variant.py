@@ -91,11 +91,16 @@ class Variant:
 
     @property
     def options(self) -> str:
-        """What to type to name it to a command: ``--profile faulty --set max_steps=10``."""
+        """What to type to name it to a command: ``--profile faulty --set max_steps=10``, with the
+        plug-ins that are loaded here."""
+        return self.options_with(None)
+
+    def options_with(self, plugins: Iterable[str] | None) -> str:
+        """The same with these plug-ins."""
         words = ["--profile", str(self)]
         for setting in self.settings:
             words += ["--set", str(setting)]
-        words += plugin_options()
+        words += plugin_options(plugins)
         return shlex.join(words)
 
     def setting(self, settings: Iterable[Setting]) -> Variant:

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.plugin_names import loaded_plugins
+from rebalance_sim.scenarios.plugin_names import loaded_plugins, plugin_options
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.checking import check_complete
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
@@ -75,6 +75,10 @@ def extend(
     plan = read_plan(out)
     if plan.protocols or plan.keeps_rebalances:
         raise SweepError(f"{out} holds more than a sweep: only a sweep can be extended")
+    missing = [name for name in plan.plugins if name not in loaded_plugins()]
+    if missing:
+        words = " ".join(plugin_options(missing)) or ", ".join(missing)
+        raise SweepError(f"{out} was begun with plug-ins that are not loaded: add {words}")
     options = replace(
         options,
         batch_size=plan.batch_size,

@@ -59,6 +59,11 @@ class SeedRange:
                 return cls(seeds.start, seeds.stop)
             case int() if not isinstance(seeds, bool):
                 return cls(0, seeds)
+            case list():
+                raise SweepError(
+                    f"seeds {seeds!r}: a list names single ones, and a sweep leaves none out: give "
+                    "range(4), a pair, or text such as 0:2000"
+                )
             case (int() as first, int() as end):
                 return cls(first, end)
         raise SweepError(f"seeds {seeds!r}: give range(4), a pair, or text such as 0:2000")
@@ -242,4 +247,5 @@ def _text(value: object) -> str:
     if isinstance(value, Variant):
         digest = f" ({value.digest})" if value.text else ""
         return " ".join((str(value) + digest, *map(str, value.settings)))
-    return ", ".join(map(_text, value)) if isinstance(value, tuple) else str(value)
+    text = ", ".join(map(_text, value)) if isinstance(value, tuple) else str(value)
+    return text or "none"

@@ -139,7 +139,8 @@ class ComparisonSummary:
 
     def replay_command(self, seed: int, protocol: str) -> str:
         """What to type to see one run again."""
-        return f"rebalance-sim run {self.plan.base.speaking(protocol).options} --seed {seed}"
+        words = self.plan.base.speaking(protocol).options_with(self.plan.plugins)
+        return f"rebalance-sim run {words} --seed {seed}"
 
     def frame(self) -> pd.DataFrame:
         """The estimates as a pandas frame, one row for each metric and protocol."""

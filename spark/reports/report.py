@@ -124,7 +124,7 @@ class SweepSummary:
         """What to type to see that seed again."""
         if self.plan.runner != DEFAULT_RUNNER:
             return f"seed {seed} of {self.plan.runner}"
-        return f"rebalance-sim run {self.plan.base.options} --seed {seed}"
+        return f"rebalance-sim run {self.plan.base.options_with(self.plan.plugins)} --seed {seed}"
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.items())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rebalance_sim.scenarios.html_page import HtmlPage
-from rebalance_sim.scenarios.units import number, title_of, unit_of
+from rebalance_sim.scenarios.units import number, simulated_time, title_of, unit_of
 from rebalance_sim.spark.reports.colours import tile_of
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.failure_stories import stories_of
@@ -141,7 +141,7 @@ def _how(summary: SweepSummary) -> Iterator[str]:
         f"{plan.batch_count:,} batches of {plan.batch_size:,}."
     )
     yield (
-        f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours; a "
+        f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}; a "
         f"run took {throughput.run_ms_mean:,.1f} ms on average, {throughput.run_ms_p99:,.1f} ms "
         "at the 99th percentile."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalance_sim.scenarios.html_page import has_plotly
+from rebalance_sim.scenarios.units import simulated_time
 from rebalance_sim.spark.reports.markdown import PAGE_FILE, section
 from rebalance_sim.spark.reports.plots import SERIES, draw_plots
 from rebalance_sim.spark.reports.report import REPORT_FILE, SweepSummary
@@ -53,7 +54,7 @@ def _page(summary: SweepSummary, plots: dict[str, str], has_page: bool) -> Itera
     if not summary.is_complete:
         yield f"Not complete: {summary.runs:,} of {len(plan.seeds):,} seeds have run."
     yield (
-        f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours; "
+        f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}; "
         f"a run took {throughput.run_ms_mean:.1f} ms on average, "
         f"{throughput.run_ms_p99:.1f} ms at the 99th percentile."
     )

@@ -25,6 +25,7 @@ from rebalance_sim.spark import (
     sweep,
 )
 from rebalance_sim.spark.presence import GONE_S, present
+from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.sizing import fitting_size
 from rebalance_sim.spark.store.opening import open_store
 
@@ -192,3 +193,16 @@ def test_a_plan_that_is_extended_keeps_its_steps() -> None:
     sampled = [seed for seed in range(5_000) if plan.metrics_interval_of(seed) is not None]
     assert sampled == list(range(0, 5_000, 20))
     assert type(plan).from_json(plan.to_json()) == plan
+
+
+# --- plug-ins ------------------------------------------------------------------------------------
+
+
+def test_what_was_begun_with_a_plugin_names_it_wherever_it_is_not_loaded(tmp_path: Path) -> None:
+    a_sweep(tmp_path, profile="calm", seeds="0:2", runner=DEFAULT_RUNNER)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps({**plan, "plugins": ["elsewhere"]}))
+    command = summarise(tmp_path).replay_command(3)
+    assert command == "rebalance-sim run --profile calm --plugin=elsewhere --seed 3"
+    with pytest.raises(SweepError, match="plug-ins that are not loaded: add --plugin=elsewhere"):
+        extend(tmp_path, end=9, options=SweepOptions(backend="pool"))
