@@ -128,7 +128,9 @@ def plugins_first(arguments: Sequence[str]) -> list[str]:
     first, rest = [], list(arguments)
     place = 0
     while place < len(rest) and rest[place] != "--":
-        if rest[place] == "--plugin" and place + 1 < len(rest):
+        if rest[place] == "--plugin":
+            if place + 1 == len(rest):
+                raise BadInput("Option '--plugin' requires an argument: the name of a module")
             first += [rest.pop(place), rest.pop(place)]
         elif rest[place].startswith("--plugin="):
             first.append(rest.pop(place))

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.cli.run import describe, led_to, replay_command
+from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.scenarios.result import PASSING, RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
@@ -24,12 +26,16 @@ def each_scenario(
 ) -> Callable[[Callable[..., Any]], Any]:
     """A decorator: pytest calls the test once for each seed, with its ``scenario``.
 
-    Needs pytest. Raises ScenarioError for a profile that there is not.
+    Needs pytest. Raises ScenarioError for a profile that there is not, and for no seeds.
     """
     import pytest
 
     variant = Variant.of(profile)
+    if isinstance(seeds, str):
+        raise ScenarioError(f"seeds {seeds!r}: give numbers, as in range(50)")
     rows = [pytest.param(generate(variant, seed), id=f"{variant}-{seed}") for seed in seeds]
+    if not rows:
+        raise ScenarioError("no seed: a test of none would pass; give some, as in range(50)")
     return pytest.mark.parametrize("scenario", rows)
 
 
@@ -42,6 +48,7 @@ def scenarios_from(profile: Variant | Path | str) -> SearchStrategy[Scenario]:
     from hypothesis import strategies
 
     variant = Variant.of(profile)
+    generate(variant, 0)  # Raises ScenarioError, here and not in the test.
     return strategies.integers(0, _SEED_MAX).map(lambda seed: generate(variant, seed))
 
 
@@ -65,11 +72,12 @@ def assert_ok(scenario: Scenario | Path | str, result: RunResult | None = None) 
 
 def _command(scenario: Scenario) -> str:
     """The command that runs it again: by profile and seed if they make it, else from its text."""
-    words = f"--profile {scenario.profile} --seed {scenario.seed}"
+    plugins = "".join(f" {option}" for option in plugin_options())
+    words = f"--profile {scenario.profile}{plugins} --seed {scenario.seed}"
     if scenario.profile and _is_made_by(scenario):
         return replay_command(words)
     text = dump_scenario(scenario, defaults=False)
-    return f"{replay_command('scenario.toml')}, with scenario.toml:\n\n{text}"
+    return f"{replay_command(f'scenario.toml{plugins}')}, with scenario.toml:\n\n{text}"
 
 
 def _is_made_by(scenario: Scenario) -> bool:

@@ -3,7 +3,9 @@ remedy."""
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.runtime.suggestion import did_you_mean as did_you_mean
+from collections.abc import Iterable
+
+from rebalance_sim.protocol.runtime import suggestion
 
 
 class ScenarioError(ValueError):
@@ -22,3 +24,8 @@ class ScenarioError(ValueError):
     def within(self, source: str) -> ScenarioError:
         """The same error, with the name of the file it was found in."""
         return ScenarioError(self.problem, place=self.place, source=source)
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """The remedy for a name that is not known, whatever was given for one."""
+    return suggestion.did_you_mean(str(word), set(known))

@@ -91,7 +91,7 @@ def check_complete(kind: type[Any], own: Collection[type[Any]]) -> None:
     if not issubclass(kind, _MEANT) or any(kind in other.__mro__[1:] for other in own):
         return
     if inspect.isabstract(kind):
-        lacks = ", ".join(sorted(kind.__abstractmethods__))
+        lacks = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
         raise ValueError(f"{kind.__name__} lacks {lacks}: define it")
     if issubclass(kind, Property):
         _check_name(kind, "id")

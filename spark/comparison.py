@@ -64,7 +64,7 @@ def compare(
 
 
 def _check_protocols(protocols: Sequence[str], base: str | None) -> tuple[tuple[str, ...], str]:
-    chosen = tuple(protocols)
+    chosen = (protocols,) if isinstance(protocols, str) else tuple(protocols)
     for name in chosen:
         if name not in PROTOCOLS:
             raise ScenarioError(f"no protocol {name!r}; {did_you_mean(name, PROTOCOLS)}")

@@ -60,6 +60,10 @@ class SweepOptions:
             )
         if not all(part for part in self.runner.partition(":")):
             raise SweepError(f"runner {self.runner!r}: write module:function")
+        for name in ("processes", "batch_size", "metrics_interval_ms", "metrics_seeds", "traces"):
+            value = getattr(self, name)
+            if not isinstance(value, int | None):
+                raise SweepError(f"{name} {value!r}: give a whole number")
         if self.processes is not None and not self.processes >= 1:
             raise SweepError(f"processes {self.processes!r}: give 1 or more")
         if self.time_budget_s is not None and self.time_budget_s <= 0:

@@ -50,7 +50,10 @@ def open_store(out: Location) -> Store:
     text = str(out)
     match = _SCHEME.match(text)
     if match is None:
-        return PosixStore(Path(out))
+        scheme = text.partition(":")[0].lower()
+        if ":" in text and f"{scheme}://" in KNOWN + "s3a://viewfs://":
+            raise SweepError(f"--out {text}: write {scheme}://, with two slashes")
+        return PosixStore(Path(out).expanduser())
     scheme = match[1].lower()
     if isinstance(out, Path):
         raise SweepError(f"--out {text}: a path has lost a slash of this URL: give it as text")
@@ -58,6 +61,8 @@ def open_store(out: Location) -> Store:
         parts = urlsplit(text)
         if parts.netloc not in ("", "localhost"):
             raise SweepError(f"--out {text}: another machine: write file:///folder")
+        if not parts.path:
+            raise SweepError(f"--out {text}: no folder: write file:///folder")
         return PosixStore(Path(unquote(parts.path)))
     if scheme in HDFS_SCHEMES:
         from rebalance_sim.spark.store.hdfs import HdfsStore

@@ -84,6 +84,12 @@ run --profile faulty+eager+x --seed 1      => 'faulty+eager+x' names no profile 
 run --profile faulty~KAFKA-0 --seed 1      => no repair of 'KAFKA-0' in kafka-4.3 | did you mean
 run --profile calm --seed 1 --semantics x  => no semantics 'x' | known: kafka-4.1
 run --profile calm --seed 1 --repair X-1   => no repair of 'X-1' | kafka-4.3
+run --profile calm --seed 1 --plugin       => '--plugin' requires an argument | the name of a module
+run --profile calm --seed 1 --plugin a.py  => plug-in 'a.py' | give the name of a module
+run --profile calm --seed 1 --set world.seed=9 => world.seed | is the seed of the run
+run --profile calm --seed 1 --set timings.session_timeout_ms=[1] => calm: makes no scenario of seed 1 | heartbeat_interval_ms must be >= 1
+run --profile nokind.toml --seed 1         => nokind.toml: faults[0]: key 'kind' is missing | add it
+run --profile twice.toml --seed 1          => twice.toml: faults: 'broker_crash' | name each of them once
 run --profile calm --seed 1 --expect ok    => --expect 'ok' | write known:ISSUE
 run --profile calm --seed 1 --fail-on odd  => --fail-on 'odd' | known: known, unproven
 run --profile calm --seed 1 --plugin none  => plug-in 'none' cannot be imported | ModuleNotFoundError
@@ -138,6 +144,8 @@ SWEEP --seeds 0:2 --runner nowhere:run    => nowhere | give module:function
 SWEEP --seeds 0:2 --conf x                => --conf 'x' | write spark.name=value
 SWEEP --seeds 0:2 --backend dask          => backend 'dask' | choose one of spark, pool
 SWEEP --seeds 0:2 --out good.toml         => good.toml is a file | give a folder for --out
+SWEEP --seeds 0:2 --out s3:bucket/x       => --out s3:bucket/x | write s3://, with two slashes
+SWEEP --seeds 0:2 --out file://           => --out file:// | write file:///folder
 SWEEP --seeds 0:2 --out gopher://x/y      => --out gopher://x/y | give a folder, or file://
 sweep --profile calm --seeds 0:2 --out new --master nonsense => 'nonsense' | write local[4]
 extend folder --to 0                      => '--to' | greater than or equal to 1
@@ -227,6 +235,20 @@ base="calm";semantics=["kafka-9"]          => no semantics 'kafka-9' | did you m
 base="calm";metrics=["speed"]              => no metric 'speed' | known: assignment_delay_ms
 base="calm";design="gird"                  => no design 'gird' | did you mean 'grid'?
 base="calm";vary={a={path="world.x",values=[1]}} => world.x: unknown key 'x' | known: admin
+base="calm";metrics=["x"];vary={a={path="world.x",values=[1]}} => world.x: unknown key 'x' | known
+base="calm";seeds=9223372036854775808      => seeds | must end at 9_223_372_036_854_775_807 at most
+base="calm";design_seed=3                  => design_seed: follow from the values of a grid | leave it
+base="calm";vary={a={}}                    => vary.a: says nothing | give path, and values or between
+base="calm";vary={a={path=5,values=[1]}}   => vary.a | a path is text, not 5
+base="calm";vary={a={paths=[5],values=[1]}} => vary.a | at least one path, as text
+base="calm";vary={a={path="world.x",paths=["world.y"],values=[1]}} => vary.a | either path or paths
+base="calm";vary={a={path="world.x",values=[1],scale=5}} => vary.a: scale 5 | known: linear, log
+base="calm";vary={a={path="world.x",values=[1],scale="log"}} => vary.a | a scale goes with between
+base="calm";vary={a={path="world.x",between=5}} => vary.a | two numbers in order
+base="calm";vary={a={path="world.x",between=[1,inf]}} => vary.a | two numbers in order
+base="calm";vary={a={path="world.seed",values=[1,2]}} => world.seed: is the seed of a run | give seeds
+base="calm";vary={a={path="world.x",values=[1]},b={path="world.x",values=[2]}} => vary.b | already: world.x
+base="calm";set={"world.x"=1};vary={a={path="world.x",values=[1]}} => vary.a | set or draw already: world.x
 base="calm";vary={a={path="world.seed"}}   => vary.a | give either values or between
 base="calm";vary={a={path="world.seed",values=[]}} => vary.a | give either values or between
 base="calm";vary={a={path="world.seed",between=[5,1]}} => vary.a | two numbers in order
@@ -249,6 +271,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the commands run."""
     (tmp_path / "good.toml").write_text(rs.dump_scenario(rs.generate("calm", 1)))
     (tmp_path / "calm.toml").write_text('extends = "calm"\n')
+    fault = '[[faults]]\nkind = "broker_crash"\nprobability = 0.5\n'
+    (tmp_path / "twice.toml").write_text(f'extends = "calm"\n{fault}{fault}')
+    (tmp_path / "nokind.toml").write_text('extends = "calm"\n[[faults]]\nprobability = 0.5\n')
     (tmp_path / "broken.toml").write_text("[world\n")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty.toml").write_text("")

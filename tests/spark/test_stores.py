@@ -205,3 +205,10 @@ def test_a_bucket_that_is_not_there_is_one_line(bucket: str) -> None:
     url = inside(bucket, "x").replace("s3://results", "s3://nowhere")
     with pytest.raises(SweepError, match=r"cannot write to s3://nowhere/x .*NO_SUCH_BUCKET"):
         a_sweep(url)
+
+
+def test_a_home_that_no_shell_has_expanded_is_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_store("~/sweep").url == str(tmp_path / "sweep")
