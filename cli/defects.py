@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebalance_sim.cli import options as cli_options
-from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.output import print_json, say, write_text
+from rebalance_sim.cli.output import check_folder, print_json, say, write_text
 from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.spark import Limits
 
@@ -63,8 +62,7 @@ def defects(
     from rebalance_sim.scenarios.version import code_version
     from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
 
-    if out is not None and out.exists() and not out.is_dir():
-        raise BadInput(f"defects: --out {out} is a file: give a folder")
+    check_folder("defects", "--out", out)
     options = MeasureOptions(
         seeds=seeds,
         enough=enough,

@@ -19,8 +19,8 @@ SHOWN = 12
 
 
 def diff(
-    before: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
-    after: Annotated[Path, typer.Argument(help="Folder of another one.")],
+    before: Annotated[str, typer.Argument(help="Folder or URL of a sweep.")],
+    after: Annotated[str, typer.Argument(help="Folder or URL of another one.")],
     json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with pictures, a file to open.")

@@ -12,7 +12,7 @@ import typer
 
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, INTERRUPTED, OK
-from rebalance_sim.cli.output import print_json, say, stderr, write_text
+from rebalance_sim.cli.output import check_folder, print_json, say, stderr, write_text
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.explore.explored import Explored, Progress
@@ -112,8 +112,7 @@ def explore(
         full=full,
         kinds=tuple(kind or ()),
     )
-    if out is not None and out.exists() and not out.is_dir():
-        raise BadInput(f"explore: --out {out} is a file: give a folder")
+    check_folder("explore", "--out", out)
     explorer = Explorer(scope)
     with _progress_line() as on_progress, _ctrl_c() as is_interrupted:
         explored = explorer.run(

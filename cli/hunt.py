@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, INTERRUPTED, OK
 from rebalance_sim.cli.output import print_json, say, stderr
+from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
@@ -118,7 +120,8 @@ def _describe(hunted: Hunted, folder: str) -> Iterator[str]:
         name = f" {what}" if what else ""
         yield f"{outcome}{name} in {times}, first in round {first.round + 1}, {first.made}"
         yield f"         {first.reason}"
-        yield f"         rebalance-sim run {hunted.files[first.scenario.hash]}"
+        words = shlex.join((hunted.files[first.scenario.hash], *plugin_options()))
+        yield f"         rebalance-sim run {words}"
 
 
 def _as_json(hunted: Hunted) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -65,6 +66,16 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
         if path.resolve() in taken and not path.is_char_device():
             raise BadInput(f"{option} {path} {taken[path.resolve()]}: give another file")
         taken[path.resolve()] = f"is that of {option}"
+
+
+def check_folder(command: str, option: str, folder: Path | None) -> None:
+    """Raises BadInput for what is no folder of this machine."""
+    if folder is None:
+        return
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(folder)):
+        raise BadInput(f"{command}: {option} {folder} is no folder of this machine: give one")
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{command}: {option} {folder} is a file: give a folder")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,10 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import OK
-from rebalance_sim.cli.output import say, stderr, write_text
+from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
 from rebalance_sim.cli.run import describe, led_to, replay_command
+from rebalance_sim.scenarios.plugin_names import plugin_options
+from rebalance_sim.scenarios.profile_file import is_file
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
@@ -60,6 +63,8 @@ def shrink(
         settings=set_,
     )
     _check_writable(out, scenario, force=force)
+    if profile is not None and is_file(profile):
+        check_outputs({"--out": out}, [Path(profile)])
     with _progress_bar(max_runs) as on_progress:
         small = shrink_scenario(
             chosen.scenario, property_id=property_id, max_runs=max_runs, on_progress=on_progress
@@ -95,7 +100,8 @@ def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
     yield f"{out}: {reported} ({small.runs} runs)"
     yield ""
     story = led_to(small.scenario, small.result)
-    yield from describe(small.result, replay_command=replay_command(str(out)), story=story)
+    words = shlex.join((str(out), *plugin_options()))
+    yield from describe(small.result, replay_command=replay_command(words), story=story)
 
 
 def _seconds(scenario: Scenario) -> str:

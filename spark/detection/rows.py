@@ -60,6 +60,8 @@ class RunStore:
             folder.mkdir(parents=True, exist_ok=True)
             if plan.exists():
                 _check_same(json.loads(plan.read_text(encoding="utf-8")), begun_with, folder)
+            elif any(folder.iterdir()):
+                raise ValueError(f"has other content and no {plan.name}")
             else:
                 plan.write_text(text, encoding="utf-8")
             self._file = folder / "runs.jsonl"

@@ -53,7 +53,7 @@ class HuntOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SweepError(f"{name.replace('_', ' ')} {value}: give at least 1")
-        if self.seconds is not None and self.seconds <= 0:
+        if self.seconds is not None and not self.seconds > 0:
             raise SweepError("minutes: give more than 0")
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LAYOUT = 2
 INDEX, ROUNDS = "hunt.json", "rounds.json"
+_OF_A_ROUND = {"corpus", "findings", ROUNDS}
+"""What a first round that was interrupted leaves without an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,11 @@ class HuntFolder:
         with self._errors():
             self._store.check()
             if not self._store.exists(INDEX):
+                others = {name.partition("/")[0] for name in self._store.list()} - _OF_A_ROUND
+                if others:
+                    raise SweepError(
+                        f"{self._where('')} has other content and no {INDEX}: give a new folder"
+                    )
                 return Corpus()
             index = self._json(INDEX)
             if index.get("layout") != LAYOUT:

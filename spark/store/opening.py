@@ -52,7 +52,7 @@ def open_store(out: Location) -> Store:
     if match is None:
         scheme = text.partition(":")[0].lower()
         if ":" in text and f"{scheme}://" in KNOWN + "s3a://viewfs://":
-            raise SweepError(f"--out {text}: write {scheme}://, with two slashes")
+            raise SweepError(f"{text}: write {scheme}://, with two slashes")
         return PosixStore(Path(out).expanduser())
     scheme = match[1].lower()
     if isinstance(out, Path):

@@ -2,7 +2,7 @@
 
 Every row is a command line, and what its line says. Words before ``|`` name the place or the value
 at fault, those behind it the remedy. The folder has ``good.toml``, a scenario; ``calm.toml``, a
-profile; ``folder``, which is empty; ``binary.toml``, which is no text; and ``empty.toml`` and
+profile; ``folder``, which is empty; ``full``, which is that of something else; ``binary.toml``, which is no text; and ``empty.toml`` and
 ``empty.jsonl``.
 """
 
@@ -62,6 +62,12 @@ shrink good.toml --out n.toml        => the run ends ok | only a failing one can
 experiment missing.toml --out new    => missing.toml: cannot be read | give a TOML file
 experiment folder --out new          => folder: cannot be read | give a TOML file
 experiment good.toml --out new       => good.toml: name: unknown key 'name' | known: base
+shrink --profile calm.toml --seed 1 --force --out calm.toml => --out calm.toml is calm.toml | another
+hunt --profile calm --runs 1 --corpus full => full has other content and no hunt.json | give a new
+defects mut-early-grant --out full   => full: has other content | give a new folder
+defects mut-early-grant --out s3://b/x => --out s3:/b/x is no folder of this machine | give one
+explore --out s3://b/x               => --out s3:/b/x is no folder of this machine | give one
+diff s3:b/x folder                   => s3:b/x | write s3://, with two slashes
 regress missing                      => missing: cannot be read | give a TOML file
 regress folder                       => folder: has no scenario | (*.toml)
 regress binary.toml                  => binary.toml: cannot be read | TOML
@@ -144,7 +150,7 @@ SWEEP --seeds 0:2 --runner nowhere:run    => nowhere | give module:function
 SWEEP --seeds 0:2 --conf x                => --conf 'x' | write spark.name=value
 SWEEP --seeds 0:2 --backend dask          => backend 'dask' | choose one of spark, pool
 SWEEP --seeds 0:2 --out good.toml         => good.toml is a file | give a folder for --out
-SWEEP --seeds 0:2 --out s3:bucket/x       => --out s3:bucket/x | write s3://, with two slashes
+SWEEP --seeds 0:2 --out s3:bucket/x       => s3:bucket/x | write s3://, with two slashes
 SWEEP --seeds 0:2 --out file://           => --out file:// | write file:///folder
 SWEEP --seeds 0:2 --out gopher://x/y      => --out gopher://x/y | give a folder, or file://
 sweep --profile calm --seeds 0:2 --out new --master nonsense => 'nonsense' | write local[4]
@@ -157,6 +163,7 @@ SWEEP --seeds 0:2 --time-limit-s inf      => time limits inf s | at most 100_000
 SWEEP --seeds 0:2 --memory-limit-mib 99999999999999 => memory limit | at most 1_000_000_000
 regress --profile calm --seeds 3,5:3      => --seeds 5:3 | the first seed must be below the end
 regress --profile calm --seeds 0:1000000000000 => --seeds 0:1000000000000 | by 1_000_000 at most
+hunt --profile calm --corpus new --minutes nan => minutes: | give more than 0
 explore --max-seconds -1                  => '--max-seconds' | greater than or equal to 0
 explore --max-seconds nan                 => '--max-seconds' | greater than or equal to 0
 regress good.toml --fresh -1              => '--fresh' | greater than or equal to 0
@@ -279,6 +286,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "empty.toml").write_text("")
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "folder").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "plan.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -53,6 +53,16 @@ def test_a_shrunk_file_is_smaller_and_violates_the_same_property(
     )
 
 
+def test_the_command_that_replays_it_loads_the_same_plugins(
+    call: Call, failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_sim.scenarios.plugin_names.LOADED", {"mine": False})
+    small = tmp_path / "small.toml"
+    code, out, _ = call("shrink", failing, "--out", small, "--max-runs", 1)
+    assert code == 0
+    assert f"  replay    rebalance-sim run {small} --plugin=mine --trace trace.jsonl" in out
+
+
 def test_the_small_file_is_the_same_each_time(call: Call, failing: Path, tmp_path: Path) -> None:
     files = [tmp_path / "one.toml", tmp_path / "two.toml"]
     for file in files:

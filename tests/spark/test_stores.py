@@ -188,6 +188,7 @@ def test_a_sweep_into_s3_goes_on_where_it_was(bucket: str) -> None:
     assert a_sweep(url).throughput.seeds_run == 7
     with pytest.raises(SweepError, match="holds another sweep"):
         a_sweep(url, seeds="0:61")
+    assert invoke(["diff", url, url]) == 0
 
 
 def test_a_trace_in_s3_can_be_read_along(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
