@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +66,8 @@ def _describe(found: Difference) -> Iterator[str]:
     for change in found.metrics[:SHOWN]:
         d = change.difference
         yield (
-            f"{change.metric}: {d.value:+g} [{d.low:g}, {d.high:g}], less in {change.less:,} and "
+            f"{change.metric}: {d.value:+g} [{_end(d.low)}, {_end(d.high)}], less in "
+            f"{change.less:,} and "
             f"more in {change.more:,} of {change.runs:,} runs"
         )
     yield from _more(found.metrics)
@@ -74,6 +76,11 @@ def _describe(found: Difference) -> Iterator[str]:
             shown = ", ".join(names[:SHOWN])
             rest = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
             yield f"coverage {title}: {shown}{rest}"
+
+
+def _end(value: float) -> str:
+    """One end of an interval; of too few runs there is none."""
+    return "?" if isnan(value) else f"{value:g}"
 
 
 def _table(title: str, counts: Mapping[str, tuple[int, int]]) -> Iterator[str]:

@@ -229,8 +229,8 @@ class SweepPlan:
     def differences(self, other: SweepPlan) -> list[str]:
         """Where two plans differ, as ``name mine, not other's``."""
         return [
-            f"{field.name} {_text(getattr(self, field.name))}, "
-            f"not {_text(getattr(other, field.name))}"
+            f"{field.name} {as_text(getattr(self, field.name))}, "
+            f"not {as_text(getattr(other, field.name))}"
             for field in fields(self)
             if getattr(self, field.name) != getattr(other, field.name)
         ]
@@ -243,9 +243,10 @@ def _variant(row: dict[str, Any], texts: dict[str, str]) -> Variant:
     return Variant(**row)
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """A value of a plan as people read it: variants with their settings, ``none`` for nothing."""
     if isinstance(value, Variant):
         digest = f" ({value.digest})" if value.text else ""
         return " ".join((str(value) + digest, *map(str, value.settings)))
-    text = ", ".join(map(_text, value)) if isinstance(value, tuple) else str(value)
+    text = ", ".join(map(as_text, value)) if isinstance(value, tuple) else str(value)
     return text or "none"

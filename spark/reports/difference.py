@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rebalance_sim.spark.errors import SweepError
-from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.plan import SweepPlan, as_text
 from rebalance_sim.spark.reports.intervals import Median, median_of
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
@@ -71,7 +71,7 @@ class Difference:
     def plans(self) -> Iterator[tuple[str, str, str]]:
         """What differs in how they were run: name, before, after."""
         for name in ("variants", "code_digest", "runner", "plugins"):
-            before, after = (_text(getattr(plan, name)) for plan in (self.before, self.after))
+            before, after = (as_text(getattr(plan, name)) for plan in (self.before, self.after))
             if before != after:
                 yield name, before, after
 
@@ -87,7 +87,8 @@ def difference_of(before: Location, after: Location) -> Difference:
     Raises SweepError if a folder holds none, or if they have no run in common.
     """
     plans = read_plan(before), read_plan(after)
-    rows = [_rows(read_table(out, "runs")) for out in (before, after)]
+    has_one = all(len(plan.variants) == 1 for plan in plans)
+    rows = [_rows(read_table(out, "runs"), by_seed=has_one) for out in (before, after)]
     keys = [key for key in rows[0] if key in rows[1]]
     if not keys:
         raise SweepError(f"{before} and {after} have no run in common: no seed is in both")
@@ -117,8 +118,12 @@ _Row = dict[str, Any]
 _Key = tuple[int, str, tuple[tuple[str, str], ...]]
 
 
-def _rows(table: pa.Table) -> dict[_Key, _Row]:
+def _rows(table: pa.Table, *, by_seed: bool) -> dict[_Key, _Row]:
+    """Each run by what tells it from the others. ``by_seed``: of two sweeps that run each seed
+    once, protocol and settings are what they may differ in."""
     rows = table.select(_COLUMNS).to_pylist()
+    if by_seed:
+        return {(row["seed"], "", ()): row for row in rows}
     return {(row["seed"], row["protocol"], tuple(row["settings"])): row for row in rows}
 
 
@@ -158,7 +163,3 @@ def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
         if any(differences)
     ]
     yield from sorted(changes, key=lambda change: (-(change.less + change.more), change.metric))
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
