@@ -39,11 +39,11 @@ def regress(
         bool, typer.Option("--update", help="Write to the lock what the cases come to now.")
     ] = False,
     fresh: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0, max=SEEDS_MOST, help="So many seeds of the profile that nobody has run before."
         ),
-    ] = 0,
+    ] = None,
     fresh_from: Annotated[
         str | None, typer.Option(help="What fresh seeds follow from: a date, a commit.")
     ] = None,
@@ -74,9 +74,11 @@ def regress(
     )
     from rebalance_sim.spark.reports import regression
 
+    if fresh is None and (fresh_from is not None or time_budget_s is not None):
+        raise BadInput("regress: --fresh-from and --time-budget-s go with --fresh, how many seeds")
     variant = None if profile is None else cli_options.variant_of(profile, None)
     kept = cases_of(paths or (), _seeds(variant, seeds), beside=lock.parent)
-    new = cases_of((), _fresh(variant, fresh, fresh_from), beside=lock.parent)
+    new = cases_of((), _fresh(variant, fresh or 0, fresh_from), beside=lock.parent)
     if not kept and not new:
         raise BadInput("regress: give scenario files, or --profile with --seeds or --fresh")
     if variant is not None:
@@ -147,8 +149,6 @@ def _fresh(
     variant: Variant | None, count: int, source: str | None
 ) -> Iterator[tuple[Variant, int]]:
     if not count:
-        if source is not None:
-            raise BadInput("regress: --fresh-from goes with --fresh, the number of seeds")
         return
     if variant is None or not source:
         raise BadInput("regress: --fresh needs --profile and --fresh-from, such as a commit")

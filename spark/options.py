@@ -58,6 +58,11 @@ class SweepOptions:
             raise SweepError(
                 f"master {self.master!r}: only the backend spark has one: leave one of the two out"
             )
+        if self.backend != "spark" and self.spark_settings:
+            raise SweepError(
+                f"settings of Spark ({', '.join(self.spark_settings)}): only the backend spark has "
+                "them: leave one of the two out"
+            )
         if not all(part for part in self.runner.partition(":")):
             raise SweepError(f"runner {self.runner!r}: write module:function")
         for name in ("processes", "batch_size", "metrics_interval_ms", "metrics_seeds", "traces"):

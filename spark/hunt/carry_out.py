@@ -49,6 +49,8 @@ class HuntOptions:
             raise SweepError("a hunt needs an end: give --minutes, --runs, or both")
         if self.backend not in BACKENDS:
             raise SweepError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.backend != "spark" and (self.master is not None or self.spark_settings):
+            raise SweepError("a master and settings of Spark go with the backend spark: name it")
         for name in ("runs", "round_size", "processes", "stop_after"):
             value = getattr(self, name)
             if value is not None and value < 1:

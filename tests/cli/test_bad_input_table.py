@@ -119,7 +119,9 @@ generate --profile calm                    => Missing option | '--seed'
 run --profile calm                         => run: | give either a scenario file, or both
 regress                                    => regress: | give scenario files, or --profile
 regress --profile clam --seeds 3           => no profile 'clam' | did you mean 'calm'?
-regress good.toml --fresh-from x           => --fresh-from | goes with --fresh
+regress good.toml --fresh-from x           => --fresh-from and --time-budget-s | go with --fresh
+regress good.toml --time-budget-s 9        => --fresh-from and --time-budget-s | go with --fresh
+hunt --profile calm --runs 1 --corpus new --master local => a master and settings | backend spark
 regress --seeds 3                          => regress: --seeds | are those of a --profile
 """
 
@@ -144,6 +146,7 @@ SWEEP --seeds 0:2 --stop-after 0          => '--stop-after' | greater than or eq
 SWEEP --seeds 0:2 --traces -1             => '--traces' | greater than or equal to 0
 SWEEP --seeds 0:2 --metrics-seeds -1      => '--metrics-seeds' | greater than or equal to 0
 SWEEP --seeds 0:2 --master local[1]       => master 'local[1]' | leave one of the two out
+SWEEP --seeds 0:2 --conf spark.x=1        => spark.x | leave one of the two out
 SWEEP --seeds 0:2 --runner os             => runner 'os' | write module:function
 SWEEP --seeds 0:2 --runner :run           => runner ':run' | write module:function
 SWEEP --seeds 0:2 --runner nowhere:run    => nowhere | give module:function
