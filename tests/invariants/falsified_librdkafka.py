@@ -400,3 +400,16 @@ def _raises_nothing(self: Any, error_code: Any, message: str) -> None:
 
 run_mutant("fails-in-silence", "faulty", 19, (Application, "queue_error", _raises_nothing))
 run_mutant("classic-fails-in-silence", "classic", 15, (Application, "queue_error", _raises_nothing))
+
+
+def _fails_and_keeps_all(self: Any, error_code: ErrorCode, message: str) -> None:
+    self._core.is_fatal = True
+    self._application.queue_error(error_code, message)
+
+
+run_mutant(
+    "librdkafka-classic-keeps-all-to-the-end",
+    "classic",
+    4,
+    (librdkafka_classic_rebalance.ClassicRebalance, "fail", _fails_and_keeps_all),
+)

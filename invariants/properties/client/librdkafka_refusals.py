@@ -152,10 +152,13 @@ class NoticesItsEnd(Property):
         "that generation that the group rebalances, gives up or joins at once; told by whatever "
         "answer that it is unknown, or its generation over, it forgets that generation, and its id "
         "if that is unknown, and no sooner, unless its session or its poll timer is over by then; "
-        "told that another process has its instance id, it has failed; given an id, it takes that."
+        "told that another process has its instance id, it has failed, and has nothing assigned "
+        "any more unless it was rebalancing, or about to leave; given an id, it takes that."
     )
     clauses = ("classic §4.3", "classic §4.6", "client §10.1")
-    violated_by = ("test:librdkafka-hears-no-end",)
+    violated_by = (
+        *("test:librdkafka-hears-no-end", "test:librdkafka-classic-keeps-all-to-the-end"),
+    )
     client_kinds = (LIBRDKAFKA_CLASSIC,)
     judges_mixed = True
     interest = Interest(
@@ -193,6 +196,8 @@ class NoticesItsEnd(Property):
         if code is ErrorCode.FENCED_INSTANCE_ID:
             if member.state is not ClientState.FATAL:
                 wrong = f"is {member.state.value}"
+            elif member.assigned and entry.state not in _GIVES_UP_LATER:
+                wrong = f"still has {self.model.names_of(sorted(member.assigned))}"
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             if member.state is ClientState.STABLE:
                 wrong = "stays as it is"
