@@ -216,14 +216,14 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
     came: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
-    def hear(number: int, frame: object) -> None:
+    def note(number: int, frame: object) -> None:
         came.append(number)
         signal.signal(signal.SIGINT, before)
 
     if before is not signal.default_int_handler:
         yield lambda: False
         return
-    signal.signal(signal.SIGINT, hear)
+    signal.signal(signal.SIGINT, note)
     try:
         yield lambda: bool(came)
     finally:
