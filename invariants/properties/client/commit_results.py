@@ -29,12 +29,13 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
     SendCommit,
 )
-from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA_KINDS
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 247
 
 _NEVER_MS = 1 << 60
+_FOR_GOOD = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _NOBODY: dict[int, OpenResult] = {}
 
 
@@ -341,6 +342,50 @@ class SyncTriesOn(Property):
                     {"client": entry.name},
                 )
         return None
+
+
+class SyncGivesUp(Property):
+    """client §7, row "commitSync". Judged is the first attempt, where nothing else is sent beside
+    it: which of several commits is the call's own cannot be told."""
+
+    id = "client.commit.sync_gives_up"
+    sentence = (
+        "commitSync of a Java client of KIP-848 that does not commit by itself fails at once when "
+        "it is refused because the epoch is stale, or the client no member."
+    )
+    clauses = ("client §7",)
+    violated_by = ("test:repeats-what-is-stale",)
+    client_kinds = (JAVA,)
+    judges_mixed = True
+    interest = Interest(events=(CommitOffsets,), refusals=(CommitAnswered,), effects=())
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent: dict[str, tuple[int, int]] = self.of_process({})
+        """Client -> the commit that its last commitSync sent: correlation id, commit id."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """The application commits, or is refused it."""
+        event, name = step.event, entry.name
+        if type(event) is CommitOffsets:
+            self._sent.pop(name, None)
+            sent = [effect for effect in step.effects if type(effect) is SendCommit]
+            if event.is_sync and len(sent) == 1 and not entry.member.config.enable_auto_commit:
+                self._sent[name] = sent[0].correlation_id, event.commit_id
+            return None
+        correlation_id, commit_id = self._sent.get(name, (None, None))
+        if event.correlation_id != correlation_id:
+            return None
+        del self._sent[name]
+        codes = set(event.response.errors.values())
+        if not codes or not codes <= _FOR_GOOD:
+            return None
+        if any(type(e) is CommitReturned and e.commit_id == commit_id for e in step.effects):
+            return None
+        return Finding(
+            f"commitSync of {name} was refused with {min(codes).name}, and goes on",
+            {"client": name},
+        )
 
 
 class ToldInPoll(Property):
