@@ -214,10 +214,13 @@ def mutant_lists() -> str:
     return "### Explained\n\n" + "".join(explained) + "\n### Unnoticed\n\n" + "".join(open_ones)
 
 
-def shipped_summary() -> str:
+def shipped_summary(kind: str = "shipped") -> str:
     """How many runs of the shipped version show each known issue, and what is not explained."""
-    data = _measured("shipped")
-    seeds = "; ".join(f"{count} each of {', '.join(of)}" for count, of in data["seeds"].items())
+    data = _measured(kind)
+    seeds = "; ".join(
+        f"{count} {'each ' if len(of) > 1 else ''}of {', '.join(of)}"
+        for count, of in data["seeds"].items()
+    )
     runs, known, open_ = data["runs"], data["known"], data["unexplained"]
     right = runs - known - len(open_) - data["vacuous"]
     head = (

@@ -351,6 +351,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "unnoticed-defects": detection_tables.unnoticed_defects,
     "mutant-summary": detection_tables.mutant_summary,
     "shipped-summary": detection_tables.shipped_summary,
+    "shipped-production": lambda: detection_tables.shipped_summary("shipped-production"),
     "mutant-lists": detection_tables.mutant_lists,
     "failover-head": failover_tables.head,
     "failover-pictures": failover_tables.figure_lines,
