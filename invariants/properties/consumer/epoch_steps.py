@@ -31,8 +31,9 @@ class EpochByOne(Property):
     id = "coordinator.epoch_by_one"
     sentence = (
         "An operation raises the group epoch by one at most: it does if a member has come, gone "
-        "or changed its subscription, unless a static one came in the place of another that "
-        "subscribed as it does; otherwise only if patterns were resolved, or topics have changed."
+        "or changed its subscription, unless it came with none, or a static one in the place of "
+        "another that subscribed as it does; otherwise only if patterns were resolved, or topics "
+        "have changed."
     )
     clauses = ("coordinator §2.10", "coordinator §4.2", "coordinator §7.2", "classic §7.6")
     violated_by = (
@@ -103,6 +104,8 @@ class EpochByOne(Property):
                 continue
             if member_id in predecessors:
                 before, _ = change.members[predecessors[member_id]]
+            elif before is None and _subscribes_to_nothing(after):
+                continue
             if _is_cause(before, after):
                 return Finding(
                     f"{self.model.who(member_id)} has come, gone or changed its subscription, and "
@@ -152,3 +155,10 @@ def _is_cause(before: MemberEntry | None, after: MemberEntry | None) -> bool:
     return {*before.topic_names} != {
         *after.topic_names
     } or before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex
+
+
+def _subscribes_to_nothing(entry: MemberEntry | None) -> bool:
+    """Such a newcomer changes nothing for anybody: its subscription is as it was before it came."""
+    if entry is None or entry.metadata is None:
+        return False
+    return not entry.topic_names and not entry.metadata.subscribed_topic_regex
