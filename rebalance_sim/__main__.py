@@ -1,8 +1,6 @@
 """``python -m rebalance_sim`` is the command ``rebalance-sim``."""
 
-import sys
-
 from rebalance_sim.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
