@@ -11,8 +11,10 @@ def partition_for(group_id: str, partition_count: int) -> int:
     """The partition that holds a group: Java's hash of its id, made positive, modulo the count.
 
     Kafka takes the absolute value (0 for the least integer, which has none); it does not mask the
-    sign away, which would give other partitions.
+    sign away, which would give other partitions. Raises ValueError for a topic without partitions.
     """
+    if partition_count < 1:
+        raise ValueError(f"partition_count must be >= 1, got {partition_count}")
     return _positive(_java_hash(group_id)) % partition_count
 
 

@@ -82,6 +82,10 @@ class Sampler:
 
 
 def check_interval(metrics_interval_ms: int | None) -> None:
-    """Raise ValueError for an interval below 1; None, for no samples, is all right."""
-    if metrics_interval_ms is not None and metrics_interval_ms < 1:
-        raise ValueError(f"metrics_interval_ms must be >= 1, got {metrics_interval_ms}")
+    """Raise ValueError for what is no whole number above 0; None, for no samples, is all right."""
+    if metrics_interval_ms is None:
+        return
+    if not isinstance(metrics_interval_ms, int) or metrics_interval_ms < 1:
+        raise ValueError(
+            f"metrics_interval_ms must be a whole number >= 1, got {metrics_interval_ms!r}"
+        )

@@ -38,7 +38,7 @@ def test_the_series_of_a_run_are_a_frame_with_a_column_for_each_tag() -> None:
 
 
 def test_an_interval_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="metrics_interval_ms must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="metrics_interval_ms must be a whole number >= 1, got 0"):
         rebalance_sim.run(rebalance_sim.generate("calm", seed=3), metrics_interval_ms=0)
 
 

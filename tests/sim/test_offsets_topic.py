@@ -33,6 +33,12 @@ def test_a_hash_without_an_absolute_value_is_partition_0() -> None:
     assert partition_for("polygenelubricants", 7) == 0
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_topic_without_partitions_holds_no_group(count: int) -> None:
+    with pytest.raises(ValueError, match="partition_count must be >= 1"):
+        partition_for("group", count)
+
+
 def test_one_partition_holds_every_group() -> None:
     assert {partition_for(group_id, 1) for group_id in ("group", "zzzzzz", "")} == {0}
 

@@ -76,5 +76,5 @@ def test_a_sample_shows_what_was_before_its_time() -> None:
 
 
 def test_an_interval_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="metrics_interval_ms must be >= 1"):
+    with pytest.raises(ValueError, match="metrics_interval_ms must be a whole number >= 1"):
         Sampler(0)
