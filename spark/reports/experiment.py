@@ -46,8 +46,9 @@ class Point:
 class Effect:
     """What it changes of a metric that ``choice`` is ``value`` and not ``base``.
 
-    ``difference`` is the median over ``seeds`` of value minus base, ``relative`` the same in shares
-    of the base's median (None: that is 0). In ``less`` seeds the value has less of it.
+    ``difference`` is the median over ``seeds`` of value minus base, each a mean over cells;
+    ``relative`` is the same in shares of the base's median over seeds (None: that is 0). In
+    ``less`` seeds the value has less of it.
     """
 
     metric: str
@@ -215,7 +216,8 @@ def _effect(
 ) -> Effect:
     by_seed = (rows[value] - rows[base]).groupby(level="seed", sort=True).mean()
     differences = [float(one) for one in by_seed]
-    middle = float(rows[base].median())
+    # Averaged over cells as the differences are: of a long tail, both have the same share.
+    middle = float(rows[base].groupby(level="seed").mean().median())
     difference = median_of(differences)
     return Effect(
         metric=metric,

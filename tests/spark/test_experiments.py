@@ -80,6 +80,7 @@ def test_effects_are_differences_of_runs_that_share_all_else(summary: Experiment
         eager[eager["latency_ms"] == ms].groupby("seed")[metric].mean() for ms in (200, 5)
     )
     assert effect.difference.value == pytest.approx((slow - fast).median())
+    assert effect.relative == pytest.approx((slow - fast).median() / fast.median())
     assert (effect.seeds, effect.base, effect.value) == (6, "5", "200")
     assert effect.less + effect.more <= 6
     # What a group is called changes nothing at all.
