@@ -260,8 +260,7 @@ class ClassicModel:
                 self._note(member_id, group.members[member_id])
         else:
             look.touched = group.members.keys()
-            look.notes_before = {m: n for m, n in self.members.items() if m not in group.members}
-            look.gone = self._enter_all(group)
+            look.gone, look.notes_before = self._enter_all(group)
         if not look.is_untouched:
             self._note_generation(step, shard, group)
         look.picture = GroupPicture(
@@ -287,9 +286,11 @@ class ClassicModel:
         for table in (self.leaders, self.protocols, self.written):
             table.clear()
 
-    def _enter_all(self, group: ClassicGroup) -> frozenset[str]:
+    def _enter_all(self, group: ClassicGroup) -> tuple[frozenset[str], dict[str, MemberNote]]:
+        """Ids that are there no more, and what was noted of those that were members."""
         known = self.members.keys() | self.pending
-        for member_id in [m for m in self.members if m not in group.members]:
+        left = {m: note for m, note in self.members.items() if m not in group.members}
+        for member_id in left:
             self._forget(member_id)
         for member_id, member in group.members.items():
             self._note(member_id, member)
@@ -298,7 +299,7 @@ class ClassicModel:
         gone = frozenset(known - present)
         self.gone |= gone
         self.gone -= present
-        return gone
+        return gone, left
 
     def _note(self, member_id: str, member: ClassicMember) -> None:
         before = self.members.get(member_id)

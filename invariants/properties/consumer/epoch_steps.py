@@ -93,14 +93,13 @@ class EpochByOne(Property):
             for member_id, (before, after) in change.members.items()
             if before is not None and after is None and before.instance_id is not None
         }
-        succeeded = {
-            gone[after.instance_id]: member_id
+        predecessors = {
+            member_id: gone[after.instance_id]
             for member_id, (before, after) in change.members.items()
             if before is None and after is not None and after.instance_id in gone
         }
-        predecessors = {heir: former for former, heir in succeeded.items()}
         for member_id, (before, after) in change.members.items():
-            if member_id in succeeded:
+            if member_id in predecessors.values():
                 continue
             if member_id in predecessors:
                 before, _ = change.members[predecessors[member_id]]
