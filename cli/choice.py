@@ -34,15 +34,14 @@ def choose(
     settings: list[str] | None = None,
 ) -> Choice:
     """What was chosen. Raises BadInput unless it was either a file or a profile with a seed."""
-    from rebalance_sim.scenarios.generate.generator import generate
-    from rebalance_sim.scenarios.scenario import load_scenario
-    from rebalance_sim.scenarios.settings import Setting
-
     if path is not None and profile is None and seed is None:
         if semantics is not None:
             raise BadInput(
                 f"{command}: --semantics goes with --profile; a scenario file names its own"
             )
+        from rebalance_sim.scenarios.scenario import load_scenario
+        from rebalance_sim.scenarios.settings import Setting
+
         values = [Setting.parse(text) for text in settings or ()]
         scenario = load_scenario(path, values).without(*(repairs or ()))
         options = [f"--repair={issue}" for issue in repairs or ()]
@@ -50,6 +49,8 @@ def choose(
         options += plugin_options()
         return Choice(scenario=scenario, words=shlex.join((str(path), *options)))
     if path is None and profile is not None and seed is not None:
+        from rebalance_sim.scenarios.generate.generator import generate
+
         variant = variant_of(profile, semantics, repairs, settings)
         words = f"{variant.options} --seed {seed}"
         return Choice(scenario=generate(variant, seed), words=words)

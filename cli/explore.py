@@ -233,10 +233,10 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _progress_line() -> Iterator[Callable[[Progress], None] | None]:
     """One line on a terminal that is written over; elsewhere nothing."""
-    if not stderr.is_terminal:
+    if not stderr().is_terminal:
         yield None
         return
-    with stderr.status("exploring") as status:
+    with stderr().status("exploring") as status:
 
         def show(progress: Progress) -> None:
             status.update(

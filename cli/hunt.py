@@ -93,7 +93,7 @@ def hunt(
         with _progress_line() as (on_round, on_note):
             hunted = carry_out(variants, corpus, options, on_round=on_round, on_note=on_note)
     except HuntInterrupted as stopped:
-        stderr.print(f"rebalance-sim: {stopped}; they are kept, the same command goes on")
+        stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command goes on")
         return INTERRUPTED
     if json:
         print_json({"code": code_version(), "profiles": profile, **_as_json(hunted)})
@@ -157,16 +157,16 @@ def _progress_line() -> Iterator[
     """One line on a terminal that is written over; elsewhere findings and notes only."""
 
     def note(text: str) -> None:
-        stderr.print(text)
+        stderr().print(text)
 
     def tell(found: list[Found]) -> None:
         for one in found:
-            stderr.print(f"found: {one.outcome} {one.what} ({one.made})")
+            stderr().print(f"found: {one.outcome} {one.what} ({one.made})")
 
-    if not stderr.is_terminal:
+    if not stderr().is_terminal:
         yield lambda row, found: tell(found), note
         return
-    with stderr.status("hunting") as status:
+    with stderr().status("hunting") as status:
 
         def show(row: RoundRow, found: list[Found]) -> None:
             tell(found)

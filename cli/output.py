@@ -8,14 +8,23 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.cli.errors import BadInput
 
-stderr = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@cache
+def stderr() -> Console:
+    """What everything but results is written to. It is made once it is needed: most commands that
+    end well say nothing there, and would begin later for it."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def say(text: str = "") -> None:

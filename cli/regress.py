@@ -180,7 +180,7 @@ def _describe(
         more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
         yield f"not run  {len(left):,} of the lock: {', '.join(left[:SHOWN])}{more}"
     if is_updated:
-        stderr.print(f"{lock} has what they come to now")
+        stderr().print(f"{lock} has what they come to now")
 
 
 def _code(kept: list[Checked], fresh: list[Checked], *, is_updated: bool) -> int:

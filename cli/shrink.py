@@ -115,7 +115,7 @@ def _progress_bar(max_runs: int) -> Iterator[Callable[[Scenario, int], None]]:
 
     size = TextColumn("{task.description}")
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), size)
-    with Progress(*columns, console=stderr, disable=not stderr.is_terminal) as bar:
+    with Progress(*columns, console=stderr(), disable=not stderr().is_terminal) as bar:
         task = bar.add_task("", total=max_runs)
 
         def show(scenario: Scenario, runs: int) -> None:

@@ -24,7 +24,7 @@ PLAIN_LINE_S = 30.0
 @contextmanager
 def progress_bar(task_name: str) -> Iterator[Callable[[Progress], None]]:
     """A bar on a terminal; elsewhere a plain line every half minute."""
-    if not stderr.is_terminal:
+    if not stderr().is_terminal:
         yield PlainLines(task_name)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -37,12 +37,12 @@ def progress_bar(task_name: str) -> Iterator[Callable[[Progress], None]]:
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[outcomes]}"),
     )
-    with Bar(*columns, console=stderr) as bar:
+    with Bar(*columns, console=stderr()) as bar:
         task = bar.add_task(task_name, outcomes="")
 
         def show(progress: Progress) -> None:
             if progress.note:
-                stderr.print(progress.note)
+                stderr().print(progress.note)
             bar.update(
                 task,
                 completed=progress.batches_done,
@@ -64,13 +64,13 @@ class PlainLines:
 
     def __call__(self, progress: Progress) -> None:
         if progress.note:
-            stderr.print(progress.note)
+            stderr().print(progress.note)
         now_s = self._clock()
         if self._begun is None:
             self._begun = now_s, progress.batches_done
         if now_s - self._said_s >= PLAIN_LINE_S:
             self._said_s = now_s
-            stderr.print(self._line(progress, now_s))
+            stderr().print(self._line(progress, now_s))
 
     def _line(self, progress: Progress, now_s: float) -> str:
         assert self._begun is not None

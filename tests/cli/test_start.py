@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = ("pandas", "matplotlib", "pyarrow", "pyspark", "numpy", "simpy")
 WORLD = ("rebalance_sim.sim.world", "rebalance_sim.invariants", "rebalance_sim.protocol.versions")
@@ -34,6 +35,20 @@ def test_a_run_draws_and_tabulates_nothing() -> None:
     imported = modules_after("run", "--profile", "calm", "--seed", "1")
     assert "rebalance_sim.sim.world" in imported
     assert imported.isdisjoint(set(HEAVY) - {"simpy"})
+
+
+def test_a_scenario_file_needs_no_generator_and_a_silent_run_no_console(tmp_path: Path) -> None:
+    generated = subprocess.run(
+        (sys.executable, "-m", "rebalance_sim", "generate", "--profile", "calm", "--seed", "1"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    scenario = tmp_path / "calm-1.toml"
+    scenario.write_text(generated.stdout, encoding="utf-8")
+    imported = modules_after("run", "--quiet", str(scenario))
+    assert "rebalance_sim.sim.world" in imported
+    assert imported.isdisjoint({"rebalance_sim.scenarios.generate.generator", "rich.console"})
 
 
 def test_the_package_runs_as_the_command() -> None:
