@@ -25,6 +25,10 @@ class BrokerSpec:
     fewer are in sync, the high watermark stands still. The coordinator writes with ``acks=1``, so
     that nothing is refused: it appends, and what waits for the commit fails after
     ``offsets.commit.timeout.ms`` (4.3.1, ``CoordinatorPartitionWriter``, ``Partition``).
+
+    ``offsets_topic_segment_bytes`` is Kafka's ``offsets.topic.segment.bytes``. The log cleaner goes
+    over what lies before the segment that is written to (``log_cleaner.py``); a record counts as
+    100 bytes.
     """
 
     count: int = 3
@@ -35,6 +39,7 @@ class BrokerSpec:
     broker_session_timeout_ms: int = 9_000
     replica_lag_time_max_ms: int = 30_000
     min_insync_replicas: int = 1
+    offsets_topic_segment_bytes: int = 104_857_600
 
     def __post_init__(self) -> None:
         at_least(
@@ -45,6 +50,7 @@ class BrokerSpec:
             "broker_session_timeout_ms",
             "replica_lag_time_max_ms",
             "min_insync_replicas",
+            "offsets_topic_segment_bytes",
         )
         at_most(self, BROKERS_MOST, "count")
         at_most(self, OFFSETS_PARTITIONS_MOST, "offsets_partition_count")

@@ -15,6 +15,9 @@ from typing import Any
 
 from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
 
+_NEVER = 1 << 62
+"""An offset that no log reaches."""
+
 
 class ReplicaLog:
     """A replica. ``high_watermark`` is what this replica knows to be committed.
@@ -27,8 +30,11 @@ class ReplicaLog:
 
     __slots__ = (
         "_cleaned",
+        "_on_rolled",
         "_recent",
         "_recent_from",
+        "_rolls_at",
+        "_segment_records",
         "batches",
         "compacted_to",
         "end_offset",
@@ -45,6 +51,30 @@ class ReplicaLog:
         self._cleaned: dict[int, Record] = {}
         self._recent: list[Record] = []
         self._recent_from = 0
+        self._rolls_at = _NEVER
+        self._segment_records = _NEVER
+        self._on_rolled: Callable[[], None] | None = None
+
+    def watch(self, segment_records: int, on_rolled: Callable[[], None]) -> None:
+        """Call ``on_rolled`` each time another segment of so many records has begun."""
+        self._segment_records = segment_records
+        self._rolls_at = self.end_offset - self.end_offset % segment_records + segment_records
+        self._on_rolled = on_rolled
+
+    @property
+    def active_from(self) -> int:
+        """Where the segment begins that is written to."""
+        return self.end_offset - self.end_offset % self._segment_records
+
+    @property
+    def cleaned_to(self) -> int:
+        """What comes before this offset has been gone over by compaction."""
+        return self._recent_from
+
+    @property
+    def cleaned_count(self) -> int:
+        """How many records are left of what comes before it."""
+        return len(self._cleaned)
 
     @property
     def records(self) -> Sequence[Record | None]:
@@ -78,6 +108,13 @@ class ReplicaLog:
             self.epochs.append((self.end_offset, leader_epoch))
         self._recent.extend(records)
         self.end_offset += len(records)
+        if self.end_offset >= self._rolls_at:
+            self._roll()
+
+    def _roll(self) -> None:
+        self._rolls_at = self.active_from + self._segment_records
+        if self._on_rolled is not None:
+            self._on_rolled()
 
     def fetch_from(self, leader: ReplicaLog, up_to: int) -> None:
         """Copy the leader's records up to an offset, and learn its high watermark.
@@ -92,6 +129,8 @@ class ReplicaLog:
             first = max(start - leader._recent_from, 0)
             self._recent.extend(leader._recent[first : max(up_to - leader._recent_from, 0)])
             self.end_offset = up_to
+            if up_to >= self._rolls_at:
+                self._roll()
             epoch = self.epochs[-1][1] if self.epochs else None
             for offset, other in leader.epochs[leader._epoch_index(start) :]:
                 if offset < up_to and other != epoch:
@@ -168,17 +207,21 @@ class ReplicaLog:
         committed = self.high_watermark if lasts_to is None else min(lasts_to, self.high_watermark)
         self.compacted_to = max(self.compacted_to, committed)
         del self.batches[: bisect_left(self.batches, self.compacted_to)]
-        last = {_key_of(record): offset for offset, record in self._entries(0, committed)}
         end = min(cleaned_to, committed)
-        kept: dict[int, Record] = {}
-        dropped = 0
+        later = {_key_of(record) for _, record in self._entries(end, committed)}
+        latest: dict[object, tuple[int, Record]] = {}
+        before = 0
         for offset, record in self._entries(0, end):
-            is_old = last[_key_of(record)] != offset
-            is_tombstone = record.value is None and offset < everybody_has_to
-            if is_old or (drops_tombstones and is_tombstone):
-                dropped += 1
-            else:
-                kept[offset] = record
+            before += 1
+            latest[_key_of(record)] = offset, record
+        kept = {
+            offset: record
+            for key, (offset, record) in latest.items()
+            if key not in later
+            and not (drops_tombstones and record.value is None and offset < everybody_has_to)
+        }
+        kept = {offset: kept[offset] for offset in sorted(kept)}
+        dropped = before - len(kept)
         if end < self._recent_from:
             kept.update(self._entries(end, self._recent_from))
         else:

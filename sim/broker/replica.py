@@ -15,6 +15,7 @@ from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.topics import MetadataImage
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.log import ReplicaLog
+from rebalance_sim.sim.broker.log_cleaner import LogCleaner
 from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.broker.replication import BrokerState, InSyncSet, Replication
 from rebalance_sim.sim.broker.shard_host import ShardHost
@@ -79,6 +80,7 @@ class Replica:
         delay_ms = delay_sampler(spec.replication, stream)
         self.replication = Replication(self, environment, delay_ms)
         self.shard = ShardHost(self, environment)
+        LogCleaner(self, environment)
 
     def join(self, replicas: Sequence[Replica]) -> None:
         """These are all replicas of the partition, by node id."""
@@ -143,6 +145,24 @@ class Replica:
     def compacted_to(self) -> int:
         """How far compaction has come, in whichever replica."""
         return max(replica.log.compacted_to for replica in self._all)
+
+    def compact(self, cleaned_to: int, *, drops_tombstones: bool) -> int:
+        """Drop committed records below an offset whose key comes again; how many are gone.
+
+        Tombstones go, if at all, where every replica has them and no load is still to read them.
+        """
+        log = self.log
+        everybody_has_to = min(replica.log.divergence_from(log) for replica in self._all)
+        unread_from = self.shard.needs_tombstones_from
+        if unread_from is not None:
+            everybody_has_to = min(everybody_has_to, unread_from)
+        in_sync = (self._all[node_id].log for node_id in self.registration.in_sync)
+        return log.compact(
+            cleaned_to,
+            drops_tombstones=drops_tombstones,
+            everybody_has_to=everybody_has_to,
+            lasts_to=min(map(log.divergence_from, in_sync)),
+        )
 
     def lose_tail(self, batch_count: int) -> None:
         """The last batches are gone from the disk, whether they were committed or not."""

@@ -40,19 +40,11 @@ class LogCompaction(Fault):
             partitions = range(self.offsets_partition, self.offsets_partition + 1)
         dropped = 0
         for partition in partitions:
-            logs = [broker.replicas[partition].log for broker in brokers]
-            in_sync = [logs[node_id] for node_id in world.controller.partitions[partition].in_sync]
             for broker in chosen:
-                log = logs[broker.node_id]
-                everybody_has_to = min(other.divergence_from(log) for other in logs)
-                unread_from = broker.replicas[partition].shard.needs_tombstones_from
-                if unread_from is not None:
-                    everybody_has_to = min(everybody_has_to, unread_from)
-                dropped += log.compact(
-                    log.high_watermark * self.cleaned_percent // 100,
+                replica = broker.replicas[partition]
+                dropped += replica.compact(
+                    replica.log.high_watermark * self.cleaned_percent // 100,
                     drops_tombstones=self.drops_tombstones,
-                    everybody_has_to=everybody_has_to,
-                    lasts_to=min(log.divergence_from(other) for other in in_sync),
                 )
         return dropped > 0
 
