@@ -8,6 +8,7 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.cluster import Cluster
 from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.by_name import ByName
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.clock import Clock
@@ -40,7 +41,7 @@ class Group:
         self.partition = cluster.partition_of(group_id)
         self.tie_break = tie_break
         self.client_specs = tuple(client_specs)
-        self._processes: dict[str, ClientProcess] = {}
+        self._processes: ByName[ClientProcess] = ByName()
 
     @property
     def now_ms(self) -> int:
@@ -54,11 +55,11 @@ class Group:
 
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name."""
-        return self._processes
+        return self._processes.in_order()
 
     def on_process_start(self, process: ClientProcess) -> None:
         """A client has a new process."""
-        self._processes = dict(sorted({**self._processes, process.name: process}.items()))
+        self._processes.put(process.name, process)
 
     def is_stable(self) -> bool:
         """Whether a shard serves the group, and calls it stable, or has none."""

@@ -69,10 +69,11 @@ class Checker:
     """Checks one group of a world.
 
     ``full_every``: a full check follows that many steps of the group after the last one, or
-    ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
-    0 turns it off. ``stop_at_first``: nothing is checked any more once a violation was found that
-    no known issue explains; otherwise each property is reported the first time that it is violated.
-    ``properties``: which ones are checked; reachability goals are for sweeps and ignored here.
+    ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, or clients, if
+    that is more; 0 turns it off. ``stop_at_first``: nothing is checked any more once a violation
+    was found that no known issue explains; otherwise each property is reported the first time that
+    it is violated. ``properties``: which ones are checked; reachability goals are for sweeps and
+    ignored here.
     """
 
     def __init__(
@@ -169,6 +170,7 @@ class Checker:
         ledger = self.model.acting_ledger()
         is_mixed = ledger is not None and ledger.classic_count > 0
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
+        size = max(size, len(self.model.clients) + len(self.model.classic_clients))
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         views = {kinds: ViewOfKinds(self._view, kinds) for kinds in self._client_kinds}
         with self.model.standing_still():

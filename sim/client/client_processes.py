@@ -15,6 +15,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS
 from rebalance_sim.protocol.wire.classic_messages import MemberIdentity
+from rebalance_sim.sim.by_name import ByName
 from rebalance_sim.sim.client.client_checks import default_assignors, takes_assignors
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
@@ -79,7 +80,7 @@ class ClientProcesses:
         self._numbers = {name: number for number, name in enumerate(sorted(self._specs))}
         self._topics = {name: spec.topics for name, spec in self._specs.items()}
         self._restart_due: dict[str, int] = {}
-        self.processes: dict[str, ClientProcess] = {}
+        self._processes: ByName[ClientProcess] = ByName()
         self.conditions = {name: self._new_conditions(spec) for name, spec in self._specs.items()}
 
     def _new_conditions(self, spec: ClientSpec) -> ClientConditions:
@@ -96,9 +97,14 @@ class ClientProcesses:
         for name in sorted(self._specs):
             self._start_at(name, self._specs[name].start_ms)
 
+    @property
+    def processes(self) -> Mapping[str, ClientProcess]:
+        """Client name -> its present process, in ascending name."""
+        return self._processes.in_order()
+
     def live(self, name: str) -> ClientProcess | None:
         """The process of a client; None while it has none."""
-        process = self.processes.get(name)
+        process = self._processes.get(name)
         return process if process is not None and process.is_alive else None
 
     def step_clock(self, name: str, step_ms: int) -> bool:
@@ -180,7 +186,7 @@ class ClientProcesses:
         by instance id, whether they run or not, others by their member id."""
         found: dict[MemberIdentity, None] = {}
         for name in sorted(names):
-            process = self.processes.get(name)
+            process = self._processes.get(name)
             if process is None or process.member.config.group_id != group_id:
                 continue
             if process.spec.instance_id is not None:
@@ -219,7 +225,7 @@ class ClientProcesses:
 
     def _on_start(self, call: Call) -> None:
         name: str = call.argument
-        before = self.processes.get(name)
+        before = self._processes.get(name)
         if before is not None:
             due_ms = self._restart_due.get(name)
             if before.is_alive or due_ms is None or due_ms > self._clock.now_ms:
@@ -235,7 +241,7 @@ class ClientProcesses:
             number=self._numbers[name],
             incarnation=1 if before is None else before.incarnation + 1,
         )
-        self.processes = dict(sorted({**self.processes, name: process}.items()))
+        self._processes.put(name, process)
         self._groups[name].on_process_start(process)
         self.environment.steps.client_started(process)
         process.start(self._topics[name])

@@ -7,6 +7,8 @@ the two sides of that, so both are measured here.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.records import (
@@ -52,14 +54,15 @@ class EpochDelays:
     def _on_group_epoch(self, group_id: str, epoch: int, now_ms: int) -> None:
         for waiting in (self._unassigned, self._unreconciled):
             since_ms = waiting.setdefault(group_id, {})
-            for lost in [e for e in since_ms if e >= epoch]:
-                del since_ms[lost]
+            # In ascending order; those that were lost in a failover are at the end.
+            while since_ms and next(reversed(since_ms)) >= epoch:
+                since_ms.popitem()
             since_ms[epoch] = now_ms
 
     def _on_target(self, group_id: str, assignment_epoch: int, now_ms: int) -> None:
         self.target_count += 1
         since_ms = self._unassigned.get(group_id, {})
-        for epoch in [e for e in since_ms if e <= assignment_epoch]:
+        for epoch in tuple(takewhile(assignment_epoch.__ge__, since_ms)):
             delay_ms = now_ms - since_ms.pop(epoch)
             self.assignment_ms += delay_ms
             self.longest_assignment_ms = max(self.longest_assignment_ms, delay_ms)
