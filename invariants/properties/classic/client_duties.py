@@ -156,7 +156,11 @@ _REFUSED = frozenset(
 
 
 class KeepsGeneration(Property):
-    """classic §4.3. An answer may be read later than it comes, and a poll notices what was lost."""
+    """classic §4.3. An answer may be read later than it comes, and a poll notices what was lost.
+
+    To a new member a consumer group that has no target for it yet gives generation 0: that is a
+    generation too (classic §6.3).
+    """
 
     id = "classic.client.keeps_generation"
     sentence = (
@@ -196,6 +200,7 @@ class KeepsGeneration(Property):
             entry.member_epoch <= 0
             or member.member_epoch > 0
             or entry.kind != CLASSIC
+            or _has_joined(step)
             or entry.name in self._refused
             or member.poll_expired
             or member.blocked_in is not None
@@ -208,6 +213,11 @@ class KeepsGeneration(Property):
             f"{entry.name} forgets generation {entry.member_epoch}, and was refused nothing",
             {"client": entry.name},
         )
+
+
+def _has_joined(step: Step) -> bool:
+    event = step.event
+    return type(event) is JoinGroupAnswered and not event.response.error_code
 
 
 class LeavesWhenAway(Property):
