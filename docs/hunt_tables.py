@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from rebalance_sim.scenarios.hunt.grid import Grid, fault_grid, request_grid, se
 
 MEASURED = Path(__file__).parent / "measured"
 WAYS = ("plain", "hunt")
-STEPS_K = (150, 300, 600, 1_200, 2_400)
+STEPS_K = (150, 300, 600, 1_200, 2_400, 4_800, 9_600)
+
+Rows = list[dict[str, Any]]
 
 _OF_COMPUTING = "under `kip-848` only, which one profile in twelve draws"
 _OF_CONSUMERS = "sent by members of the consumer protocol only"
@@ -123,34 +127,61 @@ def _reason(row: str, column: str) -> str:
 
 
 def hunt_defects() -> str:
-    """What it took until each defect was first noticed, start by start, for both ways."""
+    """In how many searches each defect was noticed, and the median of what it took, both ways."""
     data = _measured("hunt-defects")
     starts = len({row["start"] for row in data["rows"]})
-    units = ("thousand steps", "processor seconds")
-    head = ("defect", *(f"{unit}, {way}" for unit in units for way in WAYS))
+    names = ("noticed", "thousand steps", "processor seconds")
+    head = ("defect", *(f"{name}, {way}" for name in names for way in WAYS))
     lines = [_line(*head), _line(*["---"] * len(head))]
     for defect in dict.fromkeys(row["defect"] for row in data["rows"]):
-        cells = [f"`{defect}`"]
-        for of, scale in (("steps", 1_000), ("cpu_s", 1)):
-            for way in WAYS:
-                rows = [r for r in data["rows"] if (r["defect"], r["way"]) == (defect, way)]
-                cells.append(", ".join(_taken(row, of, scale) for row in rows))
-        lines.append(_line(*cells))
+        of_way = [
+            [row for row in data["rows"] if (row["defect"], row["way"]) == (defect, way)]
+            for way in WAYS
+        ]
+        noticed = [sum(row["noticed"] is not None for row in rows) for rows in of_way]
+        lines.append(
+            _line(
+                f"`{defect}`",
+                *(f"{count} of {starts}" for count in noticed),
+                *(_median(rows, "steps", 1_000) for rows in of_way),
+                *(_median(rows, "cpu_s", 1) for rows in of_way),
+            )
+        )
     return (
         f"Commit {data['commit']}, profile `{data['profile']}`: {starts} starts one after another, "
-        f"each until {data['cap_steps']:,} steps at most.\n\n" + "".join(lines)
+        f"each until {data['cap_steps']:,} steps at most; medians over all of them.\n\n"
+        + "".join(lines)
     )
 
 
-def _taken(row: Mapping[str, Any], of: str, scale: int) -> str:
-    """What one search took; where it noticed nothing, it would have taken more."""
-    return f"{'' if row['noticed'] else '> '}{row[of] / scale:,.0f}"
+def _median(rows: Rows, of: str, scale: int) -> str:
+    """What half of the searches took at most; more than all, if fewer noticed anything."""
+    taken = [row[of] / scale if row["noticed"] else math.inf for row in rows]
+    middle = statistics.median(taken)
+    return f"{middle:,.1f}" if math.isfinite(middle) else "–"
+
+
+def defect_curves() -> Mapping[str, Sequence[int]]:
+    """Way -> after how many steps each search that noticed its defect did, ascending; and under
+    ``searches`` how many there were for each way."""
+    rows = _measured("hunt-defects")["rows"]
+    curves = {
+        way: sorted(row["steps"] for row in rows if row["way"] == way and row["noticed"])
+        for way in WAYS
+    }
+    return {**curves, "searches": [len(rows) // len(WAYS)]}
+
+
+def reach_curves() -> Mapping[str, Rows]:
+    """Way -> how far it was after each round."""
+    rows = _measured("hunt-reach")["rows"]
+    return {way: [row for row in rows if row["way"] == way] for way in WAYS}
 
 
 def hunt_reach() -> str:
     """Situations that were reached after some checked steps, for both ways."""
     data = _measured("hunt-reach")
-    curves = {way: [row for row in data["rows"] if row["way"] == way] for way in WAYS}
+    curves = reach_curves()
     last = min(curve[-1]["steps"] for curve in curves.values())
     moments = [n * 1_000 for n in STEPS_K if n * 1_000 < last]
     head = ("steps", *(f"{what}, {way}" for way in WAYS for what in ("runs", "situations")))

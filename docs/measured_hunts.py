@@ -1,13 +1,14 @@
 """Keeps the last measurements of searches, for docs/hunt.md and docs/pairs.md.
 
-    rebalance-sim hunt --profile calm ... --runs 360 --corpus results/a --json > results/hunt.json
-    rebalance-sim hunt --profile calm ... --runs 360 --corpus results/b --plain --json > plain.json
+    rebalance-sim hunt --profile calm ... --runs 3000 --corpus results/a --json > results/hunt.json
+    rebalance-sim hunt --profile calm ... --runs 3000 --corpus results/b --plain --json > plain.json
     python docs/measured_hunts.py pairs results/hunt.json
     python docs/measured_hunts.py hunt-reach results/hunt.json plain.json
-    python benchmarks/hunt.py --starts 5 --out results/hunt-defects.jsonl
+    python benchmarks/hunt.py --starts 20 --out results/hunt-defects.jsonl
     python docs/measured_hunts.py hunt-defects results/hunt-defects.jsonl
     python docs/generate.py
     python docs/draw_pairs.py
+    python docs/draw_hunts.py
 
 ``--commit`` names the one that was measured; without it, that of this checkout.
 """
