@@ -56,6 +56,10 @@ def explore(
         bool,
         typer.Option("--slow-lookups", help="Offset fetches and coordinator searches take time."),
     ] = False,
+    slow_metadata: Annotated[
+        bool,
+        typer.Option("--slow-metadata", help="Members learn of topics some time after they start."),
+    ] = False,
     instance: Annotated[
         list[str] | None,
         typer.Option(help="A member's group.instance.id, in their order; none: a dynamic member."),
@@ -107,6 +111,7 @@ def explore(
         auto_commit=auto_commit,
         assignment_interval=assignment_interval,
         slow_lookups=slow_lookups,
+        slow_metadata=slow_metadata,
         instances=tuple("" if one == "none" else one for one in instance or ()),
         returns=returns,
         full=full,

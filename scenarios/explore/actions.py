@@ -14,6 +14,7 @@ class Stimulus(Enum):
     """What may happen to a member, but for an answer."""
 
     START = "start"
+    METADATA = "metadata"
     TICK = "tick"
     POLL = "poll"
     CALLBACK_DONE = "callback done"
@@ -46,6 +47,7 @@ class Doing(Enum):
     """What may happen to the whole. The value says it in words, of a member if it is about one."""
 
     START = "{} starts"
+    METADATA = "{} learns of one more topic"
     TICK = "{} comes to its next deadline"
     POLL = "{} polls"
     CALLBACK_DONE = "{} returns from its callback"

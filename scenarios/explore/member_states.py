@@ -75,10 +75,11 @@ class MemberFacts(NamedTuple):
 
 class _Kept(NamedTuple):
     """A state: its picture, what may happen to it by itself, what properties look at. ``process``:
-    which one it is, or has been, from 1 on."""
+    which one it is, or has been, from 1 on. ``known``: how many topics it knows."""
 
     picture: bytes
     process: int
+    known: int
     stimuli: tuple[Stimulus, ...]
     facts: MemberFacts
 
@@ -108,11 +109,16 @@ class MemberStates:
             first.state_fields, constants=first.constants, free_times=self._kind.free_times
         )
         self._bits = {p: 1 << place for place, p in enumerate(scope.all_partitions)}
+        # A classic member has partitions by name of a topic that its metadata do not have.
+        names = {topic_id(name): name for name in scope.topic_names}
+        self._bits |= {
+            TopicPartition(names[p.topic_id], p.partition): bit for p, bit in self._bits.items()
+        }
         self._kept: Interned[_Kept] = Interned()
         self._edges: dict[tuple[int, Hashable], Moved] = {}
         self.call_count = 0
         self._gone: set[int] = set()
-        self._kept.add("absent", _Kept(b"", 0, (Stimulus.START,), MemberFacts()))
+        self._kept.add("absent", _Kept(b"", 0, 0, (Stimulus.START,), MemberFacts()))
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -126,7 +132,7 @@ class MemberStates:
         stimuli = (Stimulus.START,) if process < self._scope.processes else ()
         facts = MemberFacts(member_id=member_id, is_classic=self._kind.is_classic)
         number = self._kept.number(
-            ("gone", process, member_id), _Kept(b"", process, stimuli, facts)
+            ("gone", process, member_id), _Kept(b"", process, 0, stimuli, facts)
         )
         self._gone.add(number)
         return number
@@ -173,30 +179,40 @@ class MemberStates:
         is_new = what is Stimulus.START
         member = self._kind.new(kept.process + 1) if is_new else self.thawed(state)
         term, before = member.coordinator_id, member.open_requests
-        effects = self.drive(member, what)
+        known = self._known_after(what, kept.known)
+        effects = self.drive(member, what, known)
         after = frozenset(member.open_requests)
         answered = what[0] if isinstance(what, tuple) else -1
         given_up = [n for n, one in enumerate(before) if one not in after and n != answered]
         return Moved(
-            self._intern(member, kept.process + is_new),
+            self._intern(member, kept.process + is_new, known),
             self._sent(member, effects, term),
             tuple(given_up),
         )
 
-    def drive(self, member: GroupMember, what: Hashable) -> list[Effect]:
-        """Let something happen to a machine, with all that the host answers at once."""
+    def _known_after(self, what: Hashable, known: int) -> int:
+        """How many topics a process knows once this has happened."""
+        if what is Stimulus.START:
+            return 0 if self._scope.slow_metadata else self._scope.topics
+        return known + (what is Stimulus.METADATA)
+
+    def drive(self, member: GroupMember, what: Hashable, known: int) -> list[Effect]:
+        """Let something happen to a machine that knows so many topics by then, with all that the
+        host answers at once."""
         effects: list[Effect] = []
-        for event, now_ms in self._events(member, what):
+        for event, now_ms in self._events(member, what, known):
             effects += member.on_event(event, now_ms=now_ms)
         done = 0
         while done < len(effects):
-            reaction = self._reaction(effects[done])
+            reaction = self._reaction(effects[done], known)
             done += 1
             if reaction is not None:
                 effects += member.on_event(reaction, now_ms=member.now_ms)
         return effects
 
-    def _events(self, member: GroupMember, what: Hashable) -> list[tuple[events.Event, int]]:
+    def _events(
+        self, member: GroupMember, what: Hashable, known: int
+    ) -> list[tuple[events.Event, int]]:
         now_ms = member.now_ms
         event: events.Event
         if isinstance(what, tuple):
@@ -208,13 +224,15 @@ class MemberStates:
         match what:
             case Stimulus.START:
                 return [
-                    (self._metadata(), now_ms),
+                    (self._metadata(known), now_ms),
                     (self._subscribe(), now_ms),
                     (events.PollingResumed(), now_ms),
                 ]
             case Stimulus.TICK:
                 deadline_ms = member.next_deadline_ms
                 return [(events.Tick(), max(now_ms, deadline_ms or 0))]
+            case Stimulus.METADATA:
+                event = self._metadata(known)
             case Stimulus.POLL:
                 event = events.Poll()
             case Stimulus.CALLBACK_DONE:
@@ -241,17 +259,19 @@ class MemberStates:
                 raise ValueError(f"nothing that happens to a member: {what!r}")
         return [(event, now_ms)]
 
-    def _metadata(self) -> events.MetadataKnown:
+    def _metadata(self, known: int) -> events.MetadataKnown:
+        names = self._scope.topic_names[:known]
         return events.MetadataKnown(
-            topic_names={topic_id(name): name for name in self._scope.topic_names},
-            partition_counts=dict.fromkeys(self._scope.topic_names, self._scope.partitions),
+            topic_names={topic_id(name): name for name in names},
+            partition_counts=dict.fromkeys(names, self._scope.partitions),
         )
 
     def _subscribe(self) -> events.Subscribe:
         return events.Subscribe(topic_names=frozenset(self._scope.topic_names))
 
-    def _reaction(self, effect: Effect) -> events.Event | None:
-        """What the host answers at once: positions and metadata are never late."""
+    def _reaction(self, effect: Effect, known: int) -> events.Event | None:
+        """What the host answers at once: positions are never late, and of metadata what there
+        is."""
         match effect:
             case ValidatePositions():
                 return events.PositionsKnown(positions=effect.positions)
@@ -259,7 +279,7 @@ class MemberStates:
                 positions: dict[TopicPartition, int] = dict.fromkeys(sorted(effect.partitions), 0)
                 return events.PositionsKnown(positions=positions)
             case RequestMetadata():
-                return self._metadata()
+                return self._metadata(known)
         return None
 
     def _sent(
@@ -278,14 +298,17 @@ class MemberStates:
                     sent.append(Sent(number, -1 if term is None else term, is_at_once))
         return tuple(sent)
 
-    def _intern(self, member: GroupMember, process: int) -> int:
+    def _intern(self, member: GroupMember, process: int, known: int) -> int:
         if member.is_closed:
             return self._end(process, member.member_id)
-        key = (process, self._maker.key(member, now_ms=member.now_ms))
+        key = (process, known, self._maker.key(member, now_ms=member.now_ms))
         number = self._kept.find(key)
         if number is None:
             stimuli = tuple(self._kind.stimuli_of(member))
-            kept = _Kept(self._freezer.freeze(member), process, stimuli, self._facts(member))
+            if known < self._scope.topics:
+                stimuli += (Stimulus.METADATA,)
+            picture = self._freezer.freeze(member)
+            kept = _Kept(picture, process, known, stimuli, self._facts(member))
             number = self._kept.add(key, kept)
         return number
 

@@ -85,12 +85,14 @@ class Scope:
     the coordinator puts off computing a target while it has computed one not long ago. With
     ``auto_commit`` members commit before they give partitions up. With ``slow_lookups`` offset
     fetches and searches of coordinators take their time; without, they are answered before anything
-    else happens. ``instances`` are the members' ``group.instance.id``, in the order of the members,
-    empty for a dynamic one; members that have none there are dynamic. With ``returns`` a process
-    that has ended is followed by a new one some time, with a member id of its own. With ``full``
-    the group takes no more members than there are. ``kinds`` are names of ``KINDS``, in the order
-    of the members; those that have none there speak the consumer protocol. Raises ScenarioError for
-    a scope that is not small.
+    else happens. With ``slow_metadata`` a process knows no topic when it starts, and learns of one
+    after the other, in their order; without, it knows all of them from the start. ``instances`` are
+    the members' ``group.instance.id``, in the order of the members, empty for a dynamic one;
+    members that have none there are dynamic. With ``returns`` a process that has ended is followed
+    by a new one some time, with a member id of its own. With ``full`` the group takes no more
+    members than there are. ``kinds`` are names of ``KINDS``, in the order of the members; those
+    that have none there speak the consumer protocol. Raises ScenarioError for a scope that is not
+    small.
     """
 
     members: int = 2
@@ -105,6 +107,7 @@ class Scope:
     auto_commit: bool = False
     assignment_interval: bool = False
     slow_lookups: bool = False
+    slow_metadata: bool = False
     instances: tuple[str, ...] = ()
     returns: bool = False
     full: bool = False

@@ -14,7 +14,7 @@ LEFT_OUT = (
     "time",
     "records that are not committed yet, and writes that fail",
     "two connections of one member at the same time, and answers that overtake each other",
-    "positions and metadata that take their time",
+    "positions that take their time, and metadata that are old",
     "patterns, and clients of other libraries than Java's",
     "properties of what has to come about, and those that need the history of a run",
 )
@@ -62,6 +62,8 @@ def describe(explored: Explored) -> Iterator[str]:
         yield "left out: processes that come back"
     if not scope.slow_lookups:
         yield "left out: offset fetches and searches of coordinators that take their time"
+    if not scope.slow_metadata:
+        yield "left out: metadata that take their time"
     for one in LEFT_OUT:
         yield f"left out: {one}"
 
@@ -88,6 +90,8 @@ def describe_scope(scope: Scope) -> str:
         parts.append("assignment interval")
     if scope.slow_lookups:
         parts.append("slow lookups")
+    if scope.slow_metadata:
+        parts.append("slow metadata")
     if scope.kinds:
         parts.append("kinds " + " ".join(scope.kinds))
     if any(scope.instances):

@@ -153,6 +153,8 @@ def test_the_whole_scope_is_clean() -> None:
         Scope(disturbances=_LOST, auto_commit=True),
         Scope(disturbances=_LOST, assignment_interval=True),
         Scope(disturbances=_LOST, slow_lookups=True),
+        Scope(max_disturbances=0, slow_metadata=True),
+        Scope(kinds=("cooperative", "cooperative"), max_disturbances=0, slow_metadata=True),
         Scope(disturbances=_LOST, partitions=2),
         Scope(max_disturbances=0, topics=3, semantics="kafka-4.1-clean"),
         Scope(disturbances=_ENDS, topics=1, instances=("x", "y"), returns=True, full=True),
@@ -166,6 +168,17 @@ def test_a_wider_scope_is_clean(scope: Scope) -> None:
     result = explored(scope)
     assert not result.cut_off
     assert result.paths == []
+
+
+def test_with_late_metadata_nothing_has_to_go_wrong_for_d12() -> None:
+    """A member acknowledges the topic that it knows, and takes the other one over meanwhile."""
+    scope = Scope(semantics="kafka-4.3", max_disturbances=0, slow_metadata=True)
+    path = Explorer(scope).run(stops_at_first=True).paths[0]
+    assert path.finding.property == "cross.assigned_is_held"
+    assert len(path.actions) == 13
+    assert {action.doing for action in path.actions} >= {Doing.METADATA, Doing.CALLBACK_DONE}
+    repaired = Explorer(replace(scope, repairs=("D12",))).run(max_states=40_000)
+    assert repaired.paths == []
 
 
 def test_an_early_grant_takes_six_steps() -> None:

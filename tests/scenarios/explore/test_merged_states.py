@@ -22,10 +22,10 @@ class MergingMembers(MemberStates):
 
     others: dict[int, list[bytes]]
 
-    def _intern(self, member: GroupMember, process: int) -> int:
-        known = len(self)
-        number = super()._intern(member, process)
-        if number < known and number != ABSENT and not self.has_ended(number):
+    def _intern(self, member: GroupMember, process: int, known: int) -> int:
+        met = len(self)
+        number = super()._intern(member, process, known)
+        if number < met and number != ABSENT and not self.has_ended(number):
             others = self.others.setdefault(number, [])
             if len(others) < KEPT_OF_EACH:
                 others.append(self._freezer.freeze(member))
@@ -43,12 +43,13 @@ class MergingMembers(MemberStates):
         return found
 
     def _came_to(self, state: int, member: GroupMember, what: Hashable) -> tuple[int, object]:
-        process = self._kept.values[state].process
+        kept = self._kept.values[state]
+        process, known = kept.process, self._known_after(what, kept.known)
         if what is Stimulus.CRASH:
             return self._end(process, member.member_id), ()
         term = member.coordinator_id
-        effects = self.drive(member, what)
-        return MemberStates._intern(self, member, process), self._sent(member, effects, term)
+        effects = self.drive(member, what, known)
+        return MemberStates._intern(self, member, process, known), self._sent(member, effects, term)
 
 
 class MergingCoordinator(CoordinatorStates):
@@ -99,6 +100,8 @@ class MergingCoordinator(CoordinatorStates):
         Scope(disturbances=(Disturbance.UNSUBSCRIBE, Disturbance.CLOSE)),
         Scope(disturbances=(Disturbance.CALLBACK_FAILURE, Disturbance.TOPIC_GROWTH)),
         Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True, slow_lookups=True),
+        Scope(disturbances=(Disturbance.CONNECTION_LOST,), slow_metadata=True),
+        Scope(kinds=("eager", "cooperative"), max_disturbances=0, slow_metadata=True),
         Scope(
             disturbances=(Disturbance.CRASH, Disturbance.CLOSE, Disturbance.SESSION_TIMEOUT),
             instances=("x", "y"),
