@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -34,10 +33,6 @@ from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.plugin_names import installed_plugins
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
-
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
-"""How many new objects let Python look for cycles. With its usual 700 a tenth of the time until a
-run begins goes by in looking at modules and classes, which all stay."""
 
 app = typer.Typer(
     name="rebalance-sim",
@@ -105,7 +100,6 @@ for command in COMMANDS:
 
 def main() -> None:
     """Entry point of the script."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
     code = invoke(sys.argv[1:])
     flush()
     sys.exit(code)

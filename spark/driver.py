@@ -152,9 +152,13 @@ def carry_out(
     begun = folder.plan()
     if begun is not None and extends:
         begun = begun.extended(seed_range.end)
+    # Runs with a verdict come to the same under wider limits, and those without are tried again.
+    widens = begun is not None and bool(options.retry) and options.limits.allows(begun.limits)
+    if begun is not None and widens:
+        begun = replace(begun, limits=options.limits)
     run_batches = None if _is_complete(folder, begun, options) else _backend(options, spark)
     plan = _plan(variants, seed_range, options, begun)
-    folder.create(plan, replace=extends)
+    folder.create(plan, replace=extends or widens)
     work = Work(folder, plan, options, on_progress)
     started_s = monotonic()
     work.report_progress(work.headline)

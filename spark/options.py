@@ -31,9 +31,10 @@ class SweepOptions:
     ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
     ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
     once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
-    ``retry``: outcomes whose runs are tried again, of those that are there already. After
-    ``time_budget_s``, or when ``stop_after`` runs have found something new, no more is run; the
-    same call goes on. Raises SweepError for an unknown backend, or limits that make no sense.
+    ``retry``: outcomes whose runs are tried again, of those that are there already, also under
+    wider ``limits`` than the sweep was begun with. After ``time_budget_s``, or when ``stop_after``
+    runs have found something new, no more is run; the same call goes on. Raises SweepError for an
+    unknown backend, or limits that make no sense.
     """
 
     backend: str = "spark"

@@ -67,6 +67,14 @@ class Limits:
                 f"memory limit {self.memory_mib} MiB: give at least 1, at most {MEMORY_MOST_MIB:_}"
             )
 
+    def allows(self, other: Limits) -> bool:
+        """Whether whatever ends within the other limits ends within these."""
+        return (
+            other.soft_s <= self.soft_s
+            and other.hard_s <= self.hard_s
+            and other.memory_mib <= self.memory_mib
+        )
+
 
 class Attempt(NamedTuple):
     """What became of one unit of work, mostly a seed. ``failure`` is empty exactly if ``result`` is

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rebalance_sim.cli.exit_codes import INTERRUPTED
+
 HEAVY = ("pandas", "matplotlib", "pyarrow", "pyspark", "numpy", "simpy")
 WORLD = ("rebalance_sim.sim.world", "rebalance_sim.invariants", "rebalance_sim.protocol.versions")
 
@@ -14,7 +16,7 @@ def modules_after(*arguments: str) -> set[str]:
     """The modules that a command has imported."""
     program = (
         "import sys\n"
-        "from rebalance_sim.cli.main import main\n"
+        "from rebalance_sim.cli.start import main\n"
         "try:\n"
         "    main()\n"
         "finally:\n"
@@ -29,6 +31,22 @@ def test_help_needs_neither_a_world_nor_a_table() -> None:
     imported = modules_after("--help")
     assert "rebalance_sim.cli.main" in imported
     assert imported.isdisjoint((*HEAVY, *WORLD))
+
+
+def test_a_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
+    program = (
+        "import builtins, signal\n"
+        "import rebalance_sim.cli.start as start\n"
+        "usual = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name == 'rebalance_sim.cli.main':\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "    return usual(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "start.main()\n"
+    )
+    finished = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (INTERRUPTED, "", "")
 
 
 def test_a_run_draws_and_tabulates_nothing() -> None:

@@ -114,6 +114,20 @@ def test_runs_without_a_verdict_are_tried_again_and_only_they(tmp_path: Path) ->
     assert again.outcomes["crash"] == 2
 
 
+def test_what_a_limit_ended_is_tried_again_under_a_wider_one(tmp_path: Path) -> None:
+    options = {"profile": "slow", "seeds": "0:4", "runner": "fake_scenarios:run_seed"}
+    tight, wide = Limits(soft_s=0.01, hard_s=5), Limits(soft_s=20, hard_s=40)
+    first = a_sweep(tmp_path / "out", **options, limits=tight)
+    assert first.outcomes == {"timeout": 4}
+    with pytest.raises(SweepError, match=r"another sweep \(limits"):
+        a_sweep(tmp_path / "out", **options, limits=wide)
+    again = a_sweep(tmp_path / "out", **options, limits=wide, retry=("timeout",))
+    assert again.outcomes == {"ok": 4}
+    assert a_sweep(tmp_path / "out", **options, limits=wide).throughput.seeds_run == 0
+    with pytest.raises(SweepError, match=r"another sweep \(limits"):
+        a_sweep(tmp_path / "out", **options, limits=tight, retry=("timeout",))
+
+
 def test_only_what_has_no_verdict_can_be_tried_again() -> None:
     with pytest.raises(SweepError, match="only runs without a verdict"):
         SweepOptions(retry=("violation",))
