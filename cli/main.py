@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
 from rebalance_sim import __version__
-from rebalance_sim.cli.compare import compare
-from rebalance_sim.cli.conformance import conformance
-from rebalance_sim.cli.defects import defects
-from rebalance_sim.cli.diff import diff
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
-from rebalance_sim.cli.experiment import experiment
-from rebalance_sim.cli.explore import explore
-from rebalance_sim.cli.folders import compact, extend, report
-from rebalance_sim.cli.generate import generate
-from rebalance_sim.cli.hunt import hunt
 from rebalance_sim.cli.output import flush, say, stderr
-from rebalance_sim.cli.profiles import profiles
-from rebalance_sim.cli.regress import regress
-from rebalance_sim.cli.replay import replay
-from rebalance_sim.cli.run import run
-from rebalance_sim.cli.shrink import shrink
-from rebalance_sim.cli.sweep import sweep
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.plugin_names import installed_plugins
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 
-app = typer.Typer(
-    name="rebalance-sim",
-    help="Simulate Kafka's consumer rebalance protocols under faults.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+COMMANDS = (
+    "run",
+    "sweep",
+    "extend",
+    "report",
+    "compact",
+    "compare",
+    "diff",
+    "experiment",
+    "explore",
+    "hunt",
+    "regress",
+    "replay",
+    "shrink",
+    "conformance",
+    "generate",
+    "profiles",
+    "defects",
 )
+_MODULES = dict.fromkeys(("extend", "report", "compact"), "folders")
+"""Command -> the module of this package that has it, where that is not named like the command."""
 
 
 def _show_version(is_asked: bool) -> None:
@@ -49,7 +49,6 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,
@@ -74,28 +73,21 @@ def _options(
         load_plugins(names)
 
 
-COMMANDS = (
-    run,
-    sweep,
-    extend,
-    report,
-    compact,
-    compare,
-    diff,
-    experiment,
-    explore,
-    hunt,
-    regress,
-    replay,
-    shrink,
-    conformance,
-    generate,
-    profiles,
-    defects,
-)
-
-for command in COMMANDS:
-    app.command()(command)
+def app_of(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands. Each has its module imported and its options looked at,
+    which is a part of the time until a run begins."""
+    app = typer.Typer(
+        name="rebalance-sim",
+        help="Simulate Kafka's consumer rebalance protocols under faults.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for name in commands:
+        module = import_module(f"rebalance_sim.cli.{_MODULES.get(name, name)}")
+        app.command()(getattr(module, name))
+    return app
 
 
 def main() -> None:
@@ -108,12 +100,14 @@ def main() -> None:
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Bad input is one line on standard error."""
     try:
-        return int(
-            app(args=plugins_first(arguments), prog_name="rebalance-sim", standalone_mode=False)
-            or 0
-        )
+        arguments = plugins_first(arguments)
+        named = _command_of(arguments)
+        app = app_of((named,) if named in COMMANDS else COMMANDS)
+        return int(app(args=arguments, prog_name="rebalance-sim", standalone_mode=False) or 0)
     except TyperException as problem:
-        return _refuse(problem.format_message())
+        message = problem.format_message()
+        # Without arguments the help has been printed, and there is no more to say.
+        return _refuse(message) if message else BAD_INPUT
     except (BadInput, ScenarioError, SweepError, TraceError) as problem:
         return _refuse(str(problem))
     except SweepInterrupted as stopped:
@@ -137,6 +131,17 @@ def plugins_first(arguments: Sequence[str]) -> list[str]:
         else:
             place += 1
     return first + rest
+
+
+def _command_of(arguments: Sequence[str]) -> str:
+    """The command that a line names, if it is one; empty if there is none. Plug-ins come first."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--plugin":
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""
 
 
 def _refuse(message: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.main import get_command
 
-from rebalance_sim.cli.main import app
+from rebalance_sim.cli.main import app_of
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.profile import PROFILES
@@ -38,7 +38,7 @@ def test_the_first_page_is_short_and_leads_to_every_other() -> None:
 
 def test_every_command_is_listed() -> None:
     listed = _rows(_page("experiments.md").split("## The commands")[1].split("\n## ")[0])
-    assert listed == set(get_command(app).commands)  # type: ignore[attr-defined]
+    assert listed == set(get_command(app_of()).commands)  # type: ignore[attr-defined]
 
 
 def test_profiles_versions_and_compared_protocols_are_listed() -> None:

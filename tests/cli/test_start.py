@@ -49,6 +49,21 @@ def test_a_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
     assert (finished.returncode, finished.stdout, finished.stderr) == (INTERRUPTED, "", "")
 
 
+def test_without_arguments_the_help_is_all_there_is_to_say() -> None:
+    finished = subprocess.run(
+        (sys.executable, "-m", "rebalance_sim"), capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 2
+    assert "Commands" in finished.stdout
+    assert finished.stderr == ""
+
+
+def test_a_command_that_is_named_is_the_only_one_to_be_imported() -> None:
+    imported = modules_after("profiles")
+    assert {"rebalance_sim.cli.profiles"} <= imported
+    assert imported.isdisjoint({"rebalance_sim.cli.run", "rebalance_sim.cli.sweep"})
+
+
 def test_a_run_draws_and_tabulates_nothing() -> None:
     imported = modules_after("run", "--profile", "calm", "--seed", "1")
     assert "rebalance_sim.sim.world" in imported

@@ -14,7 +14,7 @@ import pytest
 from pages import PAGES, ROOT, Block, Command, blocks, commands, inline_commands, missing_line
 from typer.main import get_command
 
-from rebalance_sim.cli.main import app, plugins_first
+from rebalance_sim.cli.main import app_of, plugins_first
 
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {
@@ -116,7 +116,7 @@ def test_every_sub_command_is_shown_in_the_documentation() -> None:
         for c in _shown(page)
         for name in re.findall(r"^rebalance-sim ([a-z]+)", c.words)
     }
-    assert shown == set(get_command(app).commands)  # type: ignore[attr-defined]
+    assert shown == set(get_command(app_of()).commands)  # type: ignore[attr-defined]
 
 
 # --- the tools of this test -----------------------------------------------------------------------
@@ -203,7 +203,7 @@ def _parse(words: str) -> None:
         del line[:2]
     name, *arguments = line
     if arguments != ["--help"]:
-        get_command(app).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
+        get_command(app_of()).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
 
 
 def _before_redirection(words: list[str]) -> Iterator[str]:
