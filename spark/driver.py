@@ -153,8 +153,9 @@ def carry_out(
     if begun is not None and extends:
         begun = begun.extended(seed_range.end)
     # Runs with a verdict come to the same under wider limits, and those without are tried again.
-    widens = begun is not None and bool(options.retry) and options.limits.allows(begun.limits)
-    if begun is not None and widens:
+    widens = False
+    if begun is not None and options.retry and options.limits.allows(begun.limits):
+        widens = options.limits != begun.limits
         begun = replace(begun, limits=options.limits)
     run_batches = None if _is_complete(folder, begun, options) else _backend(options, spark)
     plan = _plan(variants, seed_range, options, begun)
