@@ -25,6 +25,8 @@ RIGHT = {
         "librdkafka_classic@kafka-4.3",
         1560,
     ): "who missed a generation has not been told what it lost",
+    ("classic", 700696): "of a commit's codes a client goes by the first",
+    ("whole", 700805): "a client may know of a recreated topic before the coordinator does",
     ("migration@kafka-4.3-clean", 5281): "who is not let in for its assignors is no member",
     ("whole@kafka-4.3-clean", 5176): "a poll without a coordinator sees no new subscription",
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",

@@ -20,6 +20,7 @@ from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -33,13 +34,13 @@ class ClassicSettles(Property):
     id = "liveness.classic_settles"
     sentence = (
         "Once faults stop, and if no two clients have one instance id, a classic group becomes "
-        "Stable with every subscribed, polling classic client in it that has an assignor in common "
-        "with the others, but one of librdkafka for whose topics there are none; in a consumer "
-        "group such a client reaches the target epoch, if the migration policy lets it in; join "
-        "phase and sync phase are bounded by the rebalance timeouts. But join phases follow on "
-        "each other as long as a static member is gone, its session is not shorter than the "
-        "longest rebalance timeout, and one of librdkafka's waits no longer than that for an "
-        "answer."
+        "Stable with every subscribed, polling classic client in it that has an assignor in "
+        "common with the others, and a session timeout that brokers take, but one of librdkafka "
+        "for whose topics there are none; in a consumer group such a client reaches the target "
+        "epoch, if the migration policy lets it in; join phase and sync phase are bounded by the "
+        "rebalance timeouts. But join phases follow on each other as long as a static member is "
+        "gone, its session is not shorter than the longest rebalance timeout, and one of "
+        "librdkafka's waits no longer than that for an answer."
     )
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
     violated_by = (
@@ -151,13 +152,21 @@ def _why_unstable(group: ClassicGroup) -> str:
 
 
 def _let_in(model: ModelView, shard: ShardView) -> list[tuple[str, GroupMember]]:
-    """Classic clients that should be working members, and are not refused for their assignors."""
+    """Classic clients that should be working members, and are not refused for their assignors, or
+    for a session timeout that brokers do not take: Java's gives up, librdkafka's asks again."""
     classic, mixed = model.classic_group_in(shard), model.group_in(shard)
     return [
         (name, member)
         for name, member in wanted_classic(model)
-        if _has_assignor_of_all(member, classic, mixed)
+        if _has_assignor_of_all(member, classic, mixed) and _has_valid_session(member, shard)
     ]
+
+
+def _has_valid_session(member: GroupMember, shard: ShardView) -> bool:
+    config = shard.configs.broker
+    assert isinstance(member.config, ClassicConsumerConfig)
+    timeout_ms = member.config.session_timeout_ms
+    return config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms
 
 
 def _has_assignor_of_all(

@@ -147,9 +147,13 @@ class SessionIsOver(Property):
         )
 
 
+_FENCED = {ErrorCode.FENCED_INSTANCE_ID}
+
+
 class FencedForGood(Property):
     """classic §4.3: another process has the instance id. What is signed with a generation that is
-    over says nothing about the client of now."""
+    over says nothing about the client of now. Of a commit that fails by several codes a client goes
+    by the first: a topic that is not known is refused before anybody looks at the member."""
 
     id = "classic.client.fenced_for_good"
     sentence = (
@@ -179,8 +183,12 @@ class FencedForGood(Property):
             is_fenced = event.response.error_code is ErrorCode.FENCED_INSTANCE_ID
         elif kind is CommitAnswered:
             is_fenced = (
-                signed.pop(event.correlation_id, None) == (entry.member_id, entry.member_epoch)
-                and ErrorCode.FENCED_INSTANCE_ID in event.response.errors.values()
+                signed.pop(event.correlation_id, None)
+                == (
+                    entry.member_id,
+                    entry.member_epoch,
+                )
+                and set(event.response.errors.values()) - {ErrorCode.NONE} == _FENCED
             )
         else:
             for correlation_id in event.correlation_ids:

@@ -114,8 +114,8 @@ class CallbacksComplete(Property):
                 return None
         if entry.kind in CLASSIC_KINDS:
             # It knows topics by name, so that one made anew is the same to it (classic §4.2).
-            silent = {p for p in silent if not self._goes_by_name(p, told)}
-            kept = {p for p in kept if not self._goes_by_name(p, assigned)}
+            silent = {p for p in silent if not self._goes_by_name(entry, p, told)}
+            kept = {p for p in kept if not self._goes_by_name(entry, p, assigned)}
             if not silent and not kept:
                 return None
         what = "was not told of" if silent else "was not told of the loss of"
@@ -142,10 +142,12 @@ class CallbacksComplete(Property):
         name_of = self.model.name_of
         return name_of(partition) in map(name_of, others)
 
-    def _goes_by_name(self, partition: TopicPartition, others: Set[TopicPartition]) -> bool:
+    def _goes_by_name(
+        self, entry: AnyClientEntry, partition: TopicPartition, others: Set[TopicPartition]
+    ) -> bool:
         """Whether it has, or has had, another id under the same name: it stands under the name
-        itself until the client's metadata say the id."""
-        return self.model.is_recreated(partition) or self._stands_under(partition, others)
+        itself until the client's metadata say the id, which may be before the coordinator's."""
+        return self.model.is_recreated(partition) or self._is_among(entry, partition, others)
 
 
 class CalledForSomething(Property):
