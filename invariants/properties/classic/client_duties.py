@@ -159,7 +159,7 @@ class KeepsGeneration(Property):
     """classic §4.3. An answer may be read later than it comes, and a poll notices what was lost.
 
     To a new member a consumer group that has no target for it yet gives generation 0: that is a
-    generation too (classic §6.3).
+    generation too (classic §7.5).
     """
 
     id = "classic.client.keeps_generation"
