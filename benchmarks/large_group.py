@@ -17,6 +17,7 @@ import resource
 from time import process_time
 
 from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
@@ -41,13 +42,13 @@ def main() -> None:
     gc.set_threshold(200_000)  # as during every run (``scenarios.runner``)
     found: list[Checker] = []
 
-    def make_checker(view: World) -> Checker:
+    def make_checker(view: WorldView) -> Checker:
         found.append(Checker(view))
         return found[-1]
 
     world = World(_spec(options), make_checker=make_checker)
     print("simulated s        steps  cpu s  us a step  MiB")
-    steps = spent_s = 0
+    steps, spent_s = 0, 0.0
     for tenth in range(1, TENTHS + 1):
         if not world.advance_to(world.end_ms * tenth // TENTHS):
             raise SystemExit("the world stopped before its end")
