@@ -12,13 +12,13 @@ so far, processor seconds so far and for each step of this tenth, and the highes
 from __future__ import annotations
 
 import argparse
-import gc
 import resource
 from time import process_time
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.scenarios.runner import rare_collections
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
@@ -39,14 +39,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--gap-ms", type=int, default=1_000)
     options = parser.parse_args()
-    gc.set_threshold(200_000)  # as during every run (``scenarios.runner``)
+    with rare_collections():
+        _measure(_spec(options))
+
+
+def _measure(spec: WorldSpec) -> None:
     found: list[Checker] = []
 
     def make_checker(view: WorldView) -> Checker:
         found.append(Checker(view))
         return found[-1]
 
-    world = World(_spec(options), make_checker=make_checker)
+    world = World(spec, make_checker=make_checker)
     print("simulated s        steps  cpu s  us a step  MiB")
     steps, spent_s = 0, 0.0
     for tenth in range(1, TENTHS + 1):

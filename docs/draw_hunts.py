@@ -13,17 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent))
-from hunt_tables import WAYS, defect_curves, reach_curves
+from hunt_tables import defect_rows, reach_rows
 
-FOLDER = Path(__file__).parent
-NAME = "hunt-curves.svg"
+from rebalance_sim.scenarios.traces.sequence_diagram import write_svg
+
+FILE = Path(__file__).parent / "hunt-curves.svg"
 COLOURS = {"plain": "#7a7a7a", "hunt": "#2f6fb0"}
 
 
 def main() -> None:
     matplotlib.use("svg")
-    # Ids and date would differ from one drawing to the next.
-    with matplotlib.rc_context({"svg.hashsalt": NAME, "svg.fonttype": "none", "font.size": 8}):
+    with matplotlib.rc_context({"font.size": 8}):
         figure = Figure(figsize=(8, 3), layout="constrained")
         reach, noticed = figure.subplots(1, 2)
         draw_reach(reach)
@@ -31,12 +31,12 @@ def main() -> None:
         for axes in (reach, noticed):
             axes.spines[["top", "right"]].set_visible(False)
             axes.legend(frameon=False, loc="lower right")
-        figure.savefig(FOLDER / NAME, metadata={"Date": None})
+        write_svg(figure, FILE)
 
 
 def draw_reach(axes: Axes) -> None:
     """Situations by checked steps."""
-    for way, rows in reach_curves().items():
+    for way, rows in reach_rows().items():
         millions = [row["steps"] / 1e6 for row in rows]
         axes.plot(millions, [row["reached"] for row in rows], color=COLOURS[way], label=way)
     axes.set_xlabel("million checked steps")
@@ -45,16 +45,14 @@ def draw_reach(axes: Axes) -> None:
 
 def draw_noticed(axes: Axes) -> None:
     """Share of the searches that have noticed their defect, by checked steps."""
-    curves = defect_curves()
-    (searches,) = curves["searches"]
-    for way in WAYS:
-        steps = curves[way]
-        shares = [100 * count / searches for count in range(len(steps) + 1)]
+    for way, rows in defect_rows().items():
+        steps = sorted(row["steps"] for row in rows if row["noticed"])
+        shares = [100 * count / len(rows) for count in range(len(steps) + 1)]
         thousands = [0, *(one / 1_000 for one in steps)]
         axes.step(thousands, shares, where="post", color=COLOURS[way], label=way)
     axes.set_ylim(0, 100)
     axes.set_xlabel("thousand checked steps")
-    axes.set_title(f"% of {searches} searches that noticed their defect")
+    axes.set_title(f"% of {len(rows)} searches that noticed their defect")
 
 
 if __name__ == "__main__":

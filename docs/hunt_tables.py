@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +134,7 @@ def hunt_defects() -> str:
     head = ("defect", *(f"{name}, {way}" for name in names for way in WAYS))
     lines = [_line(*head), _line(*["---"] * len(head))]
     for defect in dict.fromkeys(row["defect"] for row in data["rows"]):
-        of_way = [
-            [row for row in data["rows"] if (row["defect"], row["way"]) == (defect, way)]
-            for way in WAYS
-        ]
+        of_way = _by_way([row for row in data["rows"] if row["defect"] == defect]).values()
         noticed = [sum(row["noticed"] is not None for row in rows) for rows in of_way]
         lines.append(
             _line(
@@ -161,27 +158,24 @@ def _median(rows: Rows, of: str, scale: int) -> str:
     return f"{middle:,.1f}" if math.isfinite(middle) else "–"
 
 
-def defect_curves() -> Mapping[str, Sequence[int]]:
-    """Way -> after how many steps each search that noticed its defect did, ascending; and under
-    ``searches`` how many there were for each way."""
-    rows = _measured("hunt-defects")["rows"]
-    curves = {
-        way: sorted(row["steps"] for row in rows if row["way"] == way and row["noticed"])
-        for way in WAYS
-    }
-    return {**curves, "searches": [len(rows) // len(WAYS)]}
+def defect_rows() -> Mapping[str, Rows]:
+    """Way -> a row for each of its searches."""
+    return _by_way(_measured("hunt-defects")["rows"])
 
 
-def reach_curves() -> Mapping[str, Rows]:
+def reach_rows() -> Mapping[str, Rows]:
     """Way -> how far it was after each round."""
-    rows = _measured("hunt-reach")["rows"]
+    return _by_way(_measured("hunt-reach")["rows"])
+
+
+def _by_way(rows: Rows) -> dict[str, Rows]:
     return {way: [row for row in rows if row["way"] == way] for way in WAYS}
 
 
 def hunt_reach() -> str:
     """Situations that were reached after some checked steps, for both ways."""
     data = _measured("hunt-reach")
-    curves = reach_curves()
+    curves = reach_rows()
     last = min(curve[-1]["steps"] for curve in curves.values())
     moments = [n * 1_000 for n in STEPS_K if n * 1_000 < last]
     head = ("steps", *(f"{what}, {way}" for way in WAYS for what in ("runs", "situations")))

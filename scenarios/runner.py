@@ -129,13 +129,13 @@ def run(
     scenario = _read(scenario)
     chosen = every_property() if properties is None else properties
     watch = make_watcher or (lambda view: Checker(view, properties=chosen))
-    with _rare_collections():
+    with rare_collections():
         result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
     if not proves_known:
         return result
 
     def run_repaired(repaired: Scenario) -> RunResult:
-        with _rare_collections():
+        with rare_collections():
             return _Run(repaired, Trace(), watch, None).result()
 
     return prove_known(scenario, result, run_repaired)
@@ -150,7 +150,7 @@ def _read(scenario: Scenario | Path | str) -> Scenario:
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Let the collector look for cycles less often than usual, unless somebody has turned it off:
     nearly all that a run makes is in use until its end."""
     usual = gc.get_threshold()

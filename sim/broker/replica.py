@@ -80,7 +80,7 @@ class Replica:
         delay_ms = delay_sampler(spec.replication, stream)
         self.replication = Replication(self, environment, delay_ms)
         self.shard = ShardHost(self, environment)
-        LogCleaner(self, environment)
+        self._cleaner = LogCleaner(self, environment)
 
     def join(self, replicas: Sequence[Replica]) -> None:
         """These are all replicas of the partition, by node id."""

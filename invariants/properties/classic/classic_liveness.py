@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
@@ -163,10 +164,8 @@ def _let_in(model: ModelView, shard: ShardView) -> list[tuple[str, GroupMember]]
 
 
 def _has_valid_session(member: GroupMember, shard: ShardView) -> bool:
-    config = shard.configs.broker
     assert isinstance(member.config, ClassicConsumerConfig)
-    timeout_ms = member.config.session_timeout_ms
-    return config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms
+    return takes_session(shard.configs.broker, member.config.session_timeout_ms)
 
 
 def _has_assignor_of_all(

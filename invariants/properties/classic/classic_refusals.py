@@ -9,6 +9,7 @@ Sources: classic §1.7, §2.1-§2.8.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel, GroupSnapshot
+from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
@@ -273,8 +274,7 @@ def _fits(request: SyncGroupRequest, classic_model: ClassicModel, *, takes_offer
 def _of_join(request: JoinGroupRequest, classic_model: ClassicModel, shard: ShardView) -> ErrorCode:
     """classic §2.1-§2.5."""
     config, now = shard.configs.broker, classic_model.snapshot
-    shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    if not shortest <= request.session_timeout_ms <= longest:
+    if not takes_session(config, request.session_timeout_ms):
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if now is not None and not _has_room(request, classic_model, now, config.group_max_size):
         return ErrorCode.GROUP_MAX_SIZE_REACHED

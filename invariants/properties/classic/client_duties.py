@@ -189,7 +189,7 @@ class KeepsGeneration(Property):
                 self._refused.add(entry.name)
         elif event.response.error_code in _REFUSED:
             self._refused.add(entry.name)
-        elif type(event) is JoinGroupAnswered and not event.response.error_code:
+        elif _has_joined(step):
             self._refused.discard(entry.name)
         return None
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from rebalance_sim.invariants.explanation import THE_GROUP, Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
@@ -282,9 +283,10 @@ class FatalCause(Property):
         return self._processes >= min(sizes)
 
     def is_out_of_bounds(self, step: Step, entry: AnyClientEntry) -> bool:
-        config, own = self.model.config, entry.member.config
-        low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-        return isinstance(own, ClassicConsumerConfig) and not low <= own.session_timeout_ms <= high
+        own = entry.member.config
+        return isinstance(own, ClassicConsumerConfig) and not takes_session(
+            self.model.config, own.session_timeout_ms
+        )
 
     def is_unknown_assignor(self, step: Step, entry: AnyClientEntry) -> bool:
         own = entry.member.config

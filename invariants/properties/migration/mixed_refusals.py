@@ -8,6 +8,7 @@ Sources: classic §7.2, §7.4-§7.6.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
+from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step
@@ -155,8 +156,7 @@ class HybridRefusalCause(Property):
         config, members = shard.configs.broker, ledger.members
         if not request.group_id:
             return frozenset({ErrorCode.INVALID_GROUP_ID})
-        shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-        if not shortest <= request.session_timeout_ms <= longest:
+        if not takes_session(config, request.session_timeout_ms):
             return frozenset({ErrorCode.INVALID_SESSION_TIMEOUT})
         instance_id = request.group_instance_id
         holder = None if instance_id is None else ledger.instances.get(instance_id)
