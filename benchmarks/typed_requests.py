@@ -50,7 +50,7 @@ answered by nobody in this time, see ``_is_owed``."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
 _WRITE_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
-_MIXED_VERSIONS = ("kafka-4.3", "kafka-4.3", "kafka-4.1", "kip-848")
+_MIXED_VERSIONS = ("kafka-4.4", "kafka-4.3", "kafka-4.1", "kip-848")
 
 
 @dataclass(slots=True)

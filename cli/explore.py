@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.explore.explorer import Explorer
     from rebalance_sim.scenarios.explore.scope import Disturbance
 
-SEMANTICS = "kafka-4.3-clean"
+SEMANTICS = "kafka-4.4-clean"
 MAX_STATES = 20_000_000
 MAX_MEMORY_MB = 4_000
 """As of ``scenarios.explore``, which is not imported for ``--help``; a test compares them."""

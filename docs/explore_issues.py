@@ -33,7 +33,7 @@ from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
 from rebalance_sim.scenarios.explore.verdict import describe_scope
 
 FOLDER = Path(__file__).parent / "explored"
-VERSIONS = ("kafka-4.3", "kafka-4.1")
+VERSIONS = ("kafka-4.4", "kafka-4.3", "kafka-4.1")
 HEAD = {"by": "docs/explore_issues.py"}
 OF_CLASSIC_GROUPS = "classic-"
 

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLIENT_KINDS
-from rebalance_sim.protocol.versions.semantics import SEMANTICS, WITH_CLIENT_ASSIGNORS
+from rebalance_sim.protocol.versions.semantics import (
+    DEFAULT_SEMANTICS,
+    SEMANTICS,
+    WITH_CLIENT_ASSIGNORS,
+)
 from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.profile_file import built_in
@@ -252,7 +256,7 @@ class Profile:
     sizes: Sizes
     timings: Timings
     features: Features = field(default_factory=Features)
-    semantics: tuple[str, ...] = ("kafka-4.3",)
+    semantics: tuple[str, ...] = (DEFAULT_SEMANTICS.name,)
     faults: tuple[FaultRule, ...] = ()
     coincidences: tuple[CoincidenceRule, ...] = ()
 

@@ -13,6 +13,7 @@ from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.suggestion import did_you_mean
 from rebalance_sim.protocol.versions.semantics import (
+    DEFAULT_SEMANTICS,
     WITH_CLIENT_ASSIGNORS,
     semantics_named,
     simulated,
@@ -63,7 +64,7 @@ class WorldSpec:
     duration_ms: int
     quiet_period_ms: int
     group_id: str = "group"
-    semantics: str = "kafka-4.3"
+    semantics: str = DEFAULT_SEMANTICS.name
     defects: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)

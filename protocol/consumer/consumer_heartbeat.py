@@ -59,7 +59,7 @@ def heartbeat(
         updated is member
         and not records
         and is_at_rest(group, member, wall_ms)
-        and not (rules.breaks_ties_for_sender and len(group.server_assignors) > 1)
+        and not (rules.raises_epoch_for_ties and len(group.server_assignors) > 1)
     ):
         after, target_epoch = member, group.target_assignment_epoch
         target = group.target_of(member_id)

@@ -246,9 +246,9 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """A heartbeat after which another server-side assignor is preferred raises the group epoch
     (coordinator §5.3, KAFKA-20434)."""
 
-    breaks_ties_for_sender = False
-    """Of assignors with equally many votes that of the sender is preferred, and not the first in an
-    order that is the same for all (coordinator §5.3, tied-assignor-votes)."""
+    raises_epoch_for_ties = False
+    """So does one that changes nothing, if several assignors have equally many votes and that of
+    its sender is not the first of them (coordinator §5.3, tied-assignor-votes)."""
 
     repeats_target_of_successor = False
     """A target that a returning static member takes over is written once more by a computation that

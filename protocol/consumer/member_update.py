@@ -142,12 +142,18 @@ class Advance:
         """Is another server-side assignor preferred after this heartbeat? That raises the group
         epoch, too (KAFKA-20434)."""
         rules, before, after = self._context.rules, self.stored, self.member
+        ties_count = rules.raises_epoch_for_ties
         if not rules.raises_epoch_for_assignor or (
-            after.server_assignor == before.server_assignor and not rules.breaks_ties_for_sender
+            after.server_assignor == before.server_assignor and not ties_count
         ):
             return
-        former = self._group.members.get(self._replaced_id or after.member_id)
-        preferred = preferred_assignor(self._context, self._group, updated=after, stored=former)
+        preferred = preferred_assignor(
+            self._context,
+            self._group,
+            updated=after,
+            stored=self._group.members.get(self._replaced_id or after.member_id),
+            is_sender_first=ties_count,
+        )
         if preferred != preferred_assignor(self._context, self._group):
             self.is_bumped = self.is_preference_changed = True
 

@@ -115,8 +115,9 @@ def remove_members(
     """Remove members (timer expiry, or leave for good) and raise the group epoch
     (coordinator §4.2).
 
-    No target is computed here, but that of a group without members is settled; the next heartbeat of any member does that. Where the group is
-    converted to another type, that happens instead.
+    No target is computed here; the next heartbeat of any member does that. A group without members
+    has none to compute, and its target epoch follows. Where the group is converted to another type,
+    that happens instead.
     """
     for convert in context.part(Conversions):
         converted = convert(group, members, response, now_ms)

@@ -151,13 +151,14 @@ def preferred_assignor(
     *,
     updated: Member | None = None,
     stored: Member | None = None,
+    is_sender_first: bool = True,
 ) -> str:
     """The most frequently named assignor (coordinator §5.3); nobody named one: the first
     configured.
 
     ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first in the
-    order of uniform, range, then others as configured. Where the version breaks ties for the
-    sender, its new vote stands in front if none of the others has cast it.
+    order of uniform, range, then others as configured; but the sender's vote stands in front if
+    nobody else has cast it and ``is_sender_first``.
     """
     configured = context.config.group_consumer_assignors
     votes = dict(group.server_assignors)
@@ -167,7 +168,7 @@ def preferred_assignor(
     if not votes:
         return configured[0]
     best = max(votes.values())
-    if updated is not None and context.rules.breaks_ties_for_sender:
+    if updated is not None and is_sender_first:
         name = updated.server_assignor
         if name is not None and best == votes[name] == 1:
             return name

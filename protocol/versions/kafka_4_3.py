@@ -19,7 +19,7 @@ VERSION = Version(
     releases=("4.3",),
     changes=(Kafka43,),
     shipped_defects=(
-        *kafka_4_4.VERSION.shipped_defects,
+        *(one for one in kafka_4_4.VERSION.shipped_defects if one != "tied-assignor-votes"),
         "KAFKA-20434",
         "KAFKA-20442",
         "KAFKA-20601",

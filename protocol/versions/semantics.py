@@ -1,7 +1,7 @@
 """Which protocol is simulated: one value that names the rules of coordinator, broker and member.
 
-``kafka-4.3`` is the default. Each version is a module beside this one and is found by being there;
-one with shipped defects is also there without them, as ``kafka-4.3-clean``. A value may carry
+The newest release is the default. Each version is a module beside this one and is found there; one
+with shipped defects is also there without them, as ``kafka-4.4-clean``. A value may carry
 further defects by id (docs/reference/defects.md); one that is off costs nothing.
 """
 
@@ -156,12 +156,16 @@ SEMANTICS: Mapping[str, Semantics] = MappingProxyType(
 )
 """Every version by name, with and without its shipped defects."""
 
-DEFAULT_SEMANTICS = SEMANTICS["kafka-4.3"]
+DEFAULT_SEMANTICS = SEMANTICS["kafka-4.4"]
+"""Those of the newest release, with the defects that it shipped with."""
+
+CLEAN_SEMANTICS = SEMANTICS[f"{DEFAULT_SEMANTICS.name}-clean"]
+"""The same without those defects."""
 
 RELEASES: Mapping[str, Semantics] = MappingProxyType(
     {line: SEMANTICS[version.name] for version in _VERSIONS for line in version.releases}
 )
-"""The semantics of a release line of Apache Kafka, such as 4.3."""
+"""The semantics of a release line of Apache Kafka, such as 4.4."""
 
 WITH_CLIENT_ASSIGNORS = tuple(
     name for name, one in SEMANTICS.items() if one.coordinator.has_client_assignors

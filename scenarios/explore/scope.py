@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.clients import kinds as clients
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.semantics import Semantics, simulated
+from rebalance_sim.protocol.versions.semantics import CLEAN_SEMANTICS, Semantics, simulated
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 
@@ -100,7 +100,7 @@ class Scope:
     partitions: int = 1
     max_disturbances: int = 1
     disturbances: tuple[Disturbance, ...] = tuple(Disturbance)
-    semantics: str = "kafka-4.3-clean"
+    semantics: str = CLEAN_SEMANTICS.name
     defects: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
     assignor: str | None = None

@@ -76,6 +76,7 @@ class ConfigInForce(Property):
             not change.is_new_target
             or before_ms is None
             or step.kind is not StepKind.COORDINATOR_REQUEST
+            or not change.ledger.members  # An emptied group is settled; nothing is computed.
             or not self.model.rules.has_assignment_interval
         ):
             return None

@@ -151,8 +151,8 @@ class OffsetsEndWithTopic(Property):
 
     id = "offsets.end_with_topic"
     sentence = (
-        "When a topic is deleted or recreated while a coordinator is active, it deletes the offsets "
-        "that it holds under the name of the topic, but for those stored with another topic id."
+        "When a topic is deleted or recreated while a coordinator is active, it deletes the "
+        "offsets under the name of the topic, but for those stored with another topic id."
     )
     clauses = ("coordinator §8.4",)
     violated_by = ("KAFKA-16168",)
