@@ -21,7 +21,8 @@ class TopicPartition(NamedTuple):
 
 
 ReplicaRacks = tuple[tuple[str, ...], ...]
-"""For each partition of a topic the racks of its replicas, ascending; () if no broker has one."""
+"""For each partition of a topic the racks that have a replica, ascending; () if no broker is in
+a rack."""
 
 
 @value
