@@ -1,4 +1,4 @@
-"""The sticky algorithm where members subscribe to different topics (classic §5.3, second half; racks, §5.5).
+"""The sticky algorithm where members subscribe to different topics (classic §5.3, §5.5).
 
 Claims are kept, the rest goes one by one to whoever has least, and then single partitions are
 moved from members with much to members with little, until no move improves anything.

@@ -43,7 +43,8 @@ def assign_as_leader(
 ) -> Assigned:
     """What the assignor that the coordinator has chosen gives to each member.
 
-    ``replica_racks`` by topic name, as ``MetadataKnown`` has them. Raises EndlessAssignmentError, and ProtocolBug for a choice that the leader has not offered.
+    ``replica_racks`` by topic name, as ``MetadataKnown`` has them. Raises EndlessAssignmentError,
+    and ProtocolBug for a choice that the leader has not offered.
     """
     name = response.protocol_name or ""
     chosen = next((assignor for assignor in assignors if assignor.name == name), None)
