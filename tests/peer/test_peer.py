@@ -14,6 +14,7 @@ from peer import BOOK, Case, row_files
 
 ROWS_AT_LEAST = {
     "assignors_client": 85,
+    "assignors_racks": 90,
     "assignors_server": 35,
     "current_assignment_builder": 47,
     "group_classic": 176,
