@@ -91,6 +91,12 @@ class WorldSpec:
         self._check_sizes()
         self._check_assignors(semantics.coordinator.assignors)
         unique("topics", (topic.name for topic in self.topics))
+        for topic in self.topics:
+            if topic.replication_factor > self.brokers.count:
+                raise ValueError(
+                    f"topics: {topic.name} has replication_factor {topic.replication_factor}, "
+                    f"which must be at most brokers.count ({self.brokers.count})"
+                )
         unique("clients", (client.name for client in self.clients))
         has_client_assignors = semantics.coordinator.has_client_assignors
         for client in self.clients:

@@ -118,7 +118,9 @@ class World:
         self.controller = self.cluster.controller
         self.partition_of = self.cluster.partition_of
         self.network.servers = self.brokers
-        self.topics = TopicAdmin(spec.topics, self.controller, self)
+        self.topics = TopicAdmin(
+            spec.topics, self.controller, self, racks=spec.brokers.racks_in_use
+        )
         self.settings = SettingsAdmin(self.controller, spec)
         self.data_plane = self.controller.watcher = DataPlane(
             is_on=spec.data_plane,

@@ -13,7 +13,7 @@ ConsumerContext = CoordinatorContext[ConsumerGroupRules]
 
 
 def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
-    """A 64-bit hash over name, id and partition count of all existing topics of these names.
+    """A 64-bit hash over all existing topics of these names: name, id, partitions, and their racks.
 
     0 if none of them exists (coordinator §1.1). The function is our own, as only equality matters.
     """
@@ -24,4 +24,6 @@ def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
         if topic is not None:
             found = True
             digest.update(f"{name}\0{topic.topic_id}\0{topic.partition_count}\n".encode())
+            if topic.replica_racks:
+                digest.update(repr(topic.replica_racks).encode())
     return int.from_bytes(digest.digest(), "big", signed=True) or 1 if found else 0

@@ -20,20 +20,28 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+ReplicaRacks = tuple[tuple[str, ...], ...]
+"""For each partition of a topic the racks that have a replica, ascending; () if no broker is in
+a rack."""
+
+
 @value
 class Topic:
     """A topic as it stands in one metadata image.
 
-    Raises ValueError for a partition count below 0.
+    Raises ValueError for a partition count below 0, and for racks of more or fewer partitions.
     """
 
     topic_id: str
     name: str
     partition_count: int
+    replica_racks: ReplicaRacks = ()
 
     def __post_init__(self) -> None:
         if self.partition_count < 0:
             raise ValueError(f"topic {self.name}: partition_count must be >= 0")
+        if self.replica_racks and len(self.replica_racks) != self.partition_count:
+            raise ValueError(f"topic {self.name}: replica_racks must have an entry per partition")
 
 
 class MetadataImage:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
+from rebalance_sim.protocol.wire.topics import MetadataImage, ReplicaRacks, Topic
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
 
 
@@ -39,9 +39,15 @@ class TopicAdmin:
     """Creates, grows and deletes topics. A topic id is name and generation: ``orders:1``."""
 
     def __init__(
-        self, specs: Iterable[TopicSpec], publisher: TopicPublisher, watcher: TopicWatcher
+        self,
+        specs: Iterable[TopicSpec],
+        publisher: TopicPublisher,
+        watcher: TopicWatcher,
+        *,
+        racks: Sequence[str] = (),
     ) -> None:
         self._specs = {spec.name: spec for spec in specs}
+        self._racks = racks
         self._publisher = publisher
         self._watcher = watcher
         self._generations: dict[str, int] = {}
@@ -70,8 +76,7 @@ class TopicAdmin:
         if topic is None or topic.partition_count >= partition_count:
             return False
         self._begin(topic.topic_id, name, range(topic.partition_count, partition_count))
-        grown = Topic(topic_id=topic.topic_id, name=name, partition_count=partition_count)
-        self._set(image.with_topic(grown))
+        self._set(image.with_topic(self._topic(topic.topic_id, name, partition_count)))
         return True
 
     def delete(self, name: str) -> bool:
@@ -102,7 +107,24 @@ class TopicAdmin:
         generation = self._generations[name] = self._generations.get(name, 0) + 1
         topic_id = f"{name}:{generation}"
         self._begin(topic_id, name, range(partition_count))
-        return Topic(topic_id=topic_id, name=name, partition_count=partition_count)
+        return self._topic(topic_id, name, partition_count)
+
+    def _topic(self, topic_id: str, name: str, partition_count: int) -> Topic:
+        return Topic(
+            topic_id=topic_id,
+            name=name,
+            partition_count=partition_count,
+            replica_racks=self._replica_racks(name, partition_count) if self._racks else (),
+        )
+
+    def _replica_racks(self, name: str, partition_count: int) -> ReplicaRacks:
+        """See ``TopicSpec``; a topic without a specification has one replica of each partition."""
+        spec, racks = self._specs.get(name), self._racks
+        replicas = range(1 if spec is None else min(spec.replication_factor, len(racks)))
+        return tuple(
+            tuple(sorted(racks[(number + step) % len(racks)] for step in replicas))
+            for number in range(partition_count)
+        )
 
     def _begin(self, topic_id: str, name: str, numbers: range) -> None:
         spec = self._specs.get(name)

@@ -126,7 +126,10 @@ class Broker:
         self._newest_heartbeats: dict[str, tuple[str, int]] = {}
         """Client -> the member of its last heartbeat, and the correlation id of that."""
         self._metadata_version = 0
-        self._answer_of_image = EMPTY_IMAGE, MetadataResponse(topic_names={}, partition_counts={})
+        self._answer_of_image = (
+            EMPTY_IMAGE,
+            MetadataResponse(topic_names={}, partition_counts={}, replica_racks={}),
+        )
 
     @property
     def is_isolated(self) -> bool:
@@ -249,6 +252,7 @@ class Broker:
             answer = MetadataResponse(
                 topic_names={topic_id: topic.name for topic_id, topic in topics.items()},
                 partition_counts={topic.name: topic.partition_count for topic in topics.values()},
+                replica_racks={t.name: t.replica_racks for t in topics.values() if t.replica_racks},
             )
             self._answer_of_image = self.image, answer
         return answer

@@ -29,6 +29,9 @@ class BrokerSpec:
     ``offsets_topic_segment_bytes`` is Kafka's ``offsets.topic.segment.bytes``. The log cleaner goes
     over what lies before the segment that is written to (``log_cleaner.py``); a record counts as
     100 bytes.
+
+    ``racks`` are Kafka's ``broker.rack``: the brokers are in them by turns, in none if there are
+    none (``TopicSpec.replication_factor``).
     """
 
     count: int = 3
@@ -40,6 +43,7 @@ class BrokerSpec:
     replica_lag_time_max_ms: int = 30_000
     min_insync_replicas: int = 1
     offsets_topic_segment_bytes: int = 104_857_600
+    racks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         at_least(
@@ -53,4 +57,11 @@ class BrokerSpec:
             "offsets_topic_segment_bytes",
         )
         at_most(self, BROKERS_MOST, "count")
+        if not all(self.racks):
+            raise ValueError("racks: the name of a rack must not be empty")
         at_most(self, OFFSETS_PARTITIONS_MOST, "offsets_partition_count")
+
+    @property
+    def racks_in_use(self) -> tuple[str, ...]:
+        """The racks that brokers are in, each once, by the first broker."""
+        return tuple(dict.fromkeys(self.racks[: self.count]))

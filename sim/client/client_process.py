@@ -376,7 +376,11 @@ class ClientProcess:
         if isinstance(response, MetadataResponse):
             seen = self._conditions.metadata_seen(response)
             self.take(
-                MetadataKnown(topic_names=seen.topic_names, partition_counts=seen.partition_counts)
+                MetadataKnown(
+                    topic_names=seen.topic_names,
+                    partition_counts=seen.partition_counts,
+                    replica_racks=seen.replica_racks,
+                )
             )
             if self._matches is not None and self.is_alive:
                 names = filter(self._matches, seen.partition_counts)

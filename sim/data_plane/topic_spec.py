@@ -12,15 +12,22 @@ RECORDS_PER_SECOND_MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic that exists from the start. ``records_per_second`` are produced to each partition."""
+    """A topic that exists from the start. ``records_per_second`` are produced to each partition.
+
+    ``replication_factor`` says in how many racks replicas are, where brokers have racks: partition
+    0 begins with the rack of broker 0, each following one with the next rack, and each replica
+    takes one rack further. Kafka stripes replicas likewise, from a random rack on
+    (4.3.1, ``StripedReplicaPlacer``).
+    """
 
     name: str
     partition_count: int
     records_per_second: int = 0
+    replication_factor: int = 1
 
     def __post_init__(self) -> None:
         not_empty(self, "name")
-        at_least(self, 1, "partition_count")
+        at_least(self, 1, "partition_count", "replication_factor")
         at_most(self, PARTITIONS_MOST, "partition_count")
         at_least(self, 0, "records_per_second")
         at_most(self, RECORDS_PER_SECOND_MOST, "records_per_second")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import ReplicaRacks, TopicPartition
 from rebalance_sim.protocol.wire.value import value
 
 
@@ -34,10 +34,12 @@ class MetadataRequest:
 
 @value
 class MetadataResponse:
-    """Topic id -> name, as the broker knows them; name -> number of partitions."""
+    """Topic id -> name, as the broker knows them; name -> number of partitions, and the racks of
+    their replicas for those that have any."""
 
     topic_names: Mapping[str, str]
     partition_counts: Mapping[str, int]
+    replica_racks: Mapping[str, ReplicaRacks]
 
 
 @value

@@ -9,7 +9,7 @@ from falsified_java import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.classic import classic_simple, sticky, sticky_identical
 from rebalance_sim.protocol.assignors.classic.claims import Claim
-from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
+from rebalance_sim.protocol.assignors.classic.sticky_identical import IdenticalBalancing
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import application, commit_queue
 from rebalance_sim.protocol.clients.java.classic import classic_commits
@@ -23,15 +23,15 @@ __all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 # -- assignors of leaders --------------------------------------------------------------------------
 
-_IDENTICAL = assign_identical
+_IDENTICAL = IdenticalBalancing.assign
 
 
 def _last_first(members: Any) -> Any:
     return sorted(members, key=lambda member: member.member_id, reverse=True)
 
 
-def _one_has_most(claims: Any, counts: Any) -> Any:
-    result = _IDENTICAL(claims, counts)
+def _one_has_most(self: Any) -> Any:
+    result = _IDENTICAL(self)
     first, *others = sorted(result.shares)
     for other in others:
         result.shares[first].extend(result.shares[other][1:])
@@ -44,7 +44,7 @@ def _hears_no_claims(self: Any, members: Any) -> Any:
 
 
 run_mutant("deals-out-of-order", "classic", 1, (classic_simple, "in_member_order", _last_first))
-run_mutant("sticky-uneven", "cooperative", 0, (sticky, "assign_identical", _one_has_most))
+run_mutant("sticky-uneven", "cooperative", 0, (IdenticalBalancing, "assign", _one_has_most))
 run_mutant("sticky-forgets", "cooperative", 0, (sticky.StickyRules, "claims", _hears_no_claims))
 run_mutant("sticky-by-topic", "cooperative", 8, (sticky_identical, "_BY_NUMBER", itemgetter(0, 1)))
 

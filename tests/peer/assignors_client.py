@@ -1,8 +1,8 @@
 """Client-side assignors: RangeAssignorTest, RoundRobinAssignorTest, AbstractStickyAssignorTest (run
 by StickyAssignorTest and CooperativeStickyAssignorTest), and what these two add.
 
-Facts from apache/kafka 1eb7644349cb (2024-10-25), clients/src/test/.../clients/consumer. Racks: only
-the rows without racks of consumers, or of partitions, can be said.
+Facts from apache/kafka 1eb7644349cb (2024-10-25), clients/src/test/.../clients/consumer. Racks are
+in ``assignors_racks.py``.
 """
 
 from __future__ import annotations
@@ -185,60 +185,6 @@ for C, name in (("RangeAssignorTest (clients)", "range"), ("RoundRobinAssignorTe
             {m: after[f"instance{i}"] for i, m in enumerate(ids, 1)},
             variant,
         )
-
-# Range, the rows where racks have no say (verifyNonRackAwareAssignment with null racks).
-C = "RangeAssignorTest (clients)"
-for method, counts, topics, shares in (
-    (
-        "testRackAwareAssignmentWithUniformSubscription",
-        "t1:6 t2:7 t3:2",
-        ("t1 t2 t3",) * 3,
-        ("t1:0,1 t2:0,1,2 t3:0", "t1:2,3 t2:3,4 t3:1", "t1:4,5 t2:5,6"),
-    ),
-    (
-        "testRackAwareAssignmentWithNonEqualSubscription",
-        "t1:6 t2:7 t3:2",
-        ("t1 t2 t3", "t1 t2 t3", "t1 t3"),
-        ("t1:0,1 t2:0,1,2,3 t3:0", "t1:2,3 t2:4,5,6 t3:1", "t1:4,5"),
-    ),
-    (
-        "testRackAwareAssignmentWithUniformPartitions",
-        "t1:5 t2:5 t3:5",
-        ("t1 t2 t3",) * 3,
-        ("t1:0,1 t2:0,1 t3:0,1", "t1:2,3 t2:2,3 t3:2,3", "t1:4 t2:4 t3:4"),
-    ),
-    (
-        "testRackAwareAssignmentWithUniformPartitionsNonEqualSubscription",
-        "t1:5 t2:5 t3:5",
-        ("t1 t2 t3", "t1 t2 t3", "t1 t3"),
-        ("t1:0,1 t2:0,1,2 t3:0,1", "t1:2,3 t2:3,4 t3:2,3", "t1:4 t3:4"),
-    ),
-    (
-        "testRackAwareAssignmentWithCoPartitioning",
-        "t1:6 t2:6 t3:2 t4:2",
-        ("t1 t2", "t1 t2", "t3 t4", "t3 t4"),
-        ("t1:0,1,2 t2:0,1,2", "t1:3,4,5 t2:3,4,5", "t3:0 t4:0", "t3:1 t4:1"),
-    ),
-    (
-        "testCoPartitionedAssignmentWithSameSubscription",
-        "t1:6 t2:6 t3:2 t4:2 t5:4 t6:4",
-        ("t1 t2 t3 t4 t5 t6 t7 t8 t9",) * 3,
-        (
-            "t1:0,1 t2:0,1 t3:0 t4:0 t5:0,1 t6:0,1",
-            "t1:2,3 t2:2,3 t3:1 t4:1 t5:2 t6:2",
-            "t1:4,5 t2:4,5 t5:3 t6:3",
-        ),
-    ),
-):
-    row(
-        C,
-        method,
-        "range",
-        counts,
-        {f"c{i}": t for i, t in enumerate(topics)},
-        {f"c{i}": s for i, s in enumerate(shares)},
-        "no racks",
-    )
 
 # -- sticky -------------------------------------------------------------------------------------
 
@@ -679,16 +625,6 @@ def coop_user_data():
 
 add("CooperativeStickyAssignorTest", "testEncodeAndDecodeGeneration", coop_user_data, version="any")
 
-for cls, method in (
-    ("RangeAssignorTest (clients)", "testRackAwareAssignmentWithUniformSubscription (with racks)"),
-    (
-        "RangeAssignorTest (clients)",
-        "testRackAwareStaticMemberRangeAssignmentPersistentAfterMemberIdChanges",
-    ),
-    ("StickyAssignorTest", "testRackAwareAssignmentWithUniformSubscription and the like"),
-    ("CooperativeStickyAssignorTest", "testUniformSubscriptionTransferOwnershipListIsRight"),
-):
-    cannot(cls, method, "classic assignors get no replica racks, so racks have no say (KIP-881)")
 cannot(
     "StickyAssignorTest",
     "testSchemaBackwardCompatibility",

@@ -23,6 +23,7 @@ class LiteralBalancing:
         claims: Claims,
         counts: Mapping[str, int],
         subscriptions: Mapping[str, frozenset[str]],
+        racks: None = None,
     ) -> None:
         self.older = claims.older
         self.potential = {

@@ -318,7 +318,7 @@ class CooperativeTransfer(OfLeaderAssignment):
         "member claims to own, unless it claims that as well."
     )
     clauses = ("classic C10", "classic §3.5", "classic §5.4")
-    violated_by = ("KAFKA-14639", "test:classic-transfer-at-once")
+    violated_by = ("KAFKA-14639", "KAFKA-15170", "test:classic-transfer-at-once")
     client_kinds = CLASSIC_KINDS
 
     def _judge_shares(

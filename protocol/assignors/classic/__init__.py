@@ -2,6 +2,7 @@
 
 - ``classic_assignor``: the interface. Start reading there.
 - ``classic_simple``: range and roundrobin.
+- ``racks``: when racks have a say; ``range_racks``: what range does then.
 - ``sticky``: the two sticky ones of the Java client; ``claims`` settles who may keep what,
   ``sticky_identical`` and ``sticky_general`` balance groups with equal and with different
   subscriptions.
@@ -22,6 +23,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
 )
 from rebalance_sim.protocol.assignors.classic.classic_simple import (
     ClassicRangeAssignor,
+    LibrdkafkaRangeAssignor,
     RoundRobinAssignor,
 )
 from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import (
@@ -47,15 +49,16 @@ def _by_name(*assignors: ClassicAssignor) -> dict[str, ClassicAssignor]:
     return {assignor.name: assignor for assignor in assignors}
 
 
-_SIMPLE = (ClassicRangeAssignor(), RoundRobinAssignor())
-_OF_JAVA = _by_name(*_SIMPLE, StickyAssignor(), CooperativeStickyAssignor())
+_OF_JAVA = _by_name(
+    ClassicRangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor()
+)
 
 CLASSIC_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(_OF_JAVA)
 """Name -> assignor, for ``partition.assignment.strategy`` of the Java client; then those that were
 registered."""
 
 LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
-    _by_name(*_SIMPLE, LibrdkafkaCooperativeStickyAssignor())
+    _by_name(LibrdkafkaRangeAssignor(), RoundRobinAssignor(), LibrdkafkaCooperativeStickyAssignor())
 )
 """The same, as far as librdkafka has them: it takes no others."""
 

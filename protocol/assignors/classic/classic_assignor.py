@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import NamedTuple, Protocol
 
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.topics import ReplicaRacks
 
 
 class NamedPartition(NamedTuple):
@@ -78,6 +79,19 @@ class ClassicAssignor(Protocol):
         skipped. Raises EndlessAssignmentError.
         """
         ...
+
+    def assign_by_racks(
+        self,
+        *,
+        partition_counts: Mapping[str, int],
+        members: Sequence[ClaimingMember],
+        replica_racks: Mapping[str, ReplicaRacks],
+    ) -> Assigned:
+        """The same for a leader that knows in which racks replicas are, by topic name.
+
+        Who does not override it does not look at racks (classic §5.5).
+        """
+        return self.assign(partition_counts=partition_counts, members=members)
 
 
 def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 
 from rebalance_sim.protocol.assignors.classic.claims import Claims
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
+from rebalance_sim.protocol.assignors.classic.racks import Racks
 from rebalance_sim.protocol.assignors.classic.sticky import Shares, StickyRules, without
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
 
@@ -26,17 +27,20 @@ class _HeaviestFirst(GeneralBalancing):
         claims: Claims,
         counts: Mapping[str, int],
         subscriptions: Mapping[str, frozenset[str]],
+        racks: Racks | None = None,
     ) -> None:
-        super().__init__(claims, counts, subscriptions)
-        if self.holder and len({*subscriptions.values()}) == 1:
-            self.partitions = self._heaviest_first()
+        super().__init__(claims, counts, subscriptions, racks)
+        if any(claims.kept.values()) and len({*subscriptions.values()}) == 1:
+            self.partitions = self._heaviest_first(claims.kept)
 
-    def _heaviest_first(self) -> list[NamedPartition]:
+    def _heaviest_first(
+        self, kept: Mapping[str, Collection[NamedPartition]]
+    ) -> list[NamedPartition]:
         """One after the other from whoever has most left, of equals from the greatest id; first
-        what others had before. What nobody has comes last."""
+        what others had before. What nobody claims comes last. Racks take away only afterwards."""
         left = {
             member_id: deque(sorted(share, key=lambda p: (p not in self.older, p)))
-            for member_id, share in self.shares.items()
+            for member_id, share in kept.items()
         }
         ids = sorted(left, reverse=True)
         heap = [(-len(left[member_id]), rank) for rank, member_id in enumerate(ids)]
@@ -47,7 +51,8 @@ class _HeaviestFirst(GeneralBalancing):
             if negative_count:
                 order.append(left[ids[rank]].popleft())
                 heapq.heappush(heap, (negative_count + 1, rank))
-        return order + [p for p in self.partitions if p not in self.holder]
+        claimed = {*order}
+        return order + [p for p in self.partitions if p not in claimed]
 
 
 class LibrdkafkaCooperativeStickyAssignor(StickyRules):

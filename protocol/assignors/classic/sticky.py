@@ -18,9 +18,11 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     subscriptions_of,
     ungrouped,
 )
+from rebalance_sim.protocol.assignors.classic.racks import racks_of_group
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
-from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
+from rebalance_sim.protocol.assignors.classic.sticky_identical import IdenticalBalancing
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.topics import ReplicaRacks
 
 Shares = Mapping[str, Collection[NamedPartition]]
 
@@ -45,6 +47,7 @@ class StickyRules:
     supports_cooperative = False
     balances_equals_alike = False  # whether equal subscriptions have no algorithm of their own
     balancing: type[GeneralBalancing] = GeneralBalancing
+    balancing_of_equals: type[IdenticalBalancing] = IdenticalBalancing
 
     def user_data(
         self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
@@ -69,6 +72,18 @@ class StickyRules:
         self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
     ) -> Assigned:
         """See ``ClassicAssignor.assign``."""
+        return self.assign_by_racks(
+            partition_counts=partition_counts, members=members, replica_racks={}
+        )
+
+    def assign_by_racks(
+        self,
+        *,
+        partition_counts: Mapping[str, int],
+        members: Sequence[ClaimingMember],
+        replica_racks: Mapping[str, ReplicaRacks],
+    ) -> Assigned:
+        """See ``ClassicAssignor.assign_by_racks``."""
         if not members:
             return {}
         ordered = sorted(members, key=lambda member: member.member_id)
@@ -77,11 +92,12 @@ class StickyRules:
         topics = sorted(frozenset().union(*{*subscriptions.values()}) & partition_counts.keys())
         counts = {topic: partition_counts[topic] for topic in topics}
         settled = settle(members, self.claims(members), counts)
+        racks = racks_of_group(members, counts, replica_racks)
         if not self.balances_equals_alike and len({*subscriptions.values()}) <= 1:
-            result = assign_identical(settled, counts)
+            result = self.balancing_of_equals(settled, counts, racks).assign()
             shares = self.handed_out(result.shares, result.transferring)
         else:
-            balanced = self.balancing(settled, counts, subscriptions).assign()
+            balanced = self.balancing(settled, counts, subscriptions, racks).assign()
             shares = self.handed_out(balanced, _changing_hands(members, balanced))
         return {member_id: by_topic(share) for member_id, share in shares.items()}
 

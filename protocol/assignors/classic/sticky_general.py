@@ -1,4 +1,4 @@
-"""The sticky algorithm where members subscribe to different topics (classic §5.3, second half).
+"""The sticky algorithm where members subscribe to different topics (classic §5.3, §5.5).
 
 Claims are kept, the rest goes one by one to whoever has least, and then single partitions are
 moved from members with much to members with little, until no move improves anything.
@@ -20,6 +20,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     NamedPartition,
     partitions_of,
 )
+from rebalance_sim.protocol.assignors.classic.racks import Racks
 from rebalance_sim.protocol.assignors.server.subscribers import subscribers_by_topic
 
 
@@ -31,16 +32,22 @@ class GeneralBalancing:
         claims: Claims,
         counts: Mapping[str, int],
         subscriptions: Mapping[str, frozenset[str]],
+        racks: Racks | None = None,
     ) -> None:
         self.older = claims.older
+        self.racks = racks
         self.subscriptions = subscriptions
         self.counts = counts
         self.shares: dict[str, dict[NamedPartition, None]] = {
             member_id: {p: None for p in claims.kept[member_id] if p.topic in topics}
             for member_id, topics in subscriptions.items()
         }
+        if racks is not None:
+            for member_id, share in self.shares.items():
+                for partition in [p for p in share if racks.mismatch(member_id, p)]:
+                    del share[partition]
         self.revocation_required = any(
-            p.topic not in topics for m, topics in subscriptions.items() for p in claims.kept[m]
+            len(self.shares[m]) < len(claims.kept[m]) for m in subscriptions
         )
         self.holder = {p: m for m, share in self.shares.items() for p in share}
         self.rankings = self._rankings()
@@ -75,7 +82,7 @@ class GeneralBalancing:
         """Member id -> partitions. Raises EndlessAssignmentError (only with a defect)."""
         started_empty = not self.holder
         new = [p for p in self.partitions if p not in self.holder]
-        for partition in new:
+        for partition in new if self.racks is None else self._give_by_racks(new, self.racks):
             if self.rankings[partition.topic].size:
                 self._give(partition, self.rankings[partition.topic].least_loaded())
         movable = [p for p in self.partitions if self.rankings[p.topic].size > 1]
@@ -89,6 +96,23 @@ class GeneralBalancing:
         if improved and not started_empty and self._score() >= score_before:
             self.shares = before
         return {member_id: list(share) for member_id, share in self.shares.items()}
+
+    def _give_by_racks(
+        self, partitions: Iterable[NamedPartition], racks: Racks
+    ) -> list[NamedPartition]:
+        """Each to the least loaded subscriber that its racks suit; returns what suits none."""
+        rest = []
+        for partition in partitions:
+            suited = [
+                (len(self.shares[m]), m)
+                for m, topics in self.subscriptions.items()
+                if partition.topic in topics and not racks.mismatch(m, partition)
+            ]
+            if suited:
+                self._give(partition, min(suited)[1])
+            else:
+                rest.append(partition)
+        return rest
 
     def is_worth_moving(self, holder: str, other: str) -> bool:
         """Does a partition that goes from one to the other bring their loads closer together? What

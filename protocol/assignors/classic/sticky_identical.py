@@ -1,9 +1,9 @@
-"""The sticky algorithm where all members subscribe to the same topics (classic §5.3)."""
+"""The sticky algorithm where all members subscribe to the same topics (classic §5.3, §5.5)."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -13,6 +13,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     NamedPartition,
     partitions_of,
 )
+from rebalance_sim.protocol.assignors.classic.racks import Racks
 
 _BY_NUMBER: Callable[[NamedPartition], tuple[int, str]] = itemgetter(1, 0)
 
@@ -26,57 +27,123 @@ class IdenticalResult:
     transferring: frozenset[NamedPartition]
 
 
-def assign_identical(claims: Claims, counts: Mapping[str, int]) -> IdenticalResult:
-    """Everybody keeps up to its quota, and the rest goes round; members in ascending id."""
-    shares: dict[str, list[NamedPartition]] = {member_id: [] for member_id in sorted(claims.kept)}
-    partitions = list(
-        chain.from_iterable(partitions_of(topic, range(counts[topic])) for topic in sorted(counts))
-    )
-    quota, members_over_quota = divmod(len(partitions), len(shares))
-    largest = quota + (1 if members_over_quota else 0)
+class IdenticalBalancing:
+    """One computation: everybody keeps up to its quota, and the rest goes round; members in
+    ascending id. ``assign`` is called once."""
 
-    under_quota: list[str] = []
-    at_quota: list[str] = []
-    over_quota = 0
-    maybe_revoked: dict[NamedPartition, str] = {}
-    for member_id, share in shares.items():
-        claimed = sorted(claims.kept[member_id], key=_BY_NUMBER)
-        if claims.doubly_claimed:
-            claimed = [p for p in claimed if p not in claims.doubly_claimed]
-        if len(claimed) < quota:
-            keeps = len(claimed)
-            under_quota.append(member_id)
-        elif len(claimed) >= largest and over_quota < members_over_quota:
-            keeps = largest
-            over_quota += 1
-            if over_quota == members_over_quota:
-                at_quota.clear()
-        else:
-            keeps = quota
-            if over_quota < members_over_quota:
-                at_quota.append(member_id)
-        share += claimed[:keeps]
-        if keeps < len(claimed):
-            maybe_revoked |= dict.fromkeys(claimed[keeps:], member_id)
+    def __init__(self, claims: Claims, counts: Mapping[str, int], racks: Racks | None) -> None:
+        self.claims = claims
+        self.racks = racks
+        self.shares: dict[str, list[NamedPartition]] = {m: [] for m in sorted(claims.kept)}
+        self.partitions = list(
+            chain.from_iterable(
+                partitions_of(topic, range(counts[topic])) for topic in sorted(counts)
+            )
+        )
+        self.quota, self.members_over_quota = divmod(len(self.partitions), len(self.shares))
+        self.largest = self.quota + (1 if self.members_over_quota else 0)
+        self.over_quota = 0
+        # Both are in ascending id while claims are looked at: members are visited in that order.
+        self.under_quota: list[str] = []
+        self.at_quota: list[str] = []
+        self.maybe_revoked: dict[NamedPartition, str] = {}
+        self.transferring: set[NamedPartition] = set()
 
-    kept = set(chain.from_iterable(shares.values()))
-    # Both lists are in ascending id: members were visited in that order.
-    waiting, extras = deque(under_quota), deque(at_quota)
-    transferring: set[NamedPartition] = set()
-    for partition in partitions:
-        if partition in kept:
-            continue
-        if waiting:
-            member_id = waiting.popleft()
-            if len(shares[member_id]) + 1 == quota:
-                extras.append(member_id)
+    def assign(self) -> IdenticalResult:
+        """Keep what may be kept, bring racks together, and give out the rest in a circle."""
+        for member_id in self.shares:
+            self._keep(member_id)
+        kept = set(chain.from_iterable(self.shares.values()))
+        left = [partition for partition in self.partitions if partition not in kept]
+        if self.racks is not None:
+            left = self._give_by_racks(left, self.racks)
+        waiting, extras = deque(self.under_quota), deque(self.at_quota)
+        for partition in left:
+            if waiting:
+                member_id = waiting.popleft()
+                if len(self.shares[member_id]) + 1 == self.quota:
+                    extras.append(member_id)
+                else:
+                    waiting.append(member_id)
             else:
-                waiting.append(member_id)
+                member_id = extras.popleft()
+            self._give(partition, member_id)
+        return IdenticalResult(shares=self.shares, transferring=frozenset(self.transferring))
+
+    def _keep(self, member_id: str) -> None:
+        claimed = sorted(self.claims.kept[member_id], key=_BY_NUMBER)
+        if self.claims.doubly_claimed:
+            claimed = [p for p in claimed if p not in self.claims.doubly_claimed]
+        if self.racks is not None:
+            claimed = self.in_rack(member_id, claimed, self.racks)
+        if len(claimed) < self.quota:
+            keeps = len(claimed)
+            self.under_quota.append(member_id)
+        elif len(claimed) >= self.largest and self.over_quota < self.members_over_quota:
+            keeps = self.largest
+            self.exceed_quota()
         else:
-            member_id = extras.popleft()
-        shares[member_id].append(partition)
-        if partition in claims.doubly_claimed or maybe_revoked.get(partition, member_id) != (
-            member_id
+            keeps = self.quota
+            if self.over_quota < self.members_over_quota:
+                self.at_quota.append(member_id)
+        self.shares[member_id] += claimed[:keeps]
+        if keeps < len(claimed):
+            self.maybe_revoked |= dict.fromkeys(claimed[keeps:], member_id)
+
+    def in_rack(
+        self, member_id: str, claimed: Sequence[NamedPartition], racks: Racks
+    ) -> list[NamedPartition]:
+        """What of its claims the member may keep; the rest it may lose."""
+        away = [p for p in claimed if racks.mismatch(member_id, p)]
+        self.maybe_revoked |= dict.fromkeys(away, member_id)
+        return [p for p in claimed if not racks.mismatch(member_id, p)]
+
+    def exceed_quota(self) -> None:
+        """One more member has more than the quota; when enough have, no other gets more."""
+        self.over_quota += 1
+        if self.over_quota == self.members_over_quota:
+            self.at_quota.clear()
+
+    def _give_by_racks(
+        self, partitions: Sequence[NamedPartition], racks: Racks
+    ) -> list[NamedPartition]:
+        """Give what has a replica in the rack of a member with room, and return the rest.
+
+        First what the fewest members have in their racks. Members below their quota come first, in
+        a circle that starts after the one that got the last.
+        """
+        in_rack = Counter(racks.of_member.values())
+        rest = []
+        start = 0
+        for partition in sorted(partitions, key=lambda p: sum(in_rack[r] for r in racks.of(p))):
+            circle = self.under_quota[start:] + self.under_quota[:start]
+            member_id = next((m for m in circle if racks.match(m, partition)), None)
+            if member_id is not None:
+                start = self._after_turn_of(member_id)
+            else:
+                member_id = next((m for m in self.at_quota if racks.match(m, partition)), None)
+                if member_id is None:
+                    rest.append(partition)
+                    continue
+                self.at_quota.remove(member_id)
+                self.exceed_quota()
+            self._give(partition, member_id)
+        return rest
+
+    def _after_turn_of(self, member_id: str) -> int:
+        """Who is next among those below their quota, now that this one gets one more."""
+        position = self.under_quota.index(member_id)
+        if len(self.shares[member_id]) + 1 < self.quota:
+            position += 1
+        else:
+            del self.under_quota[position]
+            if self.over_quota < self.members_over_quota:
+                self.at_quota.append(member_id)
+        return position % len(self.under_quota) if self.under_quota else 0
+
+    def _give(self, partition: NamedPartition, member_id: str) -> None:
+        self.shares[member_id].append(partition)
+        if partition in self.claims.doubly_claimed or (
+            self.maybe_revoked.get(partition, member_id) != member_id
         ):
-            transferring.add(partition)
-    return IdenticalResult(shares=shares, transferring=frozenset(transferring))
+            self.transferring.add(partition)

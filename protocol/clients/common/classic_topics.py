@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from rebalance_sim.protocol.clients.common.events import MetadataKnown
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import ReplicaRacks, TopicPartition
 
 
 class KnownTopicNames(Protocol):
@@ -54,12 +54,13 @@ class Moved(NamedTuple):
 
 
 class TopicCatalogue:
-    """Ids of topic names and partition counts, as of the client's newest metadata."""
+    """Ids of topic names, partition counts and racks, as of the client's newest metadata."""
 
     def __init__(self, topic_names: KnownTopicNames) -> None:
         self._topic_names = topic_names
         self._ids: Mapping[str, str] = {}
         self.counts: Mapping[str, int] = {}
+        self.replica_racks: Mapping[str, ReplicaRacks] = {}
 
     def on_metadata(self, event: MetadataKnown, held: Iterable[TopicPartition]) -> Moved:
         """The client's metadata has been refreshed; what becomes of the partitions it has."""
@@ -67,11 +68,17 @@ class TopicCatalogue:
         self._topic_names.on_metadata(event.topic_names)
         self._ids = self._topic_names.ids_by_name()
         self.counts = event.partition_counts
+        self.replica_racks = event.replica_racks
         return Moved(self._found_late(without_id), self._renamed(held))
 
     def counts_of(self, topics: Iterable[str]) -> dict[str, int]:
         """Partition counts of those topics that exist, in ascending order of names."""
         return {topic: self.counts[topic] for topic in sorted(topics) if topic in self.counts}
+
+    def racks_of(self, topics: Iterable[str]) -> dict[str, ReplicaRacks]:
+        """Racks of the replicas of those topics that have any."""
+        racks = self.replica_racks
+        return {topic: racks[topic] for topic in topics if topic in racks} if racks else {}
 
     def by_id(self, named: Iterable[NamedPartitions]) -> frozenset[TopicPartition]:
         """The same partitions by topic id.

@@ -29,7 +29,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import ReplicaRacks, TopicPartition
 from rebalance_sim.protocol.wire.value import value
 
 # --- the application -----------------------------------------------------------------------------
@@ -250,11 +250,13 @@ class MetadataKnown:
 
     It may hold more than the subscription; the member looks only at what it is subscribed to.
     ``partition_counts``: topic *name* -> number of partitions; only a member of the classic
-    protocol looks at it, which may have to assign the partitions of its group.
+    protocol looks at it, which may have to assign the partitions of its group, and so with
+    ``replica_racks``: topic name -> racks of the replicas, for topics that have any.
     """
 
     topic_names: Mapping[str, str]
     partition_counts: Mapping[str, int] = field(default_factory=dict)
+    replica_racks: Mapping[str, ReplicaRacks] = field(default_factory=dict)
 
 
 @value

@@ -12,6 +12,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import Assigned
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ProtocolBug
+from rebalance_sim.protocol.wire.topics import ReplicaRacks
 
 
 def claiming_members(response: JoinGroupResponse) -> list[ClaimingMember]:
@@ -38,13 +39,20 @@ def assign_as_leader(
     response: JoinGroupResponse,
     assignors: Sequence[ClassicAssignor],
     partition_counts: Mapping[str, int],
+    replica_racks: Mapping[str, ReplicaRacks],
 ) -> Assigned:
     """What the assignor that the coordinator has chosen gives to each member.
 
-    Raises EndlessAssignmentError, and ProtocolBug for a choice that the leader has not offered.
+    ``replica_racks`` by topic name, as ``MetadataKnown`` has them. Raises EndlessAssignmentError,
+    and ProtocolBug for a choice that the leader has not offered.
     """
     name = response.protocol_name or ""
     chosen = next((assignor for assignor in assignors if assignor.name == name), None)
     if chosen is None:
         raise ProtocolBug(f"the coordinator chose {name!r}, which this member has not offered")
-    return chosen.assign(partition_counts=partition_counts, members=claiming_members(response))
+    members = claiming_members(response)
+    if not replica_racks:
+        return chosen.assign(partition_counts=partition_counts, members=members)
+    return chosen.assign_by_racks(
+        partition_counts=partition_counts, members=members, replica_racks=replica_racks
+    )

@@ -5,7 +5,7 @@ Source: classic §3.4, §4.2, §4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -39,6 +39,7 @@ from rebalance_sim.protocol.wire.embedded import (
     Subscription,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import ReplicaRacks
 
 _WITH_ID = "need to re-join with the given member-id"
 
@@ -69,6 +70,7 @@ class Joining:
         self._awaiting_metadata: JoinGroupResponse | None = None  # the leader's
         self.watched_topics: frozenset[str] = frozenset()
         self._watched_counts: dict[str, int] = {}
+        self._watched_racks: Mapping[str, ReplicaRacks] = {}
         self.assigned: tuple[NamedPartitions, ...] | None = None
         self.is_stuck = False
         self.joined_topics: frozenset[str] | None = None
@@ -180,10 +182,16 @@ class Joining:
         topics = topics_of_all(response) | self._core.subscription.topic_names
         self.watched_topics = topics
         self._watched_counts = self._catalogue.counts_of(topics)
+        self._watched_racks = self._racks_of(topics)
+
+    def _racks_of(self, topics: frozenset[str]) -> Mapping[str, ReplicaRacks]:
+        """Only a leader that has a rack itself minds where replicas are."""
+        return self._catalogue.racks_of(topics) if self._core.config.client_rack else {}
 
     def _unwatch(self) -> None:
         self.watched_topics = frozenset()
         self._watched_counts = {}
+        self._watched_racks = {}
         self.topics_changed = False
 
     def on_metadata(self) -> None:
@@ -191,11 +199,19 @@ class Joining:
         response, self._awaiting_metadata = self._awaiting_metadata, None
         if response is not None:
             self._go_on(response)
-        found = self._catalogue.counts_of(self.watched_topics)
-        self.topics_changed = found != self._watched_counts
+        watched = self.watched_topics
+        self.topics_changed = (
+            self._catalogue.counts_of(watched) != self._watched_counts
+            or self._racks_of(watched) != self._watched_racks
+        )
 
     def _assign(self, response: JoinGroupResponse) -> dict[str, Assignment]:
-        assigned = assign_as_leader(response, self._core.config.assignors, self._watched_counts)
+        assigned = assign_as_leader(
+            response,
+            self._core.config.assignors,
+            self._watched_counts,
+            self._catalogue.replica_racks,
+        )
         return {member_id: Assignment(partitions=share) for member_id, share in assigned.items()}
 
     # --- SyncGroup --------------------------------------------------------------------------------

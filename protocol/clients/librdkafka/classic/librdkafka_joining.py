@@ -295,7 +295,9 @@ class Joining:
         if self._core.rules.leader_watches_topics_of_all:
             self._assigned_counts = counts
         try:
-            shares = assign_as_leader(response, self._core.config.assignors, counts)
+            shares = assign_as_leader(
+                response, self._core.config.assignors, counts, self._catalogue.replica_racks
+            )
         except EndlessAssignmentError:
             self.is_stuck = True  # the main thread computes for ever: heartbeats end as well
             self._core.session_due_ms = None
