@@ -124,8 +124,9 @@ class MemberRules(CommitRules):
         """What to reconcile to when names of ``late`` have just become known: the whole target."""
         return target
 
-    acknowledges_unresolved_target = True
-    """The ack storm: an unresolved target is acknowledged in part, again and again (App. A)."""
+    repeats_partial_acknowledgement = True
+    """The ack storm: a target of which some topics have no name yet is acknowledged again and
+    again, and not once (App. A, KAFKA-20145)."""
 
     trusts_current_after_failed_callback = False
     """Whether a target equal to the last finished assignment is acknowledged although a later one
