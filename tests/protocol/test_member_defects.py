@@ -431,6 +431,14 @@ def test_a_client_of_4_4_acknowledges_a_target_without_names_once() -> None:
         ]
 
 
+def test_what_is_lost_is_not_fetched_while_its_callback_is_still_to_end() -> None:
+    """KAFKA-20321."""
+    story = stable(MemberRules, 0)
+    fenced(story)
+    assert story.member.assigned.keys() == partitions(0)
+    assert story.member.fetchable == frozenset()
+
+
 def test_the_default_rules_override_nothing() -> None:
     assert SEMANTICS["kip-848-clean"].member is MemberRules
 

@@ -161,9 +161,6 @@ class MemberRules(CommitRules):
     callback_of_loss = CallbackKind.LOST
     """The callback of a fence, a fatal error, a poll expiry."""
 
-    stops_fetching_when_lost = False
-    """Whether lost partitions stop being fetched before onPartitionsLost ends (KAFKA-20321)."""
-
     rejoins_before_lost_callback = False
     """Whether a fenced member joins again before its partitions are given up."""
 
