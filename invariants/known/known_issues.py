@@ -117,10 +117,33 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         recognises=_is_own_instance,
     ),
     KnownIssue(
-        issue="PR-23542",
+        issue="KAFKA-20747",
         property_ids=("coordinator.static_members",),
         signature="a member has changed its instance id, and the former one is still mapped to it",
         sign="instance_changed",
+    ),
+    KnownIssue(
+        issue="KAFKA-20442",
+        property_ids=("coordinator.emptied_group_settled",),
+        signature="the last member is removed, and no target epoch is written",
+    ),
+    KnownIssue(
+        issue="KAFKA-20434",
+        property_ids=("coordinator.epoch_cause",),
+        signature="a heartbeat changes which assignor is preferred, and not the group epoch",
+        recognises=_shows("is_for_assignor"),
+    ),
+    KnownIssue(
+        issue="tied-assignor-votes",
+        property_ids=("coordinator.epoch_cause",),
+        signature="members vote for several assignors, and a heartbeat that changes nothing raises "
+        "the group epoch",
+        recognises=_shows("votes_tie"),
+    ),
+    KnownIssue(
+        issue="classic-dropped-group",
+        property_ids=("coordinator.group_epochs_rise",),
+        signature="an epoch is written below the one in the log, and no tombstone stands between",
     ),
     KnownIssue(
         issue="KAFKA-20601",

@@ -8,7 +8,7 @@ Source: coordinator §2.4-§2.9, §4.6.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from rebalance_sim.invariants.model.computed_once import computed_once
@@ -168,6 +168,21 @@ class HeartbeatCase:
             **said,  # type: ignore[arg-type]
         )
 
+    @computed_once
+    def preferred_assignors(self) -> tuple[str, str]:
+        """The server-side assignor preferred before the request, and with it: that with the most
+        votes, of several the first in the order uniform, range, others as configured; without votes
+        the first that is configured (coordinator §5.3)."""
+        before, after = dict(self.ledger.vote_count), dict(self.ledger.vote_count)
+        for name, by in (
+            (self.stored_metadata.server_assignor, -1),
+            (self.merged.server_assignor, 1),
+        ):
+            if name is not None:
+                after[name] = after.get(name, 0) + by
+        configured = self.shard.configs.broker.group_consumer_assignors
+        return _most_voted(before, configured), _most_voted(after, configured)
+
     @property
     def changes_names(self) -> bool:
         """Whether the set of subscribed names is another one than before."""
@@ -264,6 +279,15 @@ class HeartbeatCase:
             if others > 0 or pattern == after.subscribed_topic_regex:
                 names.update(topics)
         return topics_seen(names, self.shard.coordinator.image)
+
+
+def _most_voted(votes: Mapping[str, int], configured: Sequence[str]) -> str:
+    best = max(votes.values(), default=0)
+    if best <= 0:
+        return configured[0]
+    return next(
+        n for n in ("uniform", "range", *configured, *sorted(votes)) if votes.get(n) == best
+    )
 
 
 def topics_seen(names: Collection[str], image: MetadataImage) -> TopicsSeen:

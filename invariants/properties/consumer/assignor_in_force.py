@@ -21,8 +21,6 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 ORDER = 52
 
-_KNOWN = {"uniform", "range"}
-
 
 class RangeAsVoted(Property):
     """coordinator §5.3 with the result of ``range``, worked out anew."""
@@ -71,21 +69,7 @@ class RangeAsVoted(Property):
 
     @staticmethod
     def _is_range(case: HeartbeatCase) -> bool:
-        """The most votes, with the sender's; of one each, the sender's, if it has one."""
-        votes = dict(case.ledger.vote_count)
-        old, new = case.stored_metadata.server_assignor, case.merged.server_assignor
-        if old is not None:
-            votes[old] = votes.get(old, 0) - 1
-        if new is not None:
-            votes[new] = votes.get(new, 0) + 1
-        votes = {name: count for name, count in votes.items() if count > 0}
-        if not votes.keys() <= _KNOWN:
-            return False
-        if not votes:
-            return case.shard.configs.broker.group_consumer_assignors[0] == "range"
-        if votes.get("range", 0) != votes.get("uniform", 0):
-            return votes.get("range", 0) > votes.get("uniform", 0)
-        return votes["range"] == 1 and new == "range"
+        return case.preferred_assignors[1] == "range"
 
 
 def _members_after(case: HeartbeatCase) -> Mapping[str, MemberMetadataValue]:

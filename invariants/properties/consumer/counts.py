@@ -17,13 +17,13 @@ ORDER = 60
 
 
 class StaticMembers(Property):
-    """coordinator C13. Real brokers keep a former instance id mapped to its member
-    (coordinator D2)."""
+    """coordinator C13. Brokers before 4.4 keep a former instance id mapped to its member
+    (KAFKA-20747)."""
 
     id = "coordinator.static_members"
     sentence = "Each instance id is mapped to the one member that has it."
     clauses = ("coordinator C13", "defects S7")
-    violated_by = ("test:corrupt-counts",)
+    violated_by = ("KAFKA-20747", "test:corrupt-counts")
     relies_on = ("former_instances",)
     judges_mixed = True
 
@@ -137,7 +137,7 @@ class Counts(Property):
             return _miscounted("subscribers", group.subscribed_topic_names, names)
         if group.server_assignors != votes:
             return _miscounted("votes", group.server_assignors, votes)
-        if group.subscribed_regexes:
+        if group.subscribed_regexes or group.resolved_regexes:
             return None  # Patterns have a rule of their own (coordinator §7.2).
         is_homogeneous = all(count == members for count in names.values())
         if (group.subscription_type is SubscriptionType.HOMOGENEOUS) != is_homogeneous:

@@ -69,6 +69,30 @@ class GroupEpochsRise(Property):
         return None
 
 
+class EmptiedGroupSettled(Property):
+    """coordinator §4.2: nothing is left to compute for a group without members."""
+
+    id = "coordinator.emptied_group_settled"
+    sentence = "When the last member of a group is removed, its target epoch is its group epoch."
+    clauses = ("coordinator §4.2",)
+    violated_by = ("KAFKA-20442",)
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the epochs where no member is left."""
+        group_epoch, target_epoch = change.group_epoch[1], change.target_epoch[1]
+        if (
+            change.is_group_removed
+            or change.ledger.members
+            or target_epoch == group_epoch
+            or not any(after is None for _, after in change.members.values())
+        ):
+            return None
+        return Finding(
+            f"the last member was removed at group epoch {group_epoch}, and the target epoch stays "
+            f"{target_epoch}"
+        )
+
+
 class MemberEpochBounded(Property):
     """First half of coordinator C5."""
 

@@ -83,10 +83,11 @@ class EpochCause(_OfHeartbeat):
     id = "coordinator.epoch_cause"
     sentence = (
         "A heartbeat raises the group epoch by one, and only if the member's subscription has "
-        "changed, or the topics of the group's; the first always does."
+        "changed, or the topics of the group's, or which server-side assignor is preferred; the "
+        "first always does."
     )
-    clauses = ("coordinator §2.4", "coordinator §2.10", "coordinator §7.2")
-    violated_by = ("test:idle-bump", "test:bump-forgotten")
+    clauses = ("coordinator §2.4", "coordinator §2.10", "coordinator §5.3", "coordinator §7.2")
+    violated_by = ("KAFKA-20434", "tied-assignor-votes", "test:idle-bump", "test:bump-forgotten")
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -114,8 +115,10 @@ class EpochCause(_OfHeartbeat):
         ledger, merged, who = case.ledger, case.merged, self.model.who(case.sender)
         pattern = merged.subscribed_topic_regex
         is_resolved = pattern in ledger.pattern_count and pattern in ledger.resolved
+        former, preferred = case.preferred_assignors
         must = (
-            case.changes_names
+            former != preferred
+            or case.changes_names
             or (case.changes_pattern and (not pattern or is_resolved))
             or ledger.group_epoch == 0
         )
@@ -123,9 +126,12 @@ class EpochCause(_OfHeartbeat):
         if written is None:
             if not must:
                 return None
+            what = "changed its subscription"
+            if former != preferred:
+                what = f"made {preferred} the preferred assignor in place of {former}"
             return Finding(
-                f"{who} changed its subscription, and the group epoch stayed {ledger.group_epoch}",
-                {"member": case.sender},
+                f"{who} {what}, and the group epoch stayed {ledger.group_epoch}",
+                {"member": case.sender, "is_for_assignor": former != preferred},
             )
         if written.epoch != ledger.group_epoch + 1:
             return Finding(
@@ -136,8 +142,8 @@ class EpochCause(_OfHeartbeat):
             return None
         return Finding(
             f"a heartbeat of {who} raised the group epoch to {written.epoch}, although neither its "
-            "subscription nor any topic had changed",
-            {"member": case.sender},
+            "subscription nor the preferred assignor nor any topic had changed",
+            {"member": case.sender, "votes_tie": len(ledger.vote_count) > 1},
         )
 
 

@@ -85,7 +85,7 @@ class BatchOrder(Property):
         kinds = "|".join(
             (
                 "C?(?:ESF578)?5?R?3?(?:7*6)?8?",  # a heartbeat, a target computed by itself
-                "(?:ESF)+R*3",  # the end of a member, or of several that leave in one request
+                "(?:ESF)+R*36?",  # the end of a member, or of several; of the last one the target, too
                 "r+3?",  # patterns resolved
                 "o*(?:TPG|C)?",  # offsets given up, and then the group
             )

@@ -67,8 +67,8 @@ class OffsetsKept(Property):
             return None  # Judged as the end of the group.
         is_timer = step.kind is StepKind.COORDINATOR_TIMER
         timer: TimerKey | None = step.event if is_timer else None
-        if timer is not None and timer.kind == "topic-deleted":
-            return self._judge_end_of_topic(step, timer.member_id, stored)
+        if timer is not None and timer.kind is ShardTimer.TOPIC_DELETED:
+            return self._judge_end_of_topic(step, timer, stored)
         shard = step.shard
         classic_model = self.model.classic.get(shard.name)
         classic = None if classic_model is None else classic_model.snapshot
@@ -103,15 +103,17 @@ class OffsetsKept(Property):
 
     @staticmethod
     def _judge_end_of_topic(
-        step: Step, name: str, stored: Mapping[OffsetKey, OffsetCommitValue]
+        step: Step, timer: TimerKey, stored: Mapping[OffsetKey, OffsetCommitValue]
     ) -> Finding | None:
-        others = sorted({topic for topic, _ in stored if topic != name})
-        if not others:
-            return None
-        return Finding(
-            f"{step.shard.name} deleted offsets of {', '.join(others)} with the topic {name}",
-            {"topic": name},
-        )
+        name, topic_id = topic_deleted(timer)
+        for (topic, number), value in sorted(stored.items()):
+            if topic != name or value.topic_id not in (None, topic_id):
+                return Finding(
+                    f"{step.shard.name} deleted the offset of {topic}-{number} with another topic, "
+                    f"{name} ({topic_id})",
+                    {"topic": name},
+                )
+        return None
 
 
 class OffsetsLoaded(Property):
