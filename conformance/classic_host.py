@@ -45,9 +45,7 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients.java.classic import (
     ClassicConsumer,
     ClassicConsumerConfig,
-    ClassicMemberRules,
 )
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 _ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
     "JoinGroup": (JoinGroupAnswered, join_response),
@@ -91,7 +89,7 @@ class ClassicHost(ClassicAnswers):
         assert isinstance(config, ClassicConsumerConfig)
         return ClassicConsumer(
             config=config,
-            rules=DEFAULT_SEMANTICS.rules(ClassicMemberRules),
+            rules=self.rules,
             now_ms=self.now_ms,
         )
 

@@ -56,6 +56,8 @@ from rebalance_sim.protocol.clients import (
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.versions import client_rules
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 LATE_TICK_MS = 150  # a heartbeat may leave so late: a client's thread sleeps until it is woken
@@ -117,6 +119,11 @@ class ReplayHost:
     def make_member(self) -> GroupMember:
         """The member, as it is when the process creates its consumer."""
         raise NotImplementedError
+
+    @property
+    def rules(self) -> Any:
+        """Those of its kind and version, with the issues that were released."""
+        return client_rules(self.process.kind, self.process.version, DEFAULT_SEMANTICS)
 
     def search_body(self) -> Mapping[str, Any]:
         """What a search for the coordinator looks like in a trace."""

@@ -297,8 +297,11 @@ class TopicName:
 
 
 def topic_names(process: ClientProcess) -> list[TopicName]:
-    """When the names of assigned topics were known (client §13, row "metadata")."""
+    """When names of topics were known (client §13, row "metadata")."""
     found: dict[str, TopicName] = {}
+    for event in own_events(process, "metadata"):
+        for topic in event["topics"]:
+            found.setdefault(topic, TopicName(topic, event["at_ms"], 0))
     for answer in _answers(process, "ConsumerGroupHeartbeat"):
         for topic in answer["body"].get("assignment") or {}:
             if topic not in found:

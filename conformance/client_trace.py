@@ -18,6 +18,7 @@ from rebalance_sim.protocol.assignors.classic import ClassicAssignor
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC, KINDS, LIBRDKAFKA_CLASSIC, kind_of
+from rebalance_sim.protocol.clients.versions import versions_of
 
 TraceEvent = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ _KEYS = ("name", "client", "client_configs", "topics", "events")
 JAVA_CLIENT, LIBRDKAFKA = KINDS[CLASSIC].library, KINDS[LIBRDKAFKA_CLASSIC].library
 """The libraries that traces were recorded from, as they name themselves."""
 
-_KNOWN_CLIENTS = {JAVA_CLIENT: ("4.3",), LIBRDKAFKA: ("2.16",)}
+_KNOWN_CLIENTS = {JAVA_CLIENT: versions_of(CLASSIC), LIBRDKAFKA: versions_of(LIBRDKAFKA_CLASSIC)}
 _SURROUNDINGS = ("admin", "broker")
 _GROUP_APIS = ("ConsumerGroupHeartbeat", "JoinGroup")
 
@@ -36,6 +37,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "callback_begin": ("callback", "partitions"),
     "callback_end": ("callback", "assignment", "throws"),
     "records": ("offsets",),
+    "metadata": ("topics",),
     "action": ("action",),
     "action_begin": ("action",),
     "action_end": ("action",),
@@ -70,12 +72,14 @@ _TEXT_CONFIGS = ("group.instance.id", "group.remote.assignor", "client.rack")
 class ClientProcess:
     """One process of one client: its events, and those of the broker, in the trace's order.
 
-    ``topics``: name -> partition count, at the start. ``config`` is a ``ClassicConsumerConfig`` of
+    ``version`` is the release line of the client. ``topics``: name -> partition count, at the
+    start. ``config`` is a ``ClassicConsumerConfig`` of
     a process that speaks the classic protocol.
     """
 
     name: str
     kind: ClientKind
+    version: str
     member_id: str
     config: MemberConfig
     topics: Mapping[str, int]
@@ -99,7 +103,7 @@ def load_client_trace(path: str | Path) -> ClientTrace:
     missing = [key for key in _KEYS if key not in data]
     if missing:
         raise TraceError(f"{path}: has no {missing[0]!r}; expected keys {', '.join(_KEYS)}")
-    client = _client(path, str(data["client"]))
+    client, version = _client(path, str(data["client"]))
     try:
         events = with_metadata(data["events"])
     except (KeyError, TypeError, AttributeError) as error:
@@ -108,7 +112,7 @@ def load_client_trace(path: str | Path) -> ClientTrace:
         ) from error
     _check_events(path, events, _OWN_FIELDS[client])
     try:
-        processes = _processes(path, data, events, client)
+        processes = _processes(path, data, events, client, version)
     except (KeyError, TypeError, AttributeError) as error:
         raise TraceError(
             f"{path}: client_configs or an event lacks a field ({error}); fetch the file again"
@@ -122,13 +126,14 @@ def load_client_trace(path: str | Path) -> ClientTrace:
     )
 
 
-def _client(path: str | Path, text: str) -> str:
+def _client(path: str | Path, text: str) -> tuple[str, str]:
+    """Library and release line."""
     name, _, rest = text.partition(" ")
     version = ".".join(rest.split(" ")[0].split(".")[:2])
     if version not in _KNOWN_CLIENTS.get(name, ()):
         known = ", ".join(f"{n} {v}" for n, vs in sorted(_KNOWN_CLIENTS.items()) for v in vs)
         raise TraceError(f"{path}: client {text!r} is not modelled; known clients: {known}")
-    return name
+    return name, version
 
 
 def _check_events(
@@ -150,7 +155,11 @@ def _check_events(
 
 
 def _processes(
-    path: str | Path, data: Mapping[str, Any], events: Sequence[TraceEvent], library: str
+    path: str | Path,
+    data: Mapping[str, Any],
+    events: Sequence[TraceEvent],
+    library: str,
+    version: str,
 ) -> tuple[ClientProcess, ...]:
     """One entry per ``create`` of each client; what comes before the second one is the first's."""
     names = sorted({e["client"] for e in events} - set(_SURROUNDINGS))
@@ -165,7 +174,7 @@ def _processes(
             begin = 0 if number == 1 else start
             end = starts[number] if number < len(starts) else len(events)
             own = [e for e in events[begin:end] if e["client"] in (name, *_SURROUNDINGS)]
-            processes.append(_process(path, library, name, number, data, own))
+            processes.append(_process(path, library, version, name, number, data, own))
     if not processes:
         raise TraceError(f"{path}: no client was created; the file is cut off, fetch it again")
     return tuple(processes)
@@ -174,6 +183,7 @@ def _processes(
 def _process(
     path: str | Path,
     library: str,
+    version: str,
     client: str,
     number: int,
     data: Mapping[str, Any],
@@ -188,6 +198,7 @@ def _process(
     return ClientProcess(
         name=name,
         kind=kind,
+        version=version,
         member_id=ids[0] if ids else f"{client}#{number}",
         config=_config(path, kind, name, settings, requests),
         topics=data["topics"],

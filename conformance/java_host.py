@@ -24,7 +24,6 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
     StateChanged,
 )
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 _SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 
@@ -49,7 +48,7 @@ class JavaHost(ReplayHost):
         return ConsumerMember(
             config=config,
             member_id=self.process.member_id,
-            rules=DEFAULT_SEMANTICS.member(),
+            rules=self.rules,
             now_ms=self.now_ms,
         )
 

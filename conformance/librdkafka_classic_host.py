@@ -30,8 +30,6 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 # Fields that came with later versions than librdkafka's.
 _NOT_IN_JOIN_5 = frozenset({"reason"})
@@ -48,7 +46,7 @@ class LibrdkafkaClassicHost(ClassicAnswers, LibrdkafkaHost):
         config = self.process.config
         assert isinstance(config, ClassicConsumerConfig)
         return LibrdkafkaClassicMember(
-            rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules),
+            rules=self.rules,
             config=config,
             jitter=shortest,
             retry_jitter=self.draw_retry,

@@ -45,9 +45,7 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 _NO_BROKER_MS = 150  # for so long a search may wait for a broker that can be asked
 _RETRY_BACKOFFS_MS = (100, 200)
@@ -81,7 +79,7 @@ class LibrdkafkaHost(ReplayHost):
         config = self.process.config
         assert isinstance(config, ConsumerConfig)
         return LibrdkafkaMember(
-            rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules),
+            rules=self.rules,
             config=config,
             member_id=self.process.member_id,
             jitter=shortest,

@@ -31,6 +31,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
+from rebalance_sim.protocol.clients.versions import version_in
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario
@@ -62,7 +63,12 @@ class ComparedProtocol:
     def client(self, client: ClientSpec, config: CoordinatorConfig) -> ClientSpec:
         """A client that speaks it, to brokers with these settings."""
         alike = replace(
-            client, kind=JAVA, server_assignor=None, client_assignors=None, uses_topic_ids=None
+            client,
+            kind=JAVA,
+            version=version_in(JAVA, client.version),
+            server_assignor=None,
+            client_assignors=None,
+            uses_topic_ids=None,
         )
         if not self.classic_assignors:
             return alike
@@ -157,6 +163,7 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
 
 _SPOKEN = (
     "to_kind",
+    "to_version",
     "assignors",
     "server_assignor",
     "session_timeout_ms",

@@ -26,6 +26,7 @@ from rebalance_sim.sim.spec import (
 
 _CLIENT_SETTINGS = (
     "instance_id",
+    "version",
     "server_assignor",
     "client_assignors",
     "start_ms",

@@ -1,5 +1,6 @@
 """The member of a client process: the machine of its kind, with the settings of the scenario and
-the rules of the semantics. Which kinds there are stands in ``protocol.clients.kinds``."""
+the rules of its version and of the semantics. Which kinds there are stands in
+``protocol.clients.kinds``."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
+from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -42,7 +44,7 @@ def make_member(
         NewMember(
             config=config,
             member_id=member_id,
-            rules=None if kind.rules is None else semantics.rules(kind.rules),
+            rules=client_rules(kind, spec.version, semantics),
             jitter=jitter,
             now_ms=now_ms,
         )

@@ -14,6 +14,7 @@ from rebalance_sim.protocol.clients import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS
+from rebalance_sim.protocol.clients.versions import version_in
 from rebalance_sim.protocol.wire.classic_messages import MemberIdentity
 from rebalance_sim.sim.by_name import ByName
 from rebalance_sim.sim.client.client_checks import default_assignors, takes_assignors
@@ -32,7 +33,10 @@ def redeployed(spec: ClientSpec, changes: Mapping[str, Any]) -> ClientSpec:
     kind, assignors = rest.pop("kind", spec.kind), rest.pop("assignors", spec.assignors)
     if not takes_assignors(kind, assignors):
         assignors = spec.assignors if takes_assignors(kind, spec.assignors) else None
-    spec = _migrated(spec, kind, default_assignors(kind) if assignors is None else assignors)
+    version = rest.pop("version", spec.version)
+    spec = _migrated(
+        spec, kind, version, default_assignors(kind) if assignors is None else assignors
+    )
     if spec.client_assignors is not None or KINDS[kind].is_classic:
         rest.pop("server_assignor", None)
     session_ms = rest.get("session_timeout_ms", spec.session_timeout_ms)
@@ -42,11 +46,14 @@ def redeployed(spec: ClientSpec, changes: Mapping[str, Any]) -> ClientSpec:
     return replace(spec, **rest)
 
 
-def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> ClientSpec:
+def _migrated(
+    spec: ClientSpec, kind: str, version: str | None, assignors: tuple[str, ...]
+) -> ClientSpec:
     """The same application with another library, without what that does not know."""
     return replace(
         spec,
         kind=kind,
+        version=version_in(kind, version),
         assignors=assignors,
         uses_topic_ids=spec.uses_topic_ids if KINDS[kind].knows_topic_ids else False,
         client_assignors=spec.client_assignors if kind == JAVA else None,
@@ -195,9 +202,13 @@ class ClientProcesses:
                 found[MemberIdentity(process.member.member_id)] = None
         return tuple(found)
 
-    def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
-        """Let the client's processes to come be of another kind."""
-        self._specs[name] = _migrated(self._specs[name], kind, assignors)
+    def migrate(
+        self, name: str, kind: str, version: str | None, assignors: tuple[str, ...]
+    ) -> None:
+        """Let the client's processes to come be of another kind, and, None: as long as the library
+        is the same, of the same version."""
+        spec = self._specs[name]
+        self._specs[name] = _migrated(spec, kind, version or spec.version, assignors)
 
     def restart_later(self, name: str, delay_ms: int) -> None:
         """Start a new process after a while, or as soon as the old one has ended after that."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
+from rebalance_sim.protocol.clients.versions import check_version
 from rebalance_sim.sim.checks import at_least, not_empty
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
@@ -29,7 +30,8 @@ class ClientSpec:
     """One consumer process, and what follows it under the same name after a restart.
 
     ``kind`` names the client library, and which protocol it speaks: ``java`` and ``librdkafka`` the
-    consumer protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one.
+    consumer protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one. ``version`` is
+    a release line of that library, such as 4.4; None: 4.3 of Java's, 2.16 of librdkafka.
     ``poll_interval_ms`` is the time from one ``poll`` to the next while the application is not
     blocked. ``callback`` is how long a rebalance callback takes. ``topic_regex`` is a pattern in
     place of ``topics``, which the broker matches, or who speaks the classic protocol itself.
@@ -86,6 +88,7 @@ class ClientSpec:
     max_partition_fetch_records: int = 1_000
     processing_records_per_second: int | None = None
     kind: str = JAVA
+    version: str | None = None
     client_assignors: ClientAssignorsSpec | None = None
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     session_timeout_ms: int = 45_000
@@ -95,6 +98,7 @@ class ClientSpec:
     def __post_init__(self) -> None:
         not_empty(self, "name")
         check_kind(self.kind)
+        check_version(self.version, self.kind)
         if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
             raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_assignors(self.assignors, self.kind)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from rebalance_sim.protocol.clients import MembershipOperation
+from rebalance_sim.protocol.clients.versions import check_version
 from rebalance_sim.sim.client.client_checks import check_assignors, check_kind, takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -38,14 +39,16 @@ class ClientRedeploy(Fault):
     processes keep from then on. What is left out stays as it is.
 
     An empty ``instance_id`` makes a dynamic member, an empty ``server_assignor`` leaves the choice
-    to the others. ``to_kind`` is another library, or another protocol of it; what that does not
-    know is left out. ``graceful`` False kills the process instead of closing the consumer.
+    to the others. ``to_kind`` is another library, or another protocol of it, ``to_version`` a
+    version of it; what the library does not know is left out. ``graceful`` False kills the process
+    instead of closing the consumer.
     """
 
     client: str
     down_ms: int = field(metadata=size(1))
     graceful: bool = True
     to_kind: str | None = None
+    to_version: str | None = None
     assignors: tuple[str, ...] | None = None
     topics: tuple[str, ...] | None = None
     instance_id: str | None = None
@@ -62,6 +65,7 @@ class ClientRedeploy(Fault):
         Fault.__post_init__(self)
         if self.to_kind is not None:
             check_kind(self.to_kind, "to_kind")
+        check_version(self.to_version, self.to_kind, "to_version")
         if self.assignors is not None and self.to_kind is not None:
             check_assignors(self.assignors, self.to_kind)
         if self.topics is not None and not self.topics:
@@ -71,7 +75,7 @@ class ClientRedeploy(Fault):
     def changes(self) -> Mapping[str, Any]:
         """Fields of ``ClientSpec`` with their new values."""
         changes = {name: getattr(self, name) for name in _SETTINGS}
-        changes["kind"] = self.to_kind
+        changes |= {"kind": self.to_kind, "version": self.to_version}
         return {
             name: (value or None) if name in _UNSET_BY_EMPTY else value
             for name, value in changes.items()
@@ -92,7 +96,7 @@ class ClientRedeploy(Fault):
 
     def simpler(self, topics: tuple[str, ...]) -> Iterator[Self]:
         """One setting less, or one topic."""
-        for name in (*_SETTINGS, "to_kind"):
+        for name in (*_SETTINGS, "to_kind", "to_version"):
             if getattr(self, name) is not None:
                 yield self.changed(**{name: None})
         if self.topics is not None and len(self.topics) > 1:

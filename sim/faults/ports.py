@@ -67,8 +67,10 @@ class Clients(Protocol):
     def identities(self, names: Iterable[str], group_id: str) -> tuple[MemberIdentity, ...]:
         """As what an administrator knows the members that these clients are."""
 
-    def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
-        """Let the processes to come be of another kind."""
+    def migrate(
+        self, name: str, kind: str, version: str | None, assignors: tuple[str, ...]
+    ) -> None:
+        """Let the processes to come be of another kind, or another version of it."""
 
     def retire(self, name: str) -> None:
         """Let the application close its consumer, and never start again."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC
+from rebalance_sim.protocol.clients.versions import check_version
 from rebalance_sim.sim.client.client_checks import (
     COOPERATIVE,
     DEFAULT_ASSIGNORS,
@@ -25,22 +26,25 @@ _COOPERATION_SHARE = 0.3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingMigration(RollingRestart):
     """A rolling deployment that gives clients another library, or another setting of it: of kind
-    ``to_kind`` from then on, and, if that speaks the classic protocol, with these ``assignors``.
+    ``to_kind`` from then on, of its version ``to_version`` if one is named, and, if it speaks the
+    classic protocol, with these ``assignors``.
 
     So a group passes from the classic protocol to the consumer protocol (classic §7), back, or from
     eager to cooperative rebalances (classic §3.1).
     """
 
     to_kind: str
+    to_version: str | None = None
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
 
     def __post_init__(self) -> None:
         RollingRestart.__post_init__(self)
         check_kind(self.to_kind, "to_kind")
+        check_version(self.to_version, self.to_kind, "to_version")
         check_assignors(self.assignors, self.to_kind)
 
     def before_restart(self, world: FaultWorld, name: str) -> None:
-        world.client_processes.migrate(name, self.to_kind, self.assignors)
+        world.client_processes.migrate(name, self.to_kind, self.to_version, self.assignors)
 
     @classmethod
     def drawn(

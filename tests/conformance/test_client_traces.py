@@ -28,6 +28,7 @@ from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))
+VERSIONS = sorted(FOLDER.glob("java-*/*.json"))
 TWO_MEMBERS = FOLDER / "java" / "two_members.json"
 
 Edit = Callable[[dict[str, Any]], None]
@@ -37,7 +38,7 @@ def replay(path: Path) -> ClientReplayReport:
     return replay_client_trace(load_client_trace(path))
 
 
-@pytest.mark.parametrize("path", JAVA, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", JAVA + VERSIONS, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_a_recorded_java_consumer_is_met(path: Path) -> None:
     report = replay(path)
     assert report.needs is None
@@ -63,6 +64,20 @@ def test_all_traces_together_hold_what_the_reference_counts() -> None:
     assert sum(r.requests_ok for r in reports) == (
         of_consumer_protocol + joins + syncs + classic_heartbeats + leaves
     )
+
+
+@pytest.mark.parametrize("version, other", [("4.3.1", "4.4.0"), ("4.4.0", "4.3.1")])
+def test_the_other_version_does_not_meet_a_target_without_names(
+    tmp_path: Path, version: str, other: str
+) -> None:
+    """KAFKA-20145: 4.3.1 acknowledges it again and again, 4.4.0 once."""
+    path = FOLDER / f"java-{version}" / "target_with_unknown_topic.json"
+    mistaken = tmp_path / path.name
+    text = path.read_text()
+    mistaken.write_text(text.replace(f"kafka-clients {version}", f"kafka-clients {other}"))
+    report = replay(mistaken)
+    assert report.requests_ok < report.requests_total
+    assert report.states_ok < report.states_total
 
 
 # --- the comparison can fail ---------------------------------------------------------------------

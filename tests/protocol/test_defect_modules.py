@@ -9,6 +9,7 @@ import pytest
 from rebalance_sim.protocol import defects
 from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.clients.versions import CLIENT_VERSIONS
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
@@ -79,8 +80,10 @@ BY_A_VALUE = {"is_behind", "is_used_by_name", "target_in_force", "gives_up"}
 def test_every_rule_is_changed_by_a_version_or_a_defect(family: type) -> None:
     """A decision that nobody makes otherwise is no rule but plain code."""
     of_versions = {change for one in SEMANTICS.values() for change in one.changes}
+    of_clients = {change for one in CLIENT_VERSIONS for change in one.changes}
     of_defects = {rule for one in DEFECTS.values() for rule in one.rules}
-    changes = {c for c in of_versions | of_defects if issubclass(family, c.__bases__[0])}
+    every = of_versions | of_clients | of_defects
+    changes = {change for change in every if issubclass(family, change.__bases__[0])}
     changed = {name for change in changes for name in vars(change)}
     rules = {name for base in family.__mro__[:-1] for name in vars(base)}
     assert {name for name in rules if not name.startswith("_")} - changed <= TIES | BY_A_VALUE

@@ -109,6 +109,23 @@ def test_06_and_20_a_fence_after_the_leave_was_sent_completes_the_leave() -> Non
     assert len(story.heartbeats) == count
 
 
+@pytest.mark.parametrize("is_leave", [True, False])
+def test_a_group_that_is_gone_ends_a_member_but_not_a_leave(is_leave: bool) -> None:
+    story = Story(enable_auto_commit=False)
+    story.stabilise()
+    if is_leave:
+        story.handle(Unsubscribe())
+    else:
+        story.wait(INTERVAL_MS)
+    story.refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+    assert story.state is (S.UNSUBSCRIBED if is_leave else S.FATAL)
+    assert returned(story) == ([Call.UNSUBSCRIBE] if is_leave else [])
+    story.subscribe()
+    story.poll()
+    assert story.state is (S.JOINING if is_leave else S.FATAL)
+    assert story.errors() == ([] if is_leave else [ErrorCode.GROUP_ID_NOT_FOUND])
+
+
 def test_07_an_assignment_that_arrives_while_leaving_is_ignored_but_its_epoch_is_not() -> None:
     story = Story()
     story.stabilise(0)

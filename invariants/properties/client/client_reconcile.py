@@ -213,7 +213,8 @@ class FetchSubset(Property):
     id = "client.fetch.subset"
     sentence = (
         "A client fetches only what it is assigned, after the assigned callback has returned "
-        "(well, if it is a Java client), and not while it is being revoked."
+        "(well, if it is a Java client), and not while it is being revoked, nor, if it is a Java "
+        "client, while its loss is being told."
     )
     clauses = ("client C11", "client §8", "defects S1")
     violated_by = ("mut-client-fetches-during-callback",)
@@ -265,8 +266,8 @@ class FetchSubset(Property):
             foreign = member.fetchable - member.assigned.keys()
             return Finding(f"{name} may fetch {self.model.names_of(foreign)}, not assigned to it")
         running = member.running_callback
-        if running is None or running.kind is _LOST:
-            return None  # Lost partitions may be fetched until the callback ends (client §4.2).
+        if running is None or (running.kind is _LOST and member.kind == LIBRDKAFKA):
+            return None
         busy = member.fetchable & running.partitions
         if busy:
             return Finding(

@@ -40,7 +40,8 @@ class NewMember:
 class ClientKind:
     """A kind of client.
 
-    ``name`` is what a scenario calls it, ``library`` the client library with its version.
+    ``name`` is what a scenario calls it, ``library`` the client library, ``version`` the release,
+    or release line, of it that the machine is (``protocol/clients/versions`` has others).
     ``make`` makes the member of a process. ``rules`` is the class of the decisions in which
     versions and defects differ, None where there are none. ``assignors`` are those that the
     library knows by name, for ``partition.assignment.strategy``, ``default_assignors`` those of a
@@ -50,6 +51,7 @@ class ClientKind:
 
     name: str
     library: str
+    version: str
     protocol: GroupProtocol
     config: type[MemberConfig]
     make: Callable[[NewMember], GroupMember]

@@ -63,6 +63,7 @@ def _make(new: NewMember) -> ClassicConsumer:
 KIND = ClientKind(
     name=ClassicConsumer.kind,
     library="kafka-clients",
+    version="4.3",
     protocol=GroupProtocol.CLASSIC,
     config=ClassicConsumerConfig,
     make=_make,

@@ -24,6 +24,7 @@ def _make(new: NewMember) -> ConsumerMember:
 KIND = ClientKind(
     name=ConsumerMember.kind,
     library="kafka-clients",
+    version="4.3",
     protocol=GroupProtocol.CONSUMER,
     config=ConsumerConfig,
     make=_make,

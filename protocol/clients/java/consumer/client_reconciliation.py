@@ -60,7 +60,7 @@ class Reconciler:
         self._application = application
         self._commits = commits
         self._running: list[Reconciliation] = []
-        self._waits_for_names = False  # and therefore not for a poll; never so in 4.3.1
+        self._waits_for_names = False  # and therefore not for a poll; never so before 4.4
         self._has_overtaken_current = False  # what is assigned was taken over, and never finished
         self.topic_names = topic_names
 
@@ -118,7 +118,8 @@ class Reconciler:
             and not self._has_overtaken_current
         ):
             self._waits_for_names = (
-                self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target
+                resolved.local_epoch == core.current.local_epoch
+                and not core.rules.repeats_partial_acknowledgement
             )
             if not self._waits_for_names:
                 if self._application.blocked_in is None:  # What close revokes stays revoked.

@@ -35,6 +35,7 @@ MAX_ROUND_MS = 5_000
 
 _JOINING = ClientState.JOINING
 _LEAVING = ClientState.LEAVING
+_UNSUBSCRIBED = ClientState.UNSUBSCRIBED
 
 
 class ErrorClass(Enum):
@@ -351,6 +352,8 @@ class Heartbeats:
     def _on_error(self, response: ConsumerGroupHeartbeatResponse) -> None:
         error_code = response.error_code
         error_class = classify_error(error_code)
+        # A group that is no more has been left, too.
+        is_left = error_code is ErrorCode.GROUP_ID_NOT_FOUND and self._core.state is _UNSUBSCRIBED
         self._on_failure()
         if error_class is ErrorClass.COORDINATOR_LOST:
             self._search.mark_unknown()
@@ -358,7 +361,7 @@ class Heartbeats:
         elif error_class is ErrorClass.FENCED:
             self._pacer.reset()
             self._membership.on_fenced()
-        elif error_class is ErrorClass.FATAL:
+        elif error_class is ErrorClass.FATAL and not is_left:
             self._membership.on_fatal(error_code, response.error_message or error_code.name)
         if self._core.rules.stays_in_flight_after_error:
             self._pacer.in_flight = True

@@ -124,8 +124,9 @@ class MemberRules(CommitRules):
         """What to reconcile to when names of ``late`` have just become known: the whole target."""
         return target
 
-    acknowledges_unresolved_target = True
-    """The ack storm: an unresolved target is acknowledged in part, again and again (App. A)."""
+    repeats_partial_acknowledgement = True
+    """The ack storm: a target of which some topics have no name yet is acknowledged again and
+    again, and not once (App. A, KAFKA-20145)."""
 
     trusts_current_after_failed_callback = False
     """Whether a target equal to the last finished assignment is acknowledged although a later one
@@ -159,9 +160,6 @@ class MemberRules(CommitRules):
 
     callback_of_loss = CallbackKind.LOST
     """The callback of a fence, a fatal error, a poll expiry."""
-
-    stops_fetching_when_lost = False
-    """Whether lost partitions stop being fetched before onPartitionsLost ends (KAFKA-20321)."""
 
     rejoins_before_lost_callback = False
     """Whether a fenced member joins again before its partitions are given up."""

@@ -179,8 +179,7 @@ class Membership:
         if not partitions or not core.subscription.has_listener:
             on_done(False)
             return
-        if core.rules.stops_fetching_when_lost:
-            core.subscription.mark_pending_revocation(partitions)
+        core.subscription.mark_pending_revocation(partitions)
         kind = core.rules.callback_of_loss
         self._application.queue_callback(CallbackTask(kind, partitions, on_done))
 

@@ -36,6 +36,7 @@ def _make(new: NewMember) -> LibrdkafkaClassicMember:
 KIND = ClientKind(
     name=LibrdkafkaClassicMember.kind,
     library="librdkafka",
+    version="2.16",
     protocol=GroupProtocol.CLASSIC,
     config=ClassicConsumerConfig,
     make=_make,

@@ -25,6 +25,7 @@ def _make(new: NewMember) -> LibrdkafkaMember:
 KIND = ClientKind(
     name=LibrdkafkaMember.kind,
     library="librdkafka",
+    version="2.16",
     protocol=GroupProtocol.CONSUMER,
     config=ConsumerConfig,
     make=_make,
