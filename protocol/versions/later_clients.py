@@ -1,6 +1,6 @@
 """Brokers of 4.3 with the Java client of releases after 4.3.1 (client Appendix A).
 
-Nobody has recorded such a client: the two differences are those of KAFKA-20145 and KAFKA-20321.
+Nobody has recorded such a client: the difference is that of KAFKA-20145.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ class LaterClient(MemberRules):
 
     # A target waits for its names instead of being acknowledged in part again and again.
     acknowledges_unresolved_target = False
-
-    # Lost partitions are not fetched while onPartitionsLost is still to run.
-    stops_fetching_when_lost = True
 
 
 VERSION = Version(

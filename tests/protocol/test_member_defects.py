@@ -405,11 +405,22 @@ def test_defects_can_be_combined_and_keep_their_behaviour() -> None:
     assert heartbeats_after_an_error(both) == 0
 
 
-def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
-    """KAFKA-20145 and KAFKA-20321: the two open behaviours of 4.3.1 that were changed since."""
-    for rules, heartbeats, fetchable in (
-        (MemberRules, 3, partitions(0)),
-        (SEMANTICS["kafka-4.3-later-clients"].member, 0, frozenset()),
+def test_releases_since_4_1_stop_fetching_what_is_lost() -> None:
+    """KAFKA-20321."""
+    for rules, fetchable in (
+        (SEMANTICS["kafka-4.1"].member, partitions(0)),
+        (MemberRules, frozenset()),
+    ):
+        story = stable(rules, 0)
+        fenced(story)
+        assert story.member.fetchable == fetchable
+
+
+def test_later_releases_wait_for_names() -> None:
+    """KAFKA-20145, an open behaviour of 4.3.1 that was changed since."""
+    for rules, heartbeats in (
+        (MemberRules, 3),
+        (SEMANTICS["kafka-4.3-later-clients"].member, 0),
     ):
         story = stable(rules, 0, enable_auto_commit=False)
         story.subscribe("orders", "payments")
@@ -428,9 +439,6 @@ def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
         assert story.callbacks(story.poll()) == [
             (CallbackKind.ASSIGNED, partitions(0, topic="payments"))
         ]
-        other = stable(rules, 0)
-        fenced(other)
-        assert other.member.fetchable == fetchable
 
 
 def test_the_default_rules_override_nothing() -> None:

@@ -160,7 +160,7 @@ class MemberRules(CommitRules):
     callback_of_loss = CallbackKind.LOST
     """The callback of a fence, a fatal error, a poll expiry."""
 
-    stops_fetching_when_lost = False
+    stops_fetching_when_lost = True
     """Whether lost partitions stop being fetched before onPartitionsLost ends (KAFKA-20321)."""
 
     rejoins_before_lost_callback = False
