@@ -137,6 +137,9 @@ class MemberRules(CommitRules):
     acts_outside_poll = False
     """Whether automatic commits, and what waits for them, begin outside ``poll`` (2024)."""
 
+    revokes_outside_poll = False
+    """Whether a member that commits nothing itself begins to revoke between polls (4.1)."""
+
     acknowledges_on_receipt = False
     """Whether the new set is reported before anything has been revoked."""
 

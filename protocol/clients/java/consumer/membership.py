@@ -91,9 +91,6 @@ class Membership:
         if not core.rules.accepts_epoch(response.member_epoch):
             self._complete_leave()
             return
-        if state is _S.UNSUBSCRIBED and self.leave_is_pending:
-            self._complete_leave()
-            return
         if not core.rules.accepts_answers_in(state):
             return
         if response.member_id and not core.member_id:
