@@ -8,7 +8,7 @@ the topics of each pattern.
 from __future__ import annotations
 
 from _classic import GID, Classic
-from _kafka import G, Context
+from _kafka import Context, G
 from group_migration import classic
 from offsets import F, Offsets
 from peer import add, cannot, same
@@ -22,7 +22,10 @@ from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.regexes import abandoned_regex, subscribed_names
 from rebalance_sim.protocol.runtime.outcome import ShardTimer
-from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupRegularExpression,
+    RegularExpressionValue,
+)
 from rebalance_sim.protocol.wire.topics import Topic
 
 GROUP, V = "ConsumerGroupTest", "kafka-4.3"
@@ -156,21 +159,25 @@ def _():
     same(c.records[-2:], ["regex x foo*", "epoch 11 hash bar+barr+foo+zar"])
 
 
-for n, (regexes, names, count, kind) in enumerate(
+for n, (regexes, names, matched, count, kind) in enumerate(
     [
-        ({}, {}, 0, "homogeneous"),
-        ({}, {"foo": 5}, 5, "homogeneous"),
-        ({}, {"foo": 4, "bar": 1}, 5, "heterogeneous"),
-        ({"foo*": 5}, {}, 5, "homogeneous"),
-        ({"foo*": 5}, {"foo": 1}, 5, "heterogeneous"),
-        ({"foo*": 5}, {"bar": 1}, 5, "heterogeneous"),
-        ({"foo*": 4, "bar*": 1}, {}, 5, "heterogeneous"),
+        ({}, {}, (), 0, "homogeneous"),
+        ({}, {"foo": 5}, (), 5, "homogeneous"),
+        ({}, {"foo": 4, "bar": 1}, (), 5, "heterogeneous"),
+        ({"foo*": 5}, {}, ("foo",), 5, "homogeneous"),
+        ({"foo*": 5}, {}, ("foo food",), 5, "homogeneous"),
+        ({"foo*": 5}, {"foo": 1}, ("foo",), 5, "heterogeneous"),
+        ({"foo*": 5}, {"bar": 1}, ("foo",), 5, "heterogeneous"),
+        ({"foo*": 4, "bar*": 1}, {}, ("foo", "bar"), 5, "heterogeneous"),
     ]
 ):
 
     @test("testSubscriptionType", str(n))
-    def _(a=(names, regexes, count), kind=kind):
-        same(subscription_type(*a).value, kind)
+    def _(names=names, regexes=regexes, matched=matched, count=count, kind=kind):
+        resolved = [
+            RegularExpressionValue(topics=tuple(t.split()), version=0, timestamp=0) for t in matched
+        ]
+        same(subscription_type(names, regexes, resolved, count).value, kind)
 
 
 @test("testComputeMetadataHash")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from _kafka import G, Context
+from _kafka import Context, G
 from peer import add, cannot, same, tps
 
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup

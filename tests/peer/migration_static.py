@@ -66,7 +66,11 @@ def _():
     same((c.timer("session", m1, GID), c.timer("session", "m2", GID)), (5000, 45000))
 
 
-for name, user_data, upgrades in (("none", None, True), ("empty", b"", True), ("set", b"\0", False)):
+for name, user_data, upgrades in (
+    ("none", None, True),
+    ("empty", b"", True),
+    ("set", b"\0", False),
+):
 
     @test("testConsumerGroupHeartbeatWithCustomAssignorClassicGroup", f"user data {name}")
     def _(user_data=user_data, upgrades=upgrades):
@@ -83,7 +87,10 @@ for name, user_data, upgrades in (("none", None, True), ("empty", b"", True), ("
         )
         c.mock.next = {"m1": tps("foo:0"), "m2": tps("bar:0")}
         answer = c.join("m2", group=GID)
-        same(answer if not upgrades else answer.split("@")[0], "m2" if upgrades else "GROUP_ID_NOT_FOUND")
+        same(
+            answer if not upgrades else answer.split("@")[0],
+            "m2" if upgrades else "GROUP_ID_NOT_FOUND",
+        )
         same(GID in c.coordinator.groups_of(ConsumerGroup), upgrades)
         if not upgrades:
             same("custom assignor" in c.response.error_message, True, c.response.error_message)
@@ -98,9 +105,7 @@ def _():
     c.seed(
         11,
         {
-            "m1": dict(
-                names="foo", assigned="foo:0-2", timeout=45000, classic=classic("foo", FOO)
-            ),
+            "m1": dict(names="foo", assigned="foo:0-2", timeout=45000, classic=classic("foo", FOO)),
             "m2": dict(names="bar", timeout=45000),
         },
         {"m1": "foo:0-2", "m2": "foo:3-5"},
