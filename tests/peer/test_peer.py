@@ -18,6 +18,8 @@ ROWS_AT_LEAST = {
     "current_assignment_builder": 47,
     "group_classic": 176,
     "group_consumer": 88,
+    "group_counts": 61,
+    "group_interval": 22,
     "group_migration": 87,
     "group_regex": 9,
     "member_classic": 70,
