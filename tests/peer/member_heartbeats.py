@@ -254,8 +254,3 @@ for method in (
         method,
         "not tried yet: commits that wait for a coordinator when the search fails for good",
     )
-cannot(
-    "AbstractCoordinatorTest",
-    "testLeaveGroupSentWithGroupInstanceIdUnSetAndDifferentGroupMembershipOperation",
-    "not tried yet: LeaveGroup of a classic member by the option of close",
-)
