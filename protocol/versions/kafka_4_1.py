@@ -46,9 +46,6 @@ class Client41(MemberRules):
     # Lost partitions are fetched until onPartitionsLost has run (KAFKA-20321).
     stops_fetching_when_lost = False
 
-    # Without commits of its own it revokes whenever it has received a target.
-    revokes_outside_poll = True
-
 
 VERSION = Version(
     name="kafka-4.1",
