@@ -252,11 +252,10 @@ class Advance:
 
     def _may_assign(self) -> bool:
         """coordinator §4.3: has the assignment interval passed since the last target?"""
-        last_ms = self._group.target_assignment_timestamp
-        if last_ms is None:
-            return True
-        interval_ms = self._context.assignment_interval_ms(self._group.group_id)
-        return self._wall_ms - last_ms >= interval_ms
+        group = self._group
+        return self._context.assignment_interval_is_over(
+            group.group_id, group.target_assignment_timestamp, wall_ms=self._wall_ms
+        )
 
     # -- coordinator H11 -------------------------------------------------------------------
 

@@ -427,9 +427,9 @@ def _computes_target(context: MigrationContext, group: ConsumerGroup, now_ms: in
         return False
     wall_ms = now_ms + context.wall_offset_ms
     if group.group_epoch > group.target_assignment_epoch:
-        last_ms = group.target_assignment_timestamp
-        interval_ms = context.assignment_interval_ms(group.group_id)
-        return last_ms is None or wall_ms - last_ms >= interval_ms
+        return context.assignment_interval_is_over(
+            group.group_id, group.target_assignment_timestamp, wall_ms=wall_ms
+        )
     is_refresh_due = (
         wall_ms >= group.metadata_refresh_deadline_ms
         or group.group_epoch < group.metadata_refresh_epoch

@@ -141,6 +141,17 @@ class CoordinatorContext(Generic[_Rules]):
             return 0
         return self.configs.assignment_interval_ms(group_id)
 
+    def assignment_interval_is_over(
+        self, group_id: str, last_ms: int | None, *, wall_ms: int
+    ) -> bool:
+        """Whether a new target may be computed at ``wall_ms``; the last one was at ``last_ms``,
+        None or 0 where that is not known.
+
+        An interval of 0 holds nothing up, also where the clock was set back (coordinator §4.3).
+        """
+        interval_ms = self.assignment_interval_ms(group_id)
+        return not last_ms or not interval_ms or wall_ms - last_ms >= interval_ms
+
     # -- topics ----------------------------------------------------------------------------
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[str]:

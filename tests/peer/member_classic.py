@@ -38,6 +38,7 @@ from rebalance_sim.protocol.clients import (
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.clients.java.classic import (
     ClassicConsumer,
     ClassicConsumerConfig,
@@ -531,6 +532,27 @@ def _():
     m.tell(Close(timeout_ms=0))
     m.callbacks()
     leaves_as(m, "m")
+
+
+for instance in (None, "i"):
+    for operation in MembershipOperation:
+
+        def _close(instance=instance, operation=operation):
+            m = Member(group_instance_id=instance).follower()
+            m.tell(Close(timeout_ms=0, operation=operation))
+            m.callbacks()
+            leaves = operation is MembershipOperation.LEAVE_GROUP or (
+                operation is MembershipOperation.DEFAULT and instance is None
+            )
+            same(m.count(SendLeaveGroup), int(leaves))
+
+        add(
+            "AbstractCoordinatorTest",
+            "testLeaveGroupSentWithGroupInstanceIdUnSetAndDifferentGroupMembershipOperation",
+            _close,
+            f"{instance}, {operation.value}",
+            V,
+        )
 
 
 @test("testMaybeLeaveGroup")

@@ -269,7 +269,7 @@ def _():
     c = quiet().stable(t(0))
     c.unsubscribe()
     same((c.state, c.m.blocked_in is None), ("UNSUBSCRIBED", False))
-    same(returned(c.answer(t(0), epoch=1)), True)
+    same(returned(c.answer(t(0), epoch=-1)), True)
     same((c.state, c.m.member_epoch, c.m.current), ("UNSUBSCRIBED", -1, NO_ASSIGNMENT))
 
 

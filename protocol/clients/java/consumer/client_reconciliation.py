@@ -128,8 +128,17 @@ class Reconciler:
                 core.change_state(ClientState.ACKNOWLEDGING)
             return
         self._waits_for_names = False
-        if in_poll or not core.config.enable_auto_commit or core.rules.acts_outside_poll:
+        if in_poll or core.rules.acts_outside_poll or self._may_begin_outside_poll(resolved):
             self._begin(resolved)
+
+    def _may_begin_outside_poll(self, resolved: LocalAssignment) -> bool:
+        """Nothing is committed, and no partition is taken away of which the application may be
+        about to get records (KAFKA-20332)."""
+        core = self._core
+        return not core.config.enable_auto_commit and (
+            core.rules.revokes_outside_poll
+            or resolved.partitions.issuperset(core.subscription.assigned)
+        )
 
     def _may_begin_another(self) -> bool:
         """Never, but for a mutant, which does so for each newer target."""

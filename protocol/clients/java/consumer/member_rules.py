@@ -138,6 +138,10 @@ class MemberRules(CommitRules):
     acts_outside_poll = False
     """Whether automatic commits, and what waits for them, begin outside ``poll`` (2024)."""
 
+    revokes_outside_poll = True
+    """Whether a member that commits nothing itself begins to revoke between polls, as that of 4.1
+    does; that of 4.3.1 does not, which is not followed yet."""
+
     acknowledges_on_receipt = False
     """Whether the new set is reported before anything has been revoked."""
 

@@ -88,10 +88,10 @@ class Membership:
         """Rows 5 to 9, 15, 30, 36."""
         core = self._core
         state = core.state
-        if not core.rules.accepts_epoch(response.member_epoch):
-            self._complete_leave()
-            return
-        if state is _S.UNSUBSCRIBED and self.leave_is_pending:
+        is_leave_answered = state is _S.UNSUBSCRIBED and self.leave_is_pending
+        if response.member_epoch < 0 and (
+            is_leave_answered or not core.rules.accepts_epoch(response.member_epoch)
+        ):
             self._complete_leave()
             return
         if not core.rules.accepts_answers_in(state):
