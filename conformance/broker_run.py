@@ -50,8 +50,6 @@ _OTHER_TOPIC = "\0elsewhere"
 """Begins the names of topics of other users of the broker."""
 _UNTIMED = frozenset({"sleep", "restart_broker", "await"})
 """Steps that are no request of this moment."""
-_SOON_MS = 50
-"""How long a request is on its way at most whose answer is awaited later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,26 +165,34 @@ class BrokerRun:
 
     def _take(self, index: int, step: Mapping[str, Any], next_ms: int) -> Any:
         op, at_ms = step["op"], step["at_ms"]
-        self._ticket = step.get("async")
         if op in TOPIC_CHANGES:
             self._change_topics(index, step, next_ms)
             return None
         if op == "restart_broker":
             self._restart(index, at_ms, next_ms)
             return None
-        if op not in _UNTIMED:
-            lag_ms = self.unknowns.ask(
-                SLOW_REQUEST, index, at_ms=at_ms, most=self._slowest(index, step, next_ms)
-            )
-            if lag_ms:
-                self._advance_to(at_ms + lag_ms)
+        if op in _UNTIMED:
+            return self._steps.take(step)
+        in_ms = self._trace.answered_ms[index]
+        is_parked = "async" in step
+        most = min(in_ms - at_ms, LATE_MS) if is_parked else in_ms - at_ms
+        lag_ms = self.unknowns.ask(SLOW_REQUEST, index, at_ms=at_ms, most=most)
+        if is_parked and at_ms + lag_ms > next_ms:
+            # Requests of other connections overtake it.
+            cause = f"step {index + 1} ({op})"
+            self._schedule(at_ms + lag_ms, at_ms + lag_ms, cause, partial(self._take_late, step))
+            return None
+        self._advance_to(at_ms + lag_ms)
+        self._ticket = step.get("async")
         return self._steps.take(step)
 
-    def _slowest(self, index: int, step: Mapping[str, Any], next_ms: int) -> int:
-        at_ms: int = step["at_ms"]
-        if step.get("async"):
-            return min(next_ms - at_ms, _SOON_MS)
-        return (self._trace.end_ms[index] if self._trace.end_ms else next_ms) - at_ms
+    def _take_late(self, step: Mapping[str, Any]) -> None:
+        self._ticket = step["async"]
+        self._steps.take(step)
+
+    def _schedule(self, at_ms: int, until_ms: int, cause: str, act: Callable[[], None]) -> None:
+        self._scheduled.append((at_ms, until_ms, cause, act))
+        self._scheduled.sort(key=lambda item: item[0])
 
     def _change_topics(self, index: int, step: Mapping[str, Any], next_ms: int) -> None:
         at_ms = step["at_ms"]
@@ -196,8 +202,7 @@ class BrokerRun:
         )
         change = partial(self._steps.change_topics, step)
         cause = f"step {index + 1} ({step['op']})"
-        self._scheduled.append((seen_ms + off_ms, max(seen_ms + off_ms, next_ms), cause, change))
-        self._scheduled.sort(key=lambda item: item[0])
+        self._schedule(seen_ms + off_ms, max(seen_ms + off_ms, next_ms), cause, change)
         self._advance_to(at_ms)
 
     def _restart(self, index: int, at_ms: int, next_ms: int) -> None:

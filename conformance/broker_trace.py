@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ _KINDS: Mapping[str, type] = {
 _KEYS = tuple(_KINDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BrokerTrace:
     """A recorded trace, with the semantics and the configuration that it names.
 
@@ -54,6 +55,20 @@ class BrokerTrace:
     generated: Mapping[str, str]
     seen_ms: Mapping[int, int]
     end_ms: tuple[int, ...]
+
+    @cached_property
+    def answered_ms(self) -> tuple[int, ...]:
+        """When the answer to each step was in, as far as the recording tells: before the next step,
+        or the end of the step that awaits it."""
+        starts = [step["at_ms"] for step in self.steps]
+        ends = list(self.end_ms) or [*starts[1:], starts[-1]]
+        awaited = {
+            step["id"]: end for step, end in zip(self.steps, ends, strict=True) if "id" in step
+        }
+        return tuple(
+            awaited.get(step["async"], ends[-1]) if "async" in step else end
+            for step, end in zip(self.steps, ends, strict=True)
+        )
 
     @property
     def chosen_ids(self) -> Iterator[str]:
