@@ -135,8 +135,11 @@ def _canonical(record: dict[str, Any]) -> dict[str, Any]:
     value = record["value"]
     if isinstance(value, dict):
         value = {key: _canonical_value(item) for key, item in value.items()}
+        # A recording leaves out what has its default.
         if value.get("metadata_hash") == 0:
             del value["metadata_hash"]
+        if "assignment_epoch" in value:
+            value.setdefault("assignment_timestamp", 0)
     return {"type": record["type"], "key": record["key"], "value": value}
 
 

@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from rebalance_sim.protocol.assignors.server import SubscriptionType
@@ -31,6 +31,9 @@ from rebalance_sim.protocol.wire.records import (
     RegularExpressionValue,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+
+METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
+"""Effectively never: what triggers a refresh is a change of topics (coordinator §7.3)."""
 
 NOBODY = -1
 """Partition epoch of a partition without owner. -2 is a valid owner epoch (coordinator §1.3)."""
@@ -60,21 +63,32 @@ def group_state(
 
 
 def subscription_type(
-    names: Mapping[str, int], regexes: Mapping[str, int], member_count: int
+    names: Mapping[str, int],
+    regexes: Mapping[str, int],
+    resolved: Iterable[RegularExpressionValue],
+    member_count: int,
 ) -> SubscriptionType:
-    """Whether all members subscribe alike, from the numbers of subscribers.
+    """Whether all members subscribe alike, from the numbers of subscribers (``ConsumerGroup``).
 
-    Without patterns: every subscribed topic has all members as subscribers (coordinator §1.1). With
-    patterns: all members have the same one, and none has a topic name (coordinator §7.2).
+    Without patterns: every subscribed topic has all members as subscribers by name
+    (coordinator §1.1). With patterns: all members have the same one, and none has a topic name
+    (coordinator §7.2). ``resolved`` may hold a pattern that no member has any more: a topic that
+    it matches counts as subscribed, too.
     """
-    counts = names.values()
+    matched: dict[str, int] = {}
+    for value in resolved:
+        recount(matched, (), value.topics)
     if regexes:
-        if names or len(regexes) > 1:
-            return SubscriptionType.HETEROGENEOUS
-        counts = regexes.values()
-    if all(count == member_count for count in counts):
-        return SubscriptionType.HOMOGENEOUS
-    return SubscriptionType.HETEROGENEOUS
+        is_alike = (
+            not names
+            and all(count == member_count for count in regexes.values())
+            and all(count == 1 for count in matched.values())
+        )
+    else:
+        is_alike = all(count == member_count for count in names.values()) and all(
+            names.get(topic, 0) == member_count for topic in matched
+        )
+    return SubscriptionType.HOMOGENEOUS if is_alike else SubscriptionType.HETEROGENEOUS
 
 
 def recount(counts: dict[str, int], before: Sequence[str], after: Sequence[str]) -> None:
@@ -109,6 +123,7 @@ class ConsumerGroup(TimelineFields):
         initial_epoch: int,
         ownership: OwnershipRules | None = None,
         tolerates_gaps: bool = True,
+        frees_former_instance_id: bool = True,
         timeline: Timeline | None = None,
     ) -> None:
         super().__init__(timeline)
@@ -123,6 +138,7 @@ class ConsumerGroup(TimelineFields):
         self.subscribed_topic_names: dict[str, int] = new_table(timeline)
         self.subscribed_regexes: dict[str, int] = new_table(timeline)
         self.resolved_regexes: dict[str, RegularExpressionValue] = new_table(timeline)
+        self.type_before_patterns: SubscriptionType | None = None
         self.server_assignors: dict[str, int] = new_table(timeline)
         self.client_assignors: dict[str, int] = new_table(timeline)
         self.computation: Computation | None = None
@@ -137,6 +153,7 @@ class ConsumerGroup(TimelineFields):
         self.is_deleted = False
         self._ownership = ownership or OwnershipRules()
         self._tolerates_gaps = tolerates_gaps
+        self._frees_former_instance_id = frees_former_instance_id
         self.stable_at: dict[int, int] = new_table(timeline)
 
     # -- reading ---------------------------------------------------------------------------
@@ -161,14 +178,23 @@ class ConsumerGroup(TimelineFields):
     def subscription_type(self) -> SubscriptionType:
         """Whether all members subscribe alike, as stored."""
         return subscription_type(
-            self.subscribed_topic_names, self.subscribed_regexes, len(self.members)
+            self.subscribed_topic_names,
+            self.subscribed_regexes,
+            self.resolved_regexes.values(),
+            len(self.members),
         )
+
+    @property
+    def cached_subscription_type(self) -> SubscriptionType:
+        """The same as it was when a member was last updated or removed: patterns that were resolved
+        or dropped after that do not count (coordinator §7.2)."""
+        return self.type_before_patterns or self.subscription_type
 
     def holder_of(self, instance_id: str) -> Member | None:
         """The member mapped to this instance id, if any.
 
         Raises GroupError(UNKNOWN_MEMBER_ID) where the mapping outlived the member: one that took a
-        second instance id leaves its first one behind (coordinator §2.7).
+        second instance id may leave its first one behind (coordinator §2.7, KAFKA-20747).
         """
         holder_id = self.static_members.get(instance_id)
         if holder_id is None:
@@ -211,6 +237,15 @@ class ConsumerGroup(TimelineFields):
         self.metadata_refresh_deadline_ms = 0
         self.metadata_refresh_epoch = 0
 
+    def note_metadata_refresh(self, epoch: int, wall_ms: int) -> None:
+        """Topic metadata have been compared for this group epoch (coordinator §7.3).
+
+        By design not part of any record: a rolled-back write shows as an epoch that the group never
+        reached, and so counts as expired.
+        """
+        self.metadata_refresh_deadline_ms = wall_ms + METADATA_REFRESH_INTERVAL_MS
+        self.metadata_refresh_epoch = epoch
+
     # -- replay ----------------------------------------------------------------------------
 
     def replay(self, record: Record, *, strict: bool = True) -> None:
@@ -231,6 +266,8 @@ class ConsumerGroup(TimelineFields):
             case ConsumerGroupMetadata():
                 self._replay_epoch(record, strict=strict)
             case ConsumerGroupRegularExpression():
+                if self.type_before_patterns is None:
+                    self.set_field("type_before_patterns", self.subscription_type)
                 if record.value is None:
                     self.resolved_regexes.pop(record.regular_expression, None)
                 else:
@@ -336,6 +373,8 @@ class ConsumerGroup(TimelineFields):
 
     def _put(self, old: Member | None, new: Member | None, *, strict: bool) -> None:
         """Store, replace or drop a member, and keep every derived structure in step."""
+        if self.type_before_patterns is not None:
+            self.set_field("type_before_patterns", None)
         before = old.subscribed_topic_names if old else ()
         after = new.subscribed_topic_names if new else ()
         recount(self.subscribed_topic_names, before, after)
@@ -385,13 +424,15 @@ class ConsumerGroup(TimelineFields):
             self.awaited_rejoins.discard(old.member_id)
 
     def _map_instance(self, old: Member | None, new: Member | None) -> None:
-        # A member that changed its instance id stays mapped under the former one too, as long
-        # as it lives (coordinator §2.7); the mapping goes only with the member.
-        if new is None:
-            if old is not None and self.static_members.get(old.instance_id or "") == old.member_id:
-                del self.static_members[old.instance_id or ""]
-        elif new.instance_id is not None:
-            self.static_members[new.instance_id] = new.member_id
+        former_id = old.instance_id if old is not None else None
+        new_id = new.instance_id if new is not None else None
+        is_given_up = new is None or (former_id != new_id and self._frees_former_instance_id)
+        if former_id is not None and is_given_up:
+            holder_id = self.static_members.get(former_id)
+            if old is not None and holder_id == old.member_id:
+                del self.static_members[former_id]
+        if new is not None and new_id is not None:
+            self.static_members[new_id] = new.member_id
 
 
 def given(name: str | None) -> tuple[str, ...]:

@@ -55,7 +55,12 @@ def heartbeat(
     updated = _merge(member, request, call.client_id, call.client_host)
 
     wall_ms = now_ms + context.wall_offset_ms
-    if updated is member and not records and is_at_rest(group, member, wall_ms):
+    if (
+        updated is member
+        and not records
+        and is_at_rest(group, member, wall_ms)
+        and not (rules.breaks_ties_for_sender and len(group.server_assignors) > 1)
+    ):
         after, target_epoch = member, group.target_assignment_epoch
         target = group.target_of(member_id)
         rebalances: tuple[Rebalance, ...] = ()
@@ -64,6 +69,7 @@ def heartbeat(
             context, group, member, updated, records=records, replaced_id=replaced_id, now_ms=now_ms
         )
         advance.note_subscription()
+        advance.note_preference()
         advance.refresh_metadata()
         advance.assign()
         after = advance.reconcile(

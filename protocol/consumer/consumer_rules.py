@@ -232,7 +232,27 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         """coordinator §4.5: a temporary leave resets all assignment epochs to 0."""
         return dict.fromkeys(member.assigned, 0)
 
+    settles_emptied_group = True
+    """The target epoch of a group whose last member is removed follows the group epoch
+    (coordinator §4.2, KAFKA-20442)."""
+
+    frees_former_instance_id = True
+    """A member that changes its instance id gives up the former one (coordinator §2.7,
+    KAFKA-20747)."""
+
     # -- target ----------------------------------------------------------------------------
+
+    raises_epoch_for_assignor = True
+    """A heartbeat after which another server-side assignor is preferred raises the group epoch
+    (coordinator §5.3, KAFKA-20434)."""
+
+    breaks_ties_for_sender = False
+    """Of assignors with equally many votes that of the sender is preferred, and not the first in an
+    order that is the same for all (coordinator §5.3, tied-assignor-votes)."""
+
+    repeats_target_of_successor = False
+    """A target that a returning static member takes over is written once more by a computation that
+    leaves it as it is (coordinator §5.5)."""
 
     def type_of_unchanged_group(
         self, group: ConsumerGroup, with_request: SubscriptionType

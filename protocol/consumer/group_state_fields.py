@@ -18,7 +18,7 @@ CONSUMER_GROUP_STATE: Mapping[type, StateFields] = MappingProxyType(
                 "target_assignment_timestamp": _LONGEST_INTERVAL_MS,
                 "metadata_refresh_deadline_ms": 0,
             },
-            caches=frozenset({"_ownership", "_tolerates_gaps"}),
+            caches=frozenset({"_ownership", "_tolerates_gaps", "_frees_former_instance_id"}),
             unordered=frozenset(
                 {
                     "members",

@@ -74,6 +74,7 @@ def new_group(context: ConsumerContext, group_id: str) -> ConsumerGroup:
         initial_epoch=rules.initial_group_epoch,
         ownership=rules.ownership,
         tolerates_gaps=rules.tolerates_compacted_log,
+        frees_former_instance_id=rules.frees_former_instance_id,
         timeline=context.timeline,
     )
 

@@ -23,7 +23,7 @@ from rebalance_sim.protocol.consumer.regexes import (
     is_resolved,
     subscribed_names,
 )
-from rebalance_sim.protocol.consumer.target import compute_target
+from rebalance_sim.protocol.consumer.target import compute_target, preferred_assignor
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -34,9 +34,6 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
-"""Effectively never: what triggers a refresh is a change of topics (coordinator §7.3)."""
 
 
 def is_at_rest(group: ConsumerGroup, member: Member, wall_ms: int) -> bool:
@@ -72,6 +69,7 @@ class Advance:
         "cause",
         "group_epoch",
         "is_bumped",
+        "is_preference_changed",
         "is_subscription_changed",
         "member",
         "records",
@@ -101,7 +99,7 @@ class Advance:
         self.member = member
         self.records = records
         self.group_epoch = group.group_epoch
-        self.is_bumped = self.is_subscription_changed = False
+        self.is_bumped = self.is_subscription_changed = self.is_preference_changed = False
         self.cause: RebalanceCause | None = None
         self.target_epoch = group.target_assignment_epoch
         self.target = group.target_of(replaced_id or member.member_id)
@@ -140,6 +138,19 @@ class Advance:
             bump = bump or self._context.rules.asks_for_assignment(*offered)
         self.is_bumped, self.is_subscription_changed = bump, changed
 
+    def note_preference(self) -> None:
+        """Is another server-side assignor preferred after this heartbeat? That raises the group
+        epoch, too (KAFKA-20434)."""
+        rules, before, after = self._context.rules, self.stored, self.member
+        if not rules.raises_epoch_for_assignor or (
+            after.server_assignor == before.server_assignor and not rules.breaks_ties_for_sender
+        ):
+            return
+        former = self._group.members.get(self._replaced_id or after.member_id)
+        preferred = preferred_assignor(self._context, self._group, updated=after, stored=former)
+        if preferred != preferred_assignor(self._context, self._group):
+            self.is_bumped = self.is_preference_changed = True
+
     # -- coordinator H8, H9 ----------------------------------------------------------------
 
     def refresh_metadata(self) -> None:
@@ -164,10 +175,7 @@ class Advance:
             self.cause = self._cause_of_bump()
             value = GroupMetadataValue(epoch=self.group_epoch, metadata_hash=new_hash)
             self.records.append(ConsumerGroupMetadata(group.group_id, value))
-        # Soft state, by design not part of any record: a rolled-back write shows as an epoch that
-        # the group never reached, and so counts as expired (coordinator §7.3).
-        group.metadata_refresh_deadline_ms = self._wall_ms + METADATA_REFRESH_INTERVAL_MS
-        group.metadata_refresh_epoch = self.group_epoch
+        group.note_metadata_refresh(self.group_epoch, self._wall_ms)
 
     def _cause_of_bump(self) -> RebalanceCause:
         before, after = self.stored, self.member
@@ -177,7 +185,9 @@ class Advance:
             return RebalanceCause.MEMBER_JOINED
         if self.is_subscription_changed:
             return RebalanceCause.SUBSCRIPTION_CHANGED
-        if after.client_assignors is not before.client_assignors:
+        if (
+            self.is_preference_changed or after.client_assignors is not before.client_assignors
+        ):
             return RebalanceCause.ASSIGNORS_CHANGED
         return RebalanceCause.TOPICS_CHANGED
 
@@ -199,7 +209,13 @@ class Advance:
         is_known = after.member_id in group.members or (
             after.instance_id is not None and after.instance_id in group.static_members
         )
-        return subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
+        gone_regex = abandoned_regex(group, before, after.subscribed_topic_regex)
+        return subscription_type(
+            names,
+            regexes,
+            (value for regex, value in group.resolved_regexes.items() if regex != gone_regex),
+            len(group.members) + (0 if is_known else 1),
+        )
 
     # -- coordinator H10 -------------------------------------------------------------------
 

@@ -112,10 +112,13 @@ def resolution_timer(
     return None
 
 
-def resolve(context: ConsumerContext, group_id: str, group: ConsumerGroup | None) -> Outcome:
+def resolve(
+    context: ConsumerContext, group_id: str, group: ConsumerGroup | None, *, now_ms: int
+) -> Outcome:
     """A resolution is done: record 16 for each of its patterns that somebody still has, and record
-    3 iff the topics of one of them, or the metadata hash, changed. A pattern that came meanwhile is
-    not in it; the next heartbeat has it resolved. ``group`` is None if there is none any more."""
+    3 iff the topics of one of them, or the metadata hash, changed; that is a metadata refresh, too.
+    A pattern that came meanwhile is not in it; the next heartbeat has it resolved. ``group`` is
+    None if there is none any more."""
     resolution = context.part(Resolutions).pop(group_id, None)
     if resolution is None or group is None:
         return Outcome()
@@ -123,18 +126,20 @@ def resolve(context: ConsumerContext, group_id: str, group: ConsumerGroup | None
     topics_of = {regex: stored.topics for regex, stored in group.resolved_regexes.items()}
     records: list[Record] = []
     changed = False
-    for regex, value in found.items():
+    for regex, resolved in found.items():
         if regex not in group.subscribed_regexes:
             continue
-        changed |= value.topics != topics_of.get(regex, ())
-        topics_of[regex] = value.topics
-        records.append(ConsumerGroupRegularExpression(group.group_id, regex, value))
+        changed |= resolved.topics != topics_of.get(regex, ())
+        topics_of[regex] = resolved.topics
+        records.append(ConsumerGroupRegularExpression(group.group_id, regex, resolved))
     names = set(group.subscribed_topic_names).union(*topics_of.values())
     new_hash = metadata_hash(names, context.image)
     rebalances: tuple[Rebalance, ...] = ()
     if changed or new_hash != group.metadata_hash:
         cause = RebalanceCause.PATTERN_MATCHED if changed else RebalanceCause.TOPICS_CHANGED
         rebalances = (Rebalance("consumer", cause),)
-        epoch = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
-        records.append(ConsumerGroupMetadata(group.group_id, epoch))
+        epoch = group.group_epoch + 1
+        value = GroupMetadataValue(epoch=epoch, metadata_hash=new_hash)
+        records.append(ConsumerGroupMetadata(group.group_id, value))
+        group.note_metadata_refresh(epoch, now_ms + context.wall_offset_ms)
     return Outcome(None, tuple(records), rebalances=rebalances)

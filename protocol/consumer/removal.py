@@ -36,6 +36,7 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupTargetAssignmentMetadata,
     GroupMetadataValue,
     Record,
+    TargetMetadataValue,
 )
 
 Conversion = Callable[[ConsumerGroup, Sequence[Member], Response | None, int], Outcome | None]
@@ -114,7 +115,7 @@ def remove_members(
     """Remove members (timer expiry, or leave for good) and raise the group epoch
     (coordinator §4.2).
 
-    No target is computed here; the next heartbeat of any member does that. Where the group is
+    No target is computed here, but that of a group without members is settled; the next heartbeat of any member does that. Where the group is
     converted to another type, that happens instead.
     """
     for convert in context.part(Conversions):
@@ -137,10 +138,15 @@ def remove_members(
         for regex, resolved in group.resolved_regexes.items():
             if regex not in gone:
                 subscribed.update(resolved.topics)
-        value = GroupMetadataValue(
-            epoch=group.group_epoch + 1, metadata_hash=metadata_hash(subscribed, context.image)
-        )
+        epoch = group.group_epoch + 1
+        new_hash = metadata_hash(subscribed, context.image)
+        value = GroupMetadataValue(epoch=epoch, metadata_hash=new_hash)
         records.append(ConsumerGroupMetadata(group_id, value))
+        if context.rules.settles_emptied_group and len(members) == len(group.members):
+            # Computed at no time: the next member need not wait for an assignment interval.
+            timestamp = 0 if context.rules.writes_assignment_timestamp else None
+            target = TargetMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp)
+            records.append(ConsumerGroupTargetAssignmentMetadata(group_id, target))
     rebalances = (Rebalance("consumer", cause),) if context.rules.bumps_on_leave else ()
     return Outcome(response, tuple(records), tuple(timers), rebalances=rebalances)
 

@@ -15,7 +15,7 @@ from rebalance_sim.protocol.assignors.server import (
     SubscriptionType,
 )
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, given, recount
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import ConsumerContext
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
@@ -116,18 +116,22 @@ def _install(
     replaced_id: str | None,
 ) -> NewTarget:
     """coordinator §5.5: records for what differs from the stored target; 6 always. The same batch
-    gives a static successor the target of its predecessor, whatever is stored under its id."""
+    gives a static successor the target of its predecessor, whatever is stored under its id; that is
+    what differs or not."""
     overwritten_id = None if successor_id == replaced_id else successor_id
     records: list[Record] = []
     assignment: dict[str, frozenset[TopicPartition]] = {}
     for member_id in ids:
         share = result.get(member_id, frozenset())
         assignment[member_id] = share
-        stored = None if member_id == overwritten_id else group.target_assignment.get(member_id)
+        former_id, stored = member_id, group.target_assignment.get(member_id)
+        if member_id == overwritten_id and replaced_id is not None:
+            repeats = context.rules.repeats_target_of_successor
+            former_id, stored = replaced_id, None if repeats else group.target_of(replaced_id)
         if (
             stored is None
             or (share is not stored and share != stored)
-            or member_id in group.target_metadata  # Of a client-side assignor, which is not asked.
+            or former_id in group.target_metadata  # Of a client-side assignor, which is not asked.
         ):
             records.append(ConsumerGroupTargetAssignmentMember(group.group_id, member_id, share))
     wall_ms = now_ms + context.wall_offset_ms
@@ -151,24 +155,21 @@ def preferred_assignor(
     """The most frequently named assignor (coordinator §5.3); nobody named one: the first
     configured.
 
-    ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first of
-    this list: the stored votes (uniform, range, then others as configured), without the sender's
-    old vote, and with the sender's new vote in front unless it is in the list already.
+    ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first in the
+    order of uniform, range, then others as configured. Where the version breaks ties for the
+    sender, its new vote stands in front if none of the others has cast it.
     """
     configured = context.config.group_consumer_assignors
-    order = (*_TIE_ORDER, *configured, *sorted(group.server_assignors))
-    votes = {name: group.server_assignors[name] for name in order if name in group.server_assignors}
+    votes = dict(group.server_assignors)
     if updated is not None:
-        if stored is not None and stored.server_assignor is not None:
-            votes[stored.server_assignor] -= 1
-            if not votes[stored.server_assignor]:
-                del votes[stored.server_assignor]
-        if updated.server_assignor is not None:
-            if updated.server_assignor in votes:
-                votes[updated.server_assignor] += 1
-            else:
-                votes = {updated.server_assignor: 1, **votes}
+        before = stored.server_assignor if stored is not None else None
+        recount(votes, given(before), given(updated.server_assignor))
     if not votes:
         return configured[0]
     best = max(votes.values())
-    return next(name for name, count in votes.items() if count == best)
+    if updated is not None and context.rules.breaks_ties_for_sender:
+        name = updated.server_assignor
+        if name is not None and best == votes[name] == 1:
+            return name
+    order = (*_TIE_ORDER, *configured, *sorted(votes))
+    return next(name for name in order if votes.get(name) == best)

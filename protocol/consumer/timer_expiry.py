@@ -32,7 +32,7 @@ def fired(
     """``epoch`` is what the timer was armed with; ``group`` is None if there is none any more.
     Raises ProtocolBug for an unknown kind."""
     if key.kind is ConsumerTimer.REGEX:
-        return resolve(context, key.group_id, group)
+        return resolve(context, key.group_id, group, now_ms=now_ms)
     if group is None:
         return Outcome()
     match key.kind:

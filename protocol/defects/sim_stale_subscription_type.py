@@ -16,7 +16,7 @@ class StaleSubscriptionType(ConsumerGroupRules):
     def type_of_unchanged_group(
         self, group: ConsumerGroup, with_request: SubscriptionType
     ) -> SubscriptionType:
-        return group.subscription_type
+        return group.cached_subscription_type
 
 
 DEFECT = Defect(

@@ -84,6 +84,8 @@ class Migration(Component[Any]):
         if group.members:
             outcome = mixed.join(context, call)
         else:
+            if call.request.member_id and not context.rules.keeps_empty_group_of_refused:
+                context.drop_group(ConsumerGroup, group.group_id)
             outcome = join_new_group(context, call, group_tombstones(group.group_id))
         return completed(context, group, outcome, call.now_ms)
 

@@ -63,6 +63,10 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
     """The group is converted back when a classic member takes the place of the last static one of
     the consumer protocol (KAFKA-17317)."""
 
+    keeps_empty_group_of_refused = True
+    """An empty consumer group stays as it is when a JoinGroup with an unknown member id is refused
+    (classic §7.2, classic-dropped-group)."""
+
     rejoins_at_group_epoch = False
     """A classic member has to rejoin as soon as the group epoch is raised, and not only when the
     new target is known (classic §7.6)."""

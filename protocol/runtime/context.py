@@ -83,6 +83,20 @@ class CoordinatorContext(Generic[_Rules]):
             tables[group_class] = new_table(self.timeline)
         return tables[group_class]
 
+    def drop_group(self, group_class: type[Any], group_id: str) -> None:
+        """Take a group out of memory, with no record that says so: whoever reads at the last
+        committed offset is shown it until the next record is committed, and a load brings it back
+        (coordinator §9.4)."""
+        groups, timeline = self.groups_of(group_class), self.timeline
+        if timeline is None:
+            del groups[group_id]
+            return
+        timeline.offset = timeline.end
+        try:
+            del groups[group_id]
+        finally:
+            timeline.offset = None
+
     def part(self, part_class: type[_Part]) -> _Part:
         """What a group type shares with its own handlers beside groups: one object of this class,
         made without arguments at first use."""

@@ -42,6 +42,8 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerCommand,
     TimerKey,
     Token,
+    topic_deleted,
+    topic_deleted_key,
 )
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.runtime.timeline import Timeline
@@ -340,7 +342,7 @@ class GroupCoordinator:
             records = tuple(self._directory.expired(now_ms=wall_ms))
             return Outcome(None, records, (ScheduleTimer(EXPIRY_KEY, again),))
         if key.kind is ShardTimer.TOPIC_DELETED:
-            return Outcome(None, self.offsets.tombstones_of_topic(key.member_id))
+            return Outcome(None, self.offsets.tombstones_of_topic(*topic_deleted(key)))
         owner = self._timers.get(type(key.kind))
         if owner is None:
             raise ProtocolBug(f"unknown timer {key}")
@@ -393,7 +395,7 @@ class GroupCoordinator:
         if any(name not in old.by_name for name in changed):
             self._context.newest_topic_version = image.version
         timers: list[TimerCommand] = [
-            ScheduleTimer(TimerKey(ShardTimer.TOPIC_DELETED, "", name), now_ms)
+            ScheduleTimer(topic_deleted_key(old.by_name[name]), now_ms)
             for name in sorted(changed)
             if _is_other_topic(old.by_name.get(name), image, name)
         ]

@@ -75,6 +75,8 @@ class GroupStore:
         finally:
             if timeline is not None:
                 timeline.offset = None
+                if offset is not None:
+                    timeline.end = offset + len(records)
 
     def _see_to_group(self, group_id: str) -> None:
         """Offsets are stored under this id: if there is no such group, some type makes one."""

@@ -1,7 +1,7 @@
 """Committed offsets: who may commit and fetch, what is stored, when it expires.
 
 Source: coordinator §8. Offsets are stored by the *name* of the topic, so a recreated topic can
-inherit them (coordinator D13).
+inherit them (coordinator D13), where the id stored with them is not asked for.
 """
 
 from __future__ import annotations
@@ -204,6 +204,8 @@ class OffsetStore:
             value = None
             if topic is not None:
                 value = stored.get((topic.name, partition.partition))
+                if value is not None and has_ids and not value.may_be_of(topic.topic_id):
+                    value = None
             values[partition] = value
         return _shown(request, values, errors)
 
@@ -256,15 +258,16 @@ class OffsetStore:
             return []
         return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
 
-    def tombstones_of_topic(self, topic_name: str) -> tuple[Record, ...]:
-        """Forget every offset of a topic that is deleted (coordinator §8.4)."""
+    def tombstones_of_topic(self, topic_name: str, topic_id: str) -> tuple[Record, ...]:
+        """Forget every offset of a topic that is deleted, but for those of another topic that had
+        its name (coordinator §8.4)."""
         if not self._context.rules.deletes_offsets_with_topic:
             return ()
         return tuple(
             OffsetCommit(group_id, topic, partition, None)
             for group_id in self.group_ids()
-            for topic, partition in sorted(self._by_group[group_id])
-            if topic == topic_name
+            for (topic, partition), value in sorted(self._by_group[group_id].items())
+            if topic == topic_name and value.may_be_of(topic_id)
         )
 
     def expired(self, group_id: str, group: Any, *, now_ms: int) -> list[Record]:

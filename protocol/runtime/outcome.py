@@ -22,6 +22,7 @@ from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import Topic
 from rebalance_sim.protocol.wire.value import value
 
 Token = Hashable
@@ -59,7 +60,7 @@ class ShardTimer(TimerKind):
     EXPIRY = "expiry"
     """Expired offsets and empty groups are deleted (coordinator §8.5)."""
     TOPIC_DELETED = "topic-deleted"
-    """The offsets of a topic go; its name takes the place of a member id."""
+    """The offsets of a topic go; name and id of the topic take the place of a member id."""
 
 
 class TimerKey(NamedTuple):
@@ -68,6 +69,17 @@ class TimerKey(NamedTuple):
     kind: TimerKind
     group_id: str
     member_id: str = ""
+
+
+def topic_deleted_key(topic: Topic) -> TimerKey:
+    """The timer that has the offsets of this topic deleted."""
+    return TimerKey(ShardTimer.TOPIC_DELETED, "", f"{topic.name} {topic.topic_id}")
+
+
+def topic_deleted(key: TimerKey) -> tuple[str, str]:
+    """Name and id of the topic that such a timer is about."""
+    name, topic_id = key.member_id.split(" ")
+    return name, topic_id
 
 
 class ScheduleTimer(NamedTuple):

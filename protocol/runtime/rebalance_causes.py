@@ -36,7 +36,8 @@ class RebalanceCause(Enum):
     ENFORCED = "enforced"
     """The application asked for it."""
     ASSIGNORS_CHANGED = "assignors_changed"
-    """What a member says to client-side assignors, or offers of them."""
+    """What a member says to client-side assignors, or offers of them; or another server-side
+    assignor is preferred."""
     LEADER_REJOINED = "leader_rejoined"
     """For a reason that the leader did not give."""
     METADATA_CHANGED = "metadata_changed"

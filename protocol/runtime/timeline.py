@@ -24,17 +24,20 @@ class Timeline:
     """The uncommitted changes of one coordinator, oldest first, each under its record's offset.
 
     ``offset`` is that of the record being replayed; None while what changes counts as committed.
+    ``end`` is the offset of the next record.
     """
 
-    __slots__ = ("changes", "offset")
+    __slots__ = ("changes", "end", "offset")
 
     def __init__(self) -> None:
         self.offset: int | None = None
+        self.end = 0
         self.changes: deque[tuple[int, TimelineDict[Any, Any] | TimelineFields, Any]] = deque()
         """Offset, table and key of each; the table has put the value of before aside."""
 
     def commit_to(self, offset: int) -> None:
         """Everything below this offset is committed: what was there before it is forgotten."""
+        self.end = max(self.end, offset)
         changes = self.changes
         while changes and changes[0][0] < offset:
             _, table, key = changes.popleft()
@@ -45,6 +48,7 @@ class Timeline:
 
     def revert_to(self, offset: int) -> None:
         """Undo what records from this offset on have changed, latest first."""
+        self.end = min(self.end, offset)
         changes = self.changes
         while changes and changes[-1][0] >= offset:
             _, table, key = changes.pop()

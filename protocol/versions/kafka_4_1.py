@@ -43,7 +43,7 @@ VERSION = Version(
     name="kafka-4.1",
     about="what Apache Kafka 4.1 does",
     releases=("4.0", "4.1"),
-    changes=(Kafka41,),
+    changes=(*kafka_4_3.VERSION.changes, Kafka41),
     shipped_defects=(
         *kafka_4_3.VERSION.shipped_defects,
         "KAFKA-19233",

@@ -107,6 +107,10 @@ class OffsetCommitValue(NamedTuple):
     expire_timestamp: int | None = None
     topic_id: str | None = None
 
+    def may_be_of(self, topic_id: str) -> bool:
+        """Is it of this topic, as far as is known?"""
+        return self.topic_id is None or self.topic_id == topic_id
+
 
 class _OffsetCommitFields(NamedTuple):
     group_id: str

@@ -15,7 +15,7 @@ from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.runtime.outcome import ShardTimer, TimerKey
+from rebalance_sim.protocol.runtime.outcome import ShardTimer, TimerKey, topic_deleted
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -149,8 +149,8 @@ class OffsetsEndWithTopic(Property):
 
     id = "offsets.end_with_topic"
     sentence = (
-        "When a topic is deleted, or created anew, while a coordinator is active, it deletes the "
-        "offsets that it holds under the name of the topic."
+        "When a topic is deleted or recreated while a coordinator is active, it deletes the offsets "
+        "that it holds under the name of the topic, but for those stored with another topic id."
     )
     clauses = ("coordinator §8.4",)
     violated_by = ("KAFKA-16168",)
@@ -162,8 +162,10 @@ class OffsetsEndWithTopic(Property):
         if key.kind is not ShardTimer.TOPIC_DELETED:
             return None
         shard = step.shard
-        for name, number in shard.coordinator.offsets.of_group(self.model.group_id):
-            if name == key.member_id:
+        deleted, topic_id = topic_deleted(key)
+        offsets = shard.coordinator.offsets.of_group(self.model.group_id)
+        for (name, number), value in offsets.items():
+            if name == deleted and value.topic_id in (None, topic_id):
                 return Finding(
                     f"the topic {name} was deleted, and {shard.name} keeps the offset of "
                     f"{name}-{number}",
@@ -331,18 +333,26 @@ class FetchShown(Property):
             else offset_model.committed(shard.high_watermark)
         )
         shown = {}
+        ids: dict[tuple[str, int], str] = {}
+        names_topics_by_id = (
+            request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS and request.partitions is not None
+        )
         # Who asks for everything says nothing of topics: they stand as the broker knows them.
         wire_topics = {} if request.partitions is None else request.wire_topics
         for partition, offset in response.offsets.items():
             name = self.model.wire_name_of(shard, wire_topics, request.api_version, partition)
             if name is None:
                 continue
+            if names_topics_by_id:
+                ids[name, partition.partition] = partition.topic_id
             text = response.metadata.get(partition, "")
             leader_epoch = response.leader_epochs.get(partition, NO_LEADER_EPOCH)
             shown[name, partition.partition] = (offset, text, leader_epoch)
         has_leader_epochs = request.api_version >= FIRST_FETCH_WITH_LEADER_EPOCH
         for key, (offset, text, leader_epoch) in sorted(shown.items()):
             value = expected.get(key)
+            if value is not None and value.topic_id not in (None, ids.get(key, value.topic_id)):
+                value = None
             wanted = NO_OFFSET if value is None else value.offset
             if offset != wanted:
                 return Finding(

@@ -1,7 +1,7 @@
 """The assignor "range": each topic on its own is cut into contiguous intervals.
 
-Source: assignors §3. Current targets, racks and the stated kind of group have no influence: the
-homogeneous and heterogeneous code of a broker follow one rule. Topics with the same subscribers and
+Source: assignors §3. Current targets and racks have no influence. In a group that is stated to be
+homogeneous everybody subscribes to what the first member does. Topics with the same subscribers and
 equally many partitions are cut at the same places, so that they are cut together.
 """
 
@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from rebalance_sim.protocol.assignors.server.server_assignor import GroupSpec, MemberSpec
+from rebalance_sim.protocol.assignors.server.server_assignor import (
+    GroupSpec,
+    MemberSpec,
+    SubscriptionType,
+)
 from rebalance_sim.protocol.assignors.server.subscribers import subscribers_by_topic
 from rebalance_sim.protocol.assignors.server.topic_partitions import (
     known_counts,
@@ -34,7 +38,10 @@ class RangeAssignor:
         """See ``Assignor.assign``. Every member appears in the result."""
         members = spec.members
         member_ids = range_order(members)
-        subscribers = subscribers_by_topic(members[m].subscribed_topic_ids for m in member_ids)
+        subscriptions = [members[member_id].subscribed_topic_ids for member_id in member_ids]
+        if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
+            subscriptions = subscriptions[:1] * len(subscriptions)
+        subscribers = subscribers_by_topic(subscriptions)
         alike: dict[tuple[int, int], list[str]] = {}
         for topic_id, partition_count in known_counts(subscribers, partition_counts).items():
             alike.setdefault((id(subscribers[topic_id]), partition_count), []).append(topic_id)

@@ -1,0 +1,24 @@
+"""classic-dropped-group: A refused JoinGroup makes the coordinator forget an empty consumer group.
+
+A JoinGroup with a member id, sent to a consumer group without members, is answered
+UNKNOWN_MEMBER_ID, but the group has been taken out of memory by then and nothing is written. Who
+joins next makes a group of the id that starts at epoch 2, below the epoch in the log
+(docs/findings.md).
+"""
+
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+
+
+class DropsEmptyGroupOfRefused(MigrationRules):
+    keeps_empty_group_of_refused = False
+
+
+DEFECT = Defect(
+    id="classic-dropped-group",
+    title="A refused JoinGroup makes the coordinator forget an empty group",
+    source="docs/findings.md",
+    versions="4.3.1, 4.4.0",
+    rules=(DropsEmptyGroupOfRefused,),
+    properties=("coordinator I1",),
+)
