@@ -8,23 +8,37 @@ replay with this thing changed agrees.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rebalance_sim.conformance.broker_run import BrokerRun, Exchange
 from rebalance_sim.conformance.broker_search import Explained, explain
 from rebalance_sim.conformance.broker_trace import BrokerTrace
+from rebalance_sim.conformance.tolerances import spelled
 
-__all__ = ["BrokerReplayReport", "Exchange", "replay_broker_trace", "replay_steps"]
+__all__ = ["BrokerReplayReport", "Exchange", "Explanation", "replay_broker_trace", "replay_steps"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One thing that was changed for the replay to agree.
+
+    ``name`` is that of the tolerance, ``detail`` says what was changed; ``responses`` and
+    ``batches`` are the numbers of the steps and of the log batches that agree only so.
+    """
+
+    name: str
+    detail: str
+    responses: tuple[int, ...]
+    batches: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReplayReport:
     """Outcome of one trace. ``needs`` names what the model lacks to replay it; then nothing ran.
 
-    ``responses_ok`` and ``batches_ok`` are those that agree or are explained; of these,
-    ``explained`` counts by tolerance what agrees only with it, and ``causes`` says so one by one.
+    ``responses_ok`` and ``batches_ok`` are those that agree, or are explained: ``explanations``.
     """
 
     name: str
@@ -34,18 +48,26 @@ class BrokerReplayReport:
     batches_ok: int = 0
     batches_total: int = 0
     first_difference: str | None = None
-    explained: Mapping[str, int] = field(default_factory=dict)
-    explained_batches: Mapping[str, int] = field(default_factory=dict)
-    causes: tuple[str, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Everything was replayed, and nothing differed without an explanation."""
         return self.needs is None and self.first_difference is None
 
+    def explained(self, what: str) -> dict[str, int]:
+        """How many ``responses`` or ``batches`` each tolerance explains, by name."""
+        counts: Counter[str] = Counter()
+        for one in self.explanations:
+            counts[one.name] += len(getattr(one, what))
+        return {name: count for name, count in sorted(counts.items()) if count}
+
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {
+            **{name: getattr(self, name) for name in self.__slots__},
+            "explanations": [asdict(one) for one in self.explanations],
+        }
 
 
 def replay_broker_trace(trace: BrokerTrace) -> BrokerReplayReport:
@@ -53,12 +75,6 @@ def replay_broker_trace(trace: BrokerTrace) -> BrokerReplayReport:
     found = explain(trace)
     final = found.final
     missed = Counter(place.kind for place in final.differences)
-    kinds = {
-        kind: Counter(
-            sorted(cause for place, cause in found.causes.items() if place.kind == kind)
-        )
-        for kind in ("answer", "batch")
-    }
     return BrokerReplayReport(
         name=trace.name,
         responses_ok=final.answers_total - missed["answer"],
@@ -66,9 +82,7 @@ def replay_broker_trace(trace: BrokerTrace) -> BrokerReplayReport:
         batches_ok=final.batches_total - missed["batch"],
         batches_total=final.batches_total,
         first_difference=_first_difference(found),
-        explained=dict(kinds["answer"]),
-        explained_batches=dict(kinds["batch"]),
-        causes=tuple(_causes(trace, found)),
+        explanations=tuple(_explanations(found)),
     )
 
 
@@ -85,11 +99,16 @@ def _first_difference(found: Explained) -> str | None:
     return str(found.final.differences[places[0]]) if places else None
 
 
-def _causes(trace: BrokerTrace, found: Explained) -> Iterator[str]:
-    """Every answer that is explained, and by what."""
-    for place, cause in found.causes.items():
-        if place.kind == "answer":
-            step = trace.steps[place.index]
-            yield f"step {place.index + 1} at {place.at_ms} ms: {step['op']}: {cause}"
-        else:
-            yield f"log batch {place.index + 1} at {place.at_ms} ms: {cause}"
+def _explanations(found: Explained) -> Iterator[Explanation]:
+    for subject, answer in found.answers.items():
+        places = [place for place, cause in found.causes.items() if cause == subject]
+        numbers = {
+            kind: tuple(place.index + 1 for place in places if place.kind == kind)
+            for kind in ("answer", "batch")
+        }
+        yield Explanation(
+            name=subject.tolerance,
+            detail=spelled(subject, answer),
+            responses=numbers["answer"],
+            batches=numbers["batch"],
+        )

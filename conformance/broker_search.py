@@ -77,20 +77,20 @@ class Explained:
     """What the search has found.
 
     ``plain`` is the replay without it, ``final`` that with ``answers``; ``causes`` says of each
-    place that differs in the first alone which tolerance explains it.
+    place that differs in the first alone which of the answers explains it.
     """
 
     plain: Result
     final: Result
     answers: Mapping[Subject, int]
-    causes: Mapping[Place, str]
+    causes: Mapping[Place, Subject]
 
 
 def explain(trace: BrokerTrace) -> Explained:
     """Replay a trace, and look for the smallest changes that make it agree."""
     answers: dict[Subject, int] = {}
     plain = result = run(trace, answers)
-    causes: dict[Place, str] = {}
+    causes: dict[Place, Subject] = {}
     given_up: set[Place] = set()
     while len(given_up) < _GIVE_UP_AFTER:
         first = _first(result, given_up)
@@ -102,7 +102,7 @@ def explain(trace: BrokerTrace) -> Explained:
             continue
         subject, value, better = found
         answers = {**answers, subject: value}
-        causes.update(dict.fromkeys(result.differences.keys() - better.differences, subject[0]))
+        causes.update(dict.fromkeys(result.differences.keys() - better.differences, subject))
         result = better
     causes = {
         place: causes[place] for place in plain.differences if place not in result.differences
@@ -221,9 +221,14 @@ def _values(question: Question, moments: list[int]) -> list[int]:
 
 
 def _moments(trace: BrokerTrace, first: Place) -> list[int]:
-    """Times about which something may have been the other way round."""
+    """Times about which something may have been the other way round: just after each step, and all
+    that the log tells."""
     early_ms = first.at_ms - 2_000
     late_ms = first.at_ms + LATE_MS
-    moments = [step["at_ms"] + 1 for step in trace.steps]
-    moments += [batch.at_ms for batch in trace.log]
-    return [moment for moment in moments if early_ms <= moment <= late_ms]
+    moments = {step["at_ms"] + 1 for step in trace.steps}
+    for batch in trace.log:
+        moments.add(batch.at_ms)
+        for record in batch.records:
+            value = record["value"] or {}
+            moments.update(item for key, item in value.items() if "timestamp" in key)
+    return sorted(moment for moment in moments if early_ms <= moment <= late_ms)

@@ -198,7 +198,10 @@ class Steps:
 
     def answer(self, step: Step) -> Any:
         """The answer that a parked request has got meanwhile, or ``PARKED``."""
-        sent, token = self._asynchronous[_ticket(step)]
+        ticket = _ticket(step)
+        if ticket not in self._asynchronous:
+            return PARKED  # The request is on its way.
+        sent, token = self._asynchronous[ticket]
         response = self._shard.answers.pop(token, None)
         if response is None:
             return PARKED

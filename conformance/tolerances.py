@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+from rebalance_sim.protocol.runtime.outcome import TimerKey
 
 LATE_MS = 400
 """How late a busy machine may be."""
@@ -98,6 +100,27 @@ class Subject(NamedTuple):
 
     tolerance: str
     what: Hashable
+
+
+def spelled(subject: Subject, answer: int) -> str:
+    """What was changed, in a few words."""
+    what = subject.what
+    if subject.tolerance in (LATE_TIMER.name, LATE_RESOLUTION.name):
+        (kind, _, member_id), due_ms = cast("tuple[TimerKey, int]", what)
+        of_member = f" of {member_id}" if member_id else ""
+        return f"{kind}{of_member}, due at {due_ms} ms, {answer} ms late"
+    if subject.tolerance in (SLOW_REQUEST.name, METADATA_TIME.name):
+        return f"step {cast(int, what) + 1}, {answer:+} ms"
+    if subject.tolerance == OTHER_TOPICS.name:
+        return f"before step {cast(int, what) + 1}"
+    if subject.tolerance == SLOT_ORDER.name:
+        at_ms, ids = cast("tuple[int, tuple[str, ...]]", what)
+        return f"{', '.join(ids)}, from {at_ms} ms on, order {answer}"
+    if subject.tolerance == LEADER.name:
+        return f"at {what} ms, member {answer + 1} in order of ids"
+    if subject.tolerance == PLACE_OF_ID.name:
+        return f"id {cast(int, what) + 1}, place {answer}"
+    return f"{what}, {answer}"
 
 
 class Question(NamedTuple):
