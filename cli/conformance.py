@@ -87,16 +87,16 @@ class Replayed:
         """One line, what was changed for it to agree, and the first difference in full."""
         what = [] if self.verdict == "needs" else [_spell(self.counts)]
         what += [] if self.needs is None else [f"needs: {self.needs}"]
-        yield f"{self.verdict:<9} {self.path!s:<{width}}  {'; '.join(what)}"
+        yield f"{self.verdict:<8} {self.path!s:<{width}}  {'; '.join(what)}"
         for one in self.explanations:
             explained = f"{len(one.responses)} responses, {len(one.batches)} log batches"
-            yield f"          explained by {one.name}: {explained} ({one.detail})"
+            yield f"         explained by {one.name}: {explained} ({one.detail})"
         for line in (self.report.first_difference or "").splitlines():
-            yield f"          {line}"
+            yield f"         {line}"
         if self.expected is not None:
             declared = f"{self.expected.reason} ({self.expected.source})"
             is_shown = self.verdict == "expected"
-            yield f"          {'expected' if is_shown else 'not as declared'}: {declared}"
+            yield f"         {'expected' if is_shown else 'not as declared'}: {declared}"
 
 
 def conformance(

@@ -198,7 +198,7 @@ class BrokerRun:
         at_ms = step["at_ms"]
         seen_ms = self._trace.seen_ms.get(index, at_ms)
         off_ms = self.unknowns.ask(
-            METADATA_TIME, index, at_ms=at_ms, least=at_ms - seen_ms, most=LATE_MS
+            METADATA_TIME, index, at_ms=seen_ms, least=at_ms - seen_ms, most=LATE_MS
         )
         change = partial(self._steps.change_topics, step)
         cause = f"step {index + 1} ({step['op']})"

@@ -175,8 +175,9 @@ def _trial(
         at_ms = exchange.step["at_ms"]
         if not is_past and at_ms > first.at_ms:
             is_past = True
-            batches = sum(batch.at_ms <= first.at_ms for batch in trace.log)
-            for one in replay.log_differences(batches, until_ms=0):
+            # Ids that the coordinator makes may have no name yet.
+            count = 0 if trace.generated else sum(b.at_ms <= first.at_ms for b in trace.log)
+            for one in replay.log_differences(count, until_ms=0) if count else ():
                 if Place(one.at_ms, "batch", one.batch or 0) not in given_up:
                     return None
         if not is_past and exchange.differs:
@@ -192,7 +193,8 @@ def _changes(
     moments = _moments(trace, first)
     by_tolerance: dict[str, list[Question]] = {}
     for question in reversed(result.asked):
-        if question.at_ms <= first.at_ms and question.most > question.least:
+        from_ms = question.at_ms + min(question.least, 0)
+        if from_ms <= first.at_ms and question.most > question.least:
             by_tolerance.setdefault(question.subject.tolerance, []).append(question)
     for tolerance, (count, reach_ms) in _REACH.items():
         for question in by_tolerance.get(tolerance, ())[:count]:
