@@ -136,7 +136,9 @@ class BrokerRun:
                 index=index,
                 step=step,
                 got="no answer" if got is PARKED else got,
-                written=tuple(record for *_, records in self._writes[before:] for record in records),
+                written=tuple(
+                    record for *_, records in self._writes[before:] for record in records
+                ),
             )
 
     def spelled(self, records: Iterable[Record]) -> tuple[dict[str, Any], ...]:

@@ -180,9 +180,9 @@ def _trial(
             for one in replay.log_differences(count, until_ms=0) if count else ():
                 if Place(one.at_ms, "batch", one.batch or 0) not in given_up:
                     return None
-        if not is_past and exchange.differs:
-            if Place(at_ms, "answer", exchange.index) not in given_up:
-                return None
+        place = Place(at_ms, "answer", exchange.index)
+        if not is_past and exchange.differs and place not in given_up:
+            return None
     return _result(trace, replay, exchanges)
 
 
@@ -205,9 +205,7 @@ def _changes(
                     yield question.subject, value
 
 
-_IN_MS = frozenset(
-    {LATE_TIMER.name, LATE_RESOLUTION.name, METADATA_TIME.name, SLOW_REQUEST.name}
-)
+_IN_MS = frozenset({LATE_TIMER.name, LATE_RESOLUTION.name, METADATA_TIME.name, SLOW_REQUEST.name})
 
 
 def _values(question: Question, moments: list[int]) -> list[int]:
@@ -217,9 +215,7 @@ def _values(question: Question, moments: list[int]) -> list[int]:
         return list(range(question.most + 1))
     values = {question.least, question.most, 0}
     values |= {moment - question.at_ms for moment in moments}
-    return sorted(
-        (value for value in values if question.least <= value <= question.most), key=abs
-    )
+    return sorted((value for value in values if question.least <= value <= question.most), key=abs)
 
 
 def _moments(trace: BrokerTrace, first: Place) -> list[int]:

@@ -1,7 +1,7 @@
 """Member ids that a coordinator makes, in a replay.
 
-A recording may tell the real ones (``generated``), by the requests that they were made for. One that
-names them only symbolically leaves open where such an id stands among the others. Two places
+A recording may tell the real ones (``generated``), by the requests that they were made for. One
+that names them only symbolically leaves open where such an id stands among the others. Two places
 matter to the assignors: its slot in a hash map, and its rank when ids are sorted (assignors §2).
 """
 
@@ -55,4 +55,3 @@ def places_among(chosen_ids: Iterable[str]) -> Iterator[Place]:
     yield from (Place("", variant) for variant in range(_SLOTS))
     yield from (Place(prefix, 0) for prefix in prefixes)
     yield from (Place(prefix, variant) for prefix in prefixes for variant in range(1, _SLOTS))
-

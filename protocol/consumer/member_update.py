@@ -185,9 +185,7 @@ class Advance:
             return RebalanceCause.MEMBER_JOINED
         if self.is_subscription_changed:
             return RebalanceCause.SUBSCRIPTION_CHANGED
-        if (
-            self.is_preference_changed or after.client_assignors is not before.client_assignors
-        ):
+        if self.is_preference_changed or after.client_assignors is not before.client_assignors:
             return RebalanceCause.ASSIGNORS_CHANGED
         return RebalanceCause.TOPICS_CHANGED
 
