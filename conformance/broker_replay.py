@@ -103,7 +103,7 @@ def _explanations(found: Explained) -> Iterator[Explanation]:
     for subject, answer in found.answers.items():
         places = [place for place, cause in found.causes.items() if cause == subject]
         numbers = {
-            kind: tuple(place.index + 1 for place in places if place.kind == kind)
+            kind: tuple(place.position + 1 for place in places if place.kind == kind)
             for kind in ("answer", "batch")
         }
         yield Explanation(

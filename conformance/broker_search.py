@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
     at_ms: int
     kind: str
-    index: int
+    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

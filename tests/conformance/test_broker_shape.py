@@ -53,16 +53,18 @@ OPTIONAL: dict[str, str] = {
     "alter_group_config": "consumer.session.timeout.ms consumer.heartbeat.interval.ms",
     "classic_heartbeat": "instance_id",
     "create_partitions": "settle_ms",
-    "create_topic": "response",
+    "create_topic": "response settle_ms",
+    "delete_topic": "settle_ms",
     "heartbeat": (
         "instance_id rack_id rebalance_timeout_ms subscribed_topic_names subscribed_topic_regex "
         "server_assignor topic_partitions conn bind version raw_regex"
     ),
     "join_group": (
-        "instance_id session_timeout_ms rebalance_timeout_ms generation owned protocols bind"
+        "instance_id session_timeout_ms rebalance_timeout_ms generation owned protocols bind "
+        "subscription_version"
     ),
     "leave_group": "instance_id",
-    "list_groups": "states",
+    "list_groups": "states types",
     "offset_commit": "instance_id conn",
     "offset_fetch": "member_id member_epoch",
     "restart_broker": "hard",
