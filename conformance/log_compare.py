@@ -189,8 +189,14 @@ def _sort_unordered(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sort each run of records of one type, values or tombstones, by what they are about."""
     result: list[dict[str, Any]] = []
     for _, run in groupby(records, key=_kind):
-        result += sorted(run, key=lambda record: json.dumps(record["key"], sort_keys=True))
+        result += sorted(run, key=_subject)
     return result
+
+
+def _subject(record: dict[str, Any]) -> tuple[str, str]:
+    """What a record is about; of two members with one name, what it says."""
+    key, value = (json.dumps(record[part], sort_keys=True) for part in ("key", "value"))
+    return key, value
 
 
 def _kind(record: dict[str, Any]) -> tuple[str, bool]:
