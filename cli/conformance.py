@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,7 +16,7 @@ from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import check_outputs, say, write_text
 
 if TYPE_CHECKING:
-    from rebalance_sim.conformance.broker_replay import BrokerReplayReport
+    from rebalance_sim.conformance.broker_replay import BrokerReplayReport, Explanation
     from rebalance_sim.conformance.client_replay import ClientReplayReport
     from rebalance_sim.conformance.expected import ExpectedDifference
 
@@ -55,9 +55,23 @@ class Replayed:
         return None if needs is None else needs.removeprefix("needs: ")
 
     @property
+    def explanations(self) -> Sequence[Explanation]:
+        """What was changed for the replay to agree: of a broker's trace alone."""
+        return getattr(self.report, "explanations", ())
+
+    @property
+    def explained(self) -> dict[str, dict[str, int]]:
+        """What was compared -> how many of it agree only with a tolerance, by its name."""
+        if not self.explanations:
+            return {}
+        report = cast("BrokerReplayReport", self.report)
+        return {name: report.explained(stem) for name, stem in BROKER_COUNTS.items()}
+
+    @property
     def verdict(self) -> str:
-        """ok; expected: it differs as is declared beside it; differs: in another way, or not as is
-        declared; needs: nothing was compared, the model lacks something."""
+        """ok; explained: what differs has a cause that the recording does not contain, as was seen
+        by replaying with it; expected: it differs as is declared beside it; differs: in another
+        way, or not as is declared; needs: nothing was compared, the model lacks something."""
         difference = self.report.first_difference
         if self.expected is not None:
             is_shown = self.expected.is_shown_by(self.counts, difference or "")
@@ -65,13 +79,18 @@ class Replayed:
         if difference is not None:
             return "differs"
         compared = sum(total for _, total in self.counts.values())
-        return "needs" if self.needs is not None and not compared else "ok"
+        if self.needs is not None and not compared:
+            return "needs"
+        return "explained" if self.explanations else "ok"
 
     def describe(self, width: int = 0) -> Iterator[str]:
-        """One line, and the first difference in full."""
+        """One line, what was changed for it to agree, and the first difference in full."""
         what = [] if self.verdict == "needs" else [_spell(self.counts)]
         what += [] if self.needs is None else [f"needs: {self.needs}"]
         yield f"{self.verdict:<8} {self.path!s:<{width}}  {'; '.join(what)}"
+        for one in self.explanations:
+            explained = f"{len(one.responses)} responses, {len(one.batches)} log batches"
+            yield f"         explained by {one.name}: {explained} ({one.detail})"
         for line in (self.report.first_difference or "").splitlines():
             yield f"         {line}"
         if self.expected is not None:
@@ -136,7 +155,40 @@ def _totals(rows: Sequence[Replayed]) -> Iterator[str]:
     if needs:
         reasons = ", ".join(f"{name} ({count})" for name, count in sorted(needs.items()))
         yield f"not or not wholly replayed: {needs.total()} of {len(rows)} traces, need: {reasons}"
+    if any(row.explanations for row in rows):
+        for folder, counts in _by_folder(rows).items():
+            for name, count in counts.items():
+                yield f"{folder}: {name}: {', '.join(_parts(count))}"
     yield _spell(_sums(rows)) or "nothing was compared"
+
+
+def _by_folder(rows: Sequence[Replayed]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Folder -> what was compared -> how much of it agrees, is explained by what, and is not."""
+    folders: dict[str, list[Replayed]] = {}
+    for row in rows:
+        folders.setdefault(str(row.path.parent), []).append(row)
+    return {folder: _explained(of_folder) for folder, of_folder in folders.items()}
+
+
+def _explained(rows: Sequence[Replayed]) -> dict[str, dict[str, Any]]:
+    counts = {}
+    for name, (met, compared) in _sums(rows).items():
+        explained: Counter[str] = Counter()
+        for row in rows:
+            explained.update(row.explained.get(name, {}))
+        counts[name] = {
+            "agree": met - explained.total(),
+            "explained": dict(sorted(explained.items())),
+            "unexplained": compared - met,
+        }
+    return counts
+
+
+def _parts(count: Mapping[str, Any]) -> Iterator[str]:
+    yield f"agree: {count['agree']}"
+    for name, explained in count["explained"].items():
+        yield f"explained by {name}: {explained}"
+    yield f"unexplained: {count['unexplained']}"
 
 
 def _sums(rows: Sequence[Replayed]) -> dict[str, tuple[int, int]]:
@@ -164,6 +216,10 @@ def _as_json(rows: Sequence[Replayed]) -> dict[str, Any]:
             }
             for row in rows
         ],
+        "folders": {
+            folder: {name.replace(" ", "_"): count for name, count in counts.items()}
+            for folder, counts in _by_folder(rows).items()
+        },
         "totals": {
             name.replace(" ", "_"): {"equal": equal, "compared": compared}
             for name, (equal, compared) in _sums(rows).items()

@@ -192,7 +192,7 @@ def _broker_steps(path: Path) -> Iterator[str]:
     from rebalance_sim.conformance.broker_replay import replay_steps
     from rebalance_sim.conformance.broker_trace import load_broker_trace
 
-    for exchange in replay_steps(load_broker_trace(path)):
+    for exchange, records in replay_steps(load_broker_trace(path)):
         step = exchange.step
         yield ""
         yield _headline(exchange.index + 1, step["at_ms"], step["op"])
@@ -201,7 +201,7 @@ def _broker_steps(path: Path) -> Iterator[str]:
             yield f"     broker    {_compact(step['response'])}"
             if exchange.got != step["response"]:
                 yield f"     model     {_compact(exchange.got)}"
-        yield from _records(exchange.records)
+        yield from _records(records)
 
 
 def _recorded_events(path: Path) -> Iterator[str]:

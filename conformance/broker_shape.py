@@ -153,7 +153,9 @@ _STEPS: Mapping[str, _Fields] = {
         **_ANSWER,
         **_optional(conn=_text, bind=_or_null(_text), version=_count, raw_regex=_flag),
     },
+    "offset_delete": {**_request({"topics": _Field(_PARTITIONS)}), **_ANSWER},
     "describe": _ANSWER,
+    "describe_classic": _ANSWER,
     "list_groups": {**_ANSWER, **_optional(states=_list_of(_text), types=_list_of(_text))},
     "delete_group": _ANSWER,
     "offset_commit": {
@@ -277,6 +279,30 @@ def _check_head(place: str, step: object) -> None:
 def check_topics(path: object, topics: object) -> None:
     """Topics and how many partitions they have. Raises TraceError with file and field."""
     _check(f"{path}: 'topics'", _map_to(_count), topics)
+
+
+def check_times(path: object, data: Mapping[str, Any]) -> None:
+    """What a recording may have beside its steps: real ids by ticket, when a change of topics was
+    seen, when answers were in. Raises TraceError with file and field."""
+    steps = len(data["steps"])
+    for name, check in (
+        ("generated", _map_to(_or_null(_text))),
+        ("seen_ms", _map_to(_count, key=_step_number(steps))),
+        ("end_ms", _list_of(_count)),
+    ):
+        if name in data:
+            _check(f"{path}: {name!r}", check, data[name])
+    if len(data.get("end_ms", ())) not in (0, steps):
+        raise TraceError(f"{path}: 'end_ms': expected one number for each of the {steps} steps")
+
+
+def _step_number(steps: int) -> _Check:
+    def look(value: object) -> None:
+        _partition_number(value)
+        if int(str(value)) >= steps:
+            raise _ShapeError(f"a step, of which there are {steps}")
+
+    return look
 
 
 def check_log(path: object, log: Sequence[Any]) -> None:

@@ -8,8 +8,11 @@ from typing import Any, TypeVar
 
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.spelling import GROUP, Spelling, name_of, named_partitions
+from rebalance_sim.conformance.tolerances import SHARED_NAME, Unknowns
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.wire.classic_messages import (
+    DescribedGroup,
+    DescribeGroupsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupProtocol,
@@ -25,6 +28,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     AlterGroupConfigRequest,
     AlterGroupConfigResponse,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
@@ -37,6 +41,8 @@ from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 from rebalance_sim.protocol.wire.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
@@ -56,14 +62,20 @@ class Parked:
 
 PARKED = Parked()
 
+TOPIC_CHANGES = frozenset({"create_topic", "create_partitions", "delete_topic"})
+"""Operations that are no requests to a coordinator: it sees what has come of them."""
+
 
 class Steps:
     """Everything a trace can ask for, apart from the passing of time."""
 
-    def __init__(self, shard: MinimalShard, spelling: Spelling, path: str) -> None:
+    def __init__(
+        self, shard: MinimalShard, spelling: Spelling, path: str, unknowns: Unknowns
+    ) -> None:
         self._shard = shard
         self._spelling = spelling
         self._path = path
+        self._unknowns = unknowns
         self._asynchronous: dict[str, tuple[Step, object]] = {}
 
     def take(self, step: Step) -> Any:
@@ -75,8 +87,11 @@ class Steps:
             case "heartbeat":
                 return self._heartbeat(step)
             case "describe":
-                response = self._shard.request(ConsumerGroupDescribeRequest(group_ids=(GROUP,)))
-                return self._spelling.describe(_of_type(response, tuple)[0])
+                (row,) = self._ask(ConsumerGroupDescribeRequest(group_ids=(GROUP,)), tuple)
+                return self._spelling.describe(row, shown=self._shown(step, row))
+            case "describe_classic":
+                (row,) = self._ask(DescribeGroupsRequest(group_ids=(GROUP,)), tuple)
+                return self._spelling.describe_classic(row, shown=self._shown(step, row))
             case "list_groups":
                 request = ListGroupsRequest(
                     states_filter=tuple(step.get("states", ())),
@@ -102,21 +117,39 @@ class Steps:
                 return self._classic_heartbeat(step["request"])
             case "leave_group":
                 return self._leave_group(step["request"])
-            case "create_topic":
-                self._spelling.recreate_topic(step["topic"])
-                self._set_topic(step["topic"], step["partitions"])
-            case "create_partitions":
-                self._set_topic(step["topic"], step["count"])
-            case "delete_topic":
-                self._shard.update_image(self._shard.coordinator.image.without_topic(step["topic"]))
+            case "offset_delete":
+                partitions = self._spelling.partitions(step["request"]["topics"])
+                delete = OffsetDeleteRequest(group_id=GROUP, partitions=partitions)
+                return self._spelling.offset_delete(self._ask(delete, OffsetDeleteResponse))
             case "sleep":
-                pass
+                return None
             case op:
                 raise TraceError(
                     f"{self._path}: operation {op!r} at {step['at_ms']} ms is not known; "
                     "the recording is newer than this replay"
                 )
-        return None
+
+    def change_topics(self, step: Step) -> None:
+        """The coordinator sees what a step of ``TOPIC_CHANGES`` has done to the topics."""
+        image = self._shard.coordinator.image
+        name = step["topic"]
+        if step["op"] == "delete_topic":
+            self._shard.update_image(image.without_topic(name))
+            return
+        if step["op"] == "create_topic":
+            self._spelling.recreate_topic(name)
+        count = step["partitions"] if step["op"] == "create_topic" else step["count"]
+        topic = Topic(topic_id=self._spelling.topic_id(name), name=name, partition_count=count)
+        self._shard.update_image(image.with_topic(topic))
+
+    def _shown(self, step: Step, row: ConsumerGroupDescribeResponse | DescribedGroup) -> int:
+        """Which of two members with one name stands in a recorded description."""
+        namesakes = self._spelling.namesakes(row)
+        if namesakes < 2:
+            return 0
+        at_ms = step["at_ms"]
+        most = len(row.members) - 1
+        return self._unknowns.ask(SHARED_NAME, (at_ms, step["op"]), at_ms=at_ms, most=most)
 
     def _ask(self, request: Request, kind: type[_Response]) -> _Response:
         return _of_type(self._shard.request(request), kind)
@@ -165,7 +198,10 @@ class Steps:
 
     def answer(self, step: Step) -> Any:
         """The answer that a parked request has got meanwhile, or ``PARKED``."""
-        sent, token = self._asynchronous[_ticket(step)]
+        ticket = _ticket(step)
+        if ticket not in self._asynchronous:
+            return PARKED  # The request is on its way.
+        sent, token = self._asynchronous[ticket]
         response = self._shard.answers.pop(token, None)
         if response is None:
             return PARKED
@@ -261,12 +297,6 @@ class Steps:
             value = response.offsets[TopicPartition(topic_id, partition)]
             offsets.setdefault(name_of(topic_id), {})[str(partition)] = value
         return {"error_code": response.error_code.wire_name, "offsets": offsets}
-
-    def _set_topic(self, name: str, partition_count: int) -> None:
-        topic = Topic(
-            topic_id=self._spelling.topic_id(name), name=name, partition_count=partition_count
-        )
-        self._shard.update_image(self._shard.coordinator.image.with_topic(topic))
 
 
 def _ticket(step: Step) -> str:

@@ -7,13 +7,20 @@ batch. ``conformance/traces/README.md`` describes the format.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rebalance_sim.conformance.broker_shape import check_log, check_steps, check_topics
+from rebalance_sim.conformance.broker_shape import (
+    check_log,
+    check_steps,
+    check_times,
+    check_topics,
+)
 from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.conformance.log_compare import RecordedBatch, recorded_log
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import RELEASES, Semantics
 
@@ -28,9 +35,14 @@ _KINDS: Mapping[str, type] = {
 _KEYS = tuple(_KINDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BrokerTrace:
-    """A recorded trace, with the semantics and the configuration that it names."""
+    """A recorded trace, with the semantics and the configuration that it names.
+
+    What a recording need not have: ``generated``, the real ids that the coordinator made, by the
+    ticket of the JoinGroup they were made for; ``seen_ms``, when metadata showed the change of
+    topics of a step, by its index; ``end_ms``, when the answer to each step was in.
+    """
 
     path: str
     name: str
@@ -39,7 +51,31 @@ class BrokerTrace:
     config: CoordinatorConfig
     topics: Mapping[str, int]
     steps: tuple[Mapping[str, Any], ...]
-    log: tuple[Mapping[str, Any], ...]
+    log: tuple[RecordedBatch, ...]
+    generated: Mapping[str, str]
+    seen_ms: Mapping[int, int]
+    end_ms: tuple[int, ...]
+
+    @cached_property
+    def answered_ms(self) -> tuple[int, ...]:
+        """When the answer to each step was in, as far as the recording tells: before the next step,
+        or the end of the step that awaits it."""
+        starts = [step["at_ms"] for step in self.steps]
+        ends = list(self.end_ms) or [*starts[1:], starts[-1]]
+        awaited = {
+            step["id"]: end for step, end in zip(self.steps, ends, strict=True) if "id" in step
+        }
+        return tuple(
+            awaited.get(step["async"], ends[-1]) if "async" in step else end
+            for step, end in zip(self.steps, ends, strict=True)
+        )
+
+    @property
+    def chosen_ids(self) -> Iterator[str]:
+        """Member ids that the script chose itself."""
+        for step in self.steps:
+            if step["op"] == "heartbeat" and step["request"]["member_id"]:
+                yield step["request"]["member_id"]
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -75,7 +111,10 @@ def load_broker_trace(path: str | Path) -> BrokerTrace:
         config=_config(path, data["broker_configs"]),
         topics=data["topics"],
         steps=tuple(data["steps"]),
-        log=tuple(data["log"]),
+        log=recorded_log(data["log"]),
+        generated={ticket: real for ticket, real in data.get("generated", {}).items() if real},
+        seen_ms={int(index): at_ms for index, at_ms in data.get("seen_ms", {}).items()},
+        end_ms=tuple(data.get("end_ms", ())),
     )
 
 
@@ -87,6 +126,7 @@ def _check_shape(path: str | Path, data: Mapping[str, Any]) -> None:
     check_topics(path, data["topics"])
     check_steps(path, data["steps"], data["topics"])
     check_log(path, data["log"])
+    check_times(path, data)
 
 
 def _semantics(path: str | Path, broker: str) -> Semantics:

@@ -8,13 +8,17 @@ compare as sets.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 TIME_TOLERANCE_MS = 50
 """What a recording may differ by; the recorder's own figure."""
+
+_SUBSCRIPTION_DEFAULTS = {"owned_partitions": [], "generation_id": -1, "rack_id": None}
+_NO_DEFAULT = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,67 +36,98 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogComparison:
-    """How many recorded batches were met, and the first that was not."""
+class LogDifference:
+    """A recorded batch that was not met (``batch``: its index), or writes that are in none."""
 
-    batches_ok: int
-    batches_total: int
-    first_difference: str | None
+    at_ms: int
+    batch: int | None
+    problem: str
+    expected: Sequence[dict[str, Any]]
+    taken: Sequence[Write]
+
+    def __str__(self) -> str:
+        causes = "; ".join(write.cause for write in self.taken) or "nothing"
+        if self.batch is None:
+            head = f"log: the model wrote, the recording did not: {causes}"
+        else:
+            head = f"log batch {self.batch + 1} at {self.at_ms} ms: {self.problem}"
+            head += f" (caused by {causes})"
+        expected = _text(self.expected) if self.expected else "nothing"
+        got = _text(record for write in self.taken for record in write.records)
+        return f"{head}\n  expected: {expected}\n  got:      {got}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBatch:
+    """A batch of a recording. ``canonical`` are its records without what does not count."""
+
+    at_ms: int
+    records: Sequence[dict[str, Any]]
+    canonical: Sequence[dict[str, Any]]
+
+
+def recorded_log(batches: Iterable[Mapping[str, Any]]) -> tuple[RecordedBatch, ...]:
+    """The log of a recording, made ready to be compared with more than one replay."""
+    return tuple(
+        RecordedBatch(
+            batch["at_ms"], batch["records"], [_canonical(record) for record in batch["records"]]
+        )
+        for batch in batches
+    )
 
 
 def compare_log(
-    recorded: Sequence[dict[str, Any]], writes: Iterable[Write], *, last_step_ms: int
-) -> LogComparison:
-    """Match recorded batches with writes. Writes after the recording's end are not held against
-    the model if they come after the last step, because a recording may end early."""
-    queue = list(writes)
-    matched = 0
-    first: str | None = None
+    recorded: Sequence[RecordedBatch], writes: Iterable[Write], *, last_step_ms: int
+) -> Iterator[LogDifference]:
+    """Match recorded batches with writes: all that differs. Writes after the recording's end are
+    not held against the model if they come after the last step, because a recording may end
+    early."""
+    queue = deque(writes)
     for index, batch in enumerate(recorded):
-        taken, rest = _take(queue, len(batch["records"]))
+        taken = _take(queue, len(batch.records))
         problem = _differs(batch, taken)
-        queue = rest
-        if problem is None:
-            matched += 1
-        elif first is None:
-            first = _report(index, batch, taken, problem)
-    for write in queue:
-        if write.until_ms <= last_step_ms and first is None:
-            first = (
-                f"log: the model wrote, the recording did not: {write.cause}\n"
-                f"  expected: nothing\n  got: {_text(write.records)}"
+        if problem is not None:
+            yield LogDifference(
+                at_ms=batch.at_ms,
+                batch=index,
+                problem=problem,
+                expected=batch.records,
+                taken=taken,
             )
-    return LogComparison(batches_ok=matched, batches_total=len(recorded), first_difference=first)
+    for write in queue:
+        if write.until_ms <= last_step_ms:
+            yield LogDifference(
+                at_ms=write.until_ms, batch=None, problem="", expected=(), taken=[write]
+            )
 
 
-def _take(queue: list[Write], record_count: int) -> tuple[list[Write], list[Write]]:
+def _take(queue: deque[Write], record_count: int) -> list[Write]:
     taken: list[Write] = []
     count = 0
     while queue and count < record_count:
-        count += len(queue[0].records)
-        taken.append(queue[0])
-        queue = queue[1:]
-    return taken, queue
+        taken.append(queue.popleft())
+        count += len(taken[-1].records)
+    return taken
 
 
-def _differs(batch: dict[str, Any], taken: list[Write]) -> str | None:
-    expected = [_canonical(record) for record in batch["records"]]
-    got: list[dict[str, Any]] = []
+def _differs(batch: RecordedBatch, taken: list[Write]) -> str | None:
+    count = 0
     for write in taken:
-        size = len(write.records)
-        ours = _sort_unordered([_canonical(record) for record in write.records])
-        theirs = _sort_unordered(expected[len(got) : len(got) + size])
-        if not _same(theirs, ours, slack_ms=write.until_ms - write.from_ms):
+        ours = [_canonical(record) for record in write.records]
+        theirs = list(batch.canonical[count : count + len(ours)])
+        slack_ms = write.until_ms - write.from_ms
+        if not _same(theirs, ours, slack_ms=slack_ms) and not _same(
+            _sort_unordered(theirs), _sort_unordered(ours), slack_ms=slack_ms
+        ):
             return "records differ"
-        got += ours
-    if len(got) != len(expected):
+        count += len(ours)
+    if count != len(batch.canonical):
         return "the number of records differs"
-    at_ms = batch["at_ms"]
     for write in taken:
         early = write.from_ms - TIME_TOLERANCE_MS
         late = write.until_ms + TIME_TOLERANCE_MS
-        if not early <= at_ms <= late:
-            return f"written at {at_ms} ms, by the model at {write.from_ms} ms"
+        if not early <= batch.at_ms <= late:
+            return f"written at {batch.at_ms} ms, by the model at {write.from_ms} ms"
     return None
 
 
@@ -111,7 +146,10 @@ def _canonical(record: dict[str, Any]) -> dict[str, Any]:
 def _canonical_value(item: Any) -> Any:
     """Lists compare as sets, wherever they stand; the partitions of a row keep their epochs."""
     if isinstance(item, dict):
-        return _sorted_partitions({key: _canonical_value(value) for key, value in item.items()})
+        plain = {key: _canonical_value(value) for key, value in item.items()}
+        if isinstance(plain.get("subscription"), dict):
+            plain["subscription"] = _without_defaults(plain["subscription"])
+        return _sorted_partitions(plain)
     if not isinstance(item, list):
         return item
     rows = [_canonical_value(row) if isinstance(row, dict) else row for row in item]
@@ -120,6 +158,15 @@ def _canonical_value(item: Any) -> Any:
         if _all_numbers(rows)
         else sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
     )
+
+
+def _without_defaults(subscription: dict[str, Any]) -> dict[str, Any]:
+    """Older versions of a subscription have no place for what newer ones leave open."""
+    return {
+        key: value
+        for key, value in subscription.items()
+        if value != _SUBSCRIPTION_DEFAULTS.get(key, _NO_DEFAULT)
+    }
 
 
 def _all_numbers(rows: list[Any]) -> bool:
@@ -139,11 +186,17 @@ def _sorted_partitions(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sort_unordered(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort each run of records of one type about members, values or tombstones, by member."""
+    """Sort each run of records of one type, values or tombstones, by what they are about."""
     result: list[dict[str, Any]] = []
     for _, run in groupby(records, key=_kind):
-        result += sorted(run, key=lambda record: str(record["key"].get("member_id")))
+        result += sorted(run, key=_subject)
     return result
+
+
+def _subject(record: dict[str, Any]) -> tuple[str, str]:
+    """What a record is about; of two members with one name, what it says."""
+    key, value = (json.dumps(record[part], sort_keys=True) for part in ("key", "value"))
+    return key, value
 
 
 def _kind(record: dict[str, Any]) -> tuple[str, bool]:
@@ -162,15 +215,6 @@ def _same(theirs: Any, ours: Any, *, slack_ms: int, key: str = "") -> bool:
             _same(a, b, slack_ms=slack_ms, key=key) for a, b in zip(theirs, ours, strict=True)
         )
     return bool(theirs == ours)
-
-
-def _report(index: int, batch: dict[str, Any], taken: list[Write], problem: str) -> str:
-    causes = "; ".join(write.cause for write in taken) or "nothing"
-    return (
-        f"log batch {index + 1} at {batch['at_ms']} ms: {problem} (caused by {causes})\n"
-        f"  expected: {_text(batch['records'])}\n"
-        f"  got:      {_text(record for write in taken for record in write.records)}"
-    )
 
 
 def _text(records: Iterable[dict[str, Any]]) -> str:

@@ -1,18 +1,21 @@
-"""Where a member id that a trace does not show stands among the others.
+"""Member ids that a coordinator makes, in a replay.
 
-A coordinator makes the ids of classic members, and a recording names them only symbolically. Two
-places of such an id matter to the assignors: its slot in a hash map, and its rank when ids are
-sorted (assignors §2). A replay has to try them.
+A recording may tell the real ones (``generated``), by the requests that they were made for. One
+that names them only symbolically leaves open where such an id stands among the others. Two places
+matter to the assignors: its slot in a hash map, and its rank when ids are sorted (assignors §2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rebalance_sim.conformance.spelling import GENERATED
-
 _SLOTS = 16
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_BASE64_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_GENERATED = "generated-"
+"""Part of every member id that is made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +27,29 @@ class Place:
     variant: int = 0
 
 
-LAST = Place()
-"""Behind all ids that scripts chose, which begin with capital letters."""
+def is_generated(member_id: str) -> bool:
+    """Whether a coordinator made this id, here or on a real broker."""
+    return (
+        _GENERATED in member_id
+        or _UUID.search(member_id) is not None
+        or _BASE64_UUID.fullmatch(member_id) is not None
+    )
 
 
-class PlacedIds:
-    """Makes member ids for a coordinator, each in the place that was chosen for it.
+def real_suffix(member_id: str) -> str:
+    """What a coordinator made of an id, which for classic members begins with their client."""
+    uuid = _UUID.search(member_id)
+    return member_id if uuid is None else uuid[0]
 
-    ``places`` are those of the first ids; later ones stand last. ``made`` counts the ids.
-    """
 
-    def __init__(self, places: Sequence[Place] = ()) -> None:
-        self._places = places
-        self.made = 0
-
-    def __call__(self) -> str:
-        place = self._places[self.made] if self.made < len(self._places) else LAST
-        self.made += 1
-        return f"{place.prefix}{GENERATED}{self.made:03d}{chr(ord('a') + place.variant)}"
+def made_id(number: int, place: Place) -> str:
+    """An id in the place that was chosen for it."""
+    return f"{place.prefix}{_GENERATED}{number:03d}{chr(ord('a') + place.variant)}"
 
 
 def places_among(chosen_ids: Iterable[str]) -> Iterator[Place]:
-    """Every slot at the last rank, every other rank, and then both together."""
+    """First the last rank, behind all ids that scripts chose, which begin with capital letters, in
+    every slot; then every other rank, and then both together."""
     # "~" sorts behind, and "!" before, all that ids are made of.
     prefixes = ["!", *(f"{member_id}~" for member_id in sorted(set(chosen_ids))[:-1])]
     yield from (Place("", variant) for variant in range(_SLOTS))

@@ -7,10 +7,13 @@ bound it to so far.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from rebalance_sim.conformance.member_order import is_generated
 from rebalance_sim.protocol.wire.classic_messages import (
+    DescribedGroup,
     JoinGroupResponse,
     LeaveGroupResponse,
     SyncGroupResponse,
@@ -22,12 +25,12 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.embedded import Assignment, EmbeddedAssignment, NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteResponse
 from rebalance_sim.protocol.wire.records import Record, to_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
 GROUP = "group"
-GENERATED = "generated-"
-"""Part of every member id that the replay lets the coordinator make."""
+_Member = TypeVar("_Member")
 
 
 class Spelling:
@@ -72,7 +75,7 @@ class Spelling:
         """The name of a member id; a placeholder for one that is not bound yet."""
         if member_id is None or member_id in self._symbols:
             return self._symbols.get(member_id or "")
-        return "<generated>" if GENERATED in member_id else member_id
+        return "<generated>" if is_generated(member_id) else member_id
 
     def heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> dict[str, Any]:
         result: dict[str, Any] = {
@@ -86,9 +89,15 @@ class Spelling:
             result["error_message"] = response.error_message
         return result
 
-    def describe(self, row: ConsumerGroupDescribeResponse) -> dict[str, Any]:
+    def namesakes(self, row: ConsumerGroupDescribeResponse | DescribedGroup) -> int:
+        """How many members at most have one name: a name can be bound again."""
+        names = Counter(self.symbolic(member.member_id) for member in row.members)
+        return max(names.values(), default=0)
+
+    def describe(self, row: ConsumerGroupDescribeResponse, *, shown: int = 0) -> dict[str, Any]:
+        """Of members with one name the last stands there, or that ``shown`` places before it."""
         members = {}
-        for member in row.members:
+        for member in _rotated(row.members, shown):
             members[self.symbolic(member.member_id)] = {
                 "instance_id": member.instance_id,
                 "rack_id": member.rack_id,
@@ -107,6 +116,29 @@ class Spelling:
             "assignor": row.assignor,
             "members": members,
         }
+
+    def describe_classic(self, row: DescribedGroup, *, shown: int = 0) -> dict[str, Any]:
+        """As ``describe``, of DescribeGroups."""
+        return {
+            "error_code": row.error_code.wire_name,
+            "state": row.group_state,
+            "protocol_type": row.protocol_type,
+            "protocol": row.protocol_data,
+            "members": {
+                self.symbolic(member.member_id): {
+                    "instance_id": member.group_instance_id,
+                    "assignment": _assignment(member.member_assignment),
+                }
+                for member in _rotated(row.members, shown)
+            },
+        }
+
+    def offset_delete(self, response: OffsetDeleteResponse) -> dict[str, Any]:
+        errors: dict[str, dict[str, str]] = {}
+        for topic_id, number in sorted(response.errors):
+            code = response.errors[TopicPartition(topic_id, number)].wire_name
+            errors.setdefault(name_of(topic_id), {})[str(number)] = code
+        return {"error_code": response.error_code.wire_name, "errors": errors}
 
     def list(self, response: ListGroupsResponse) -> dict[str, Any]:
         if response.error_code is not ErrorCode.NONE:
@@ -167,6 +199,11 @@ class Spelling:
         if "topic_id" in row:
             return {**row, "topic_id": name_of(row["topic_id"])}
         return {**row, "member_id": self.symbolic(row["member_id"])}
+
+
+def _rotated(members: Sequence[_Member], shown: int) -> Sequence[_Member]:
+    split = len(members) - shown
+    return (*members[split:], *members[:split])
 
 
 def by_name(partitions: frozenset[TopicPartition]) -> dict[str, list[int]]:

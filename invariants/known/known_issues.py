@@ -141,9 +141,15 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         recognises=_shows("votes_tie"),
     ),
     KnownIssue(
+        issue="tied-assignor-votes",
+        property_ids=("liveness.converges", "liveness.partitions_owned"),
+        signature="members vote for several assignors, each for one that no other votes for",
+        sign="has_tied_votes",
+    ),
+    KnownIssue(
         issue="classic-dropped-group",
-        property_ids=("coordinator.group_epochs_rise",),
-        signature="an epoch is written below the one in the log, and no tombstone stands between",
+        property_ids=("conversion.one_group", "coordinator.group_epochs_rise"),
+        signature="a group is written over an empty one, and no tombstone stands between",
     ),
     KnownIssue(
         issue="KAFKA-20601",

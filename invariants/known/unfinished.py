@@ -16,6 +16,7 @@ from rebalance_sim.invariants.explanation import (
     Subject,
     subjects_of,
 )
+from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.known.known_issues import explain
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
@@ -106,6 +107,7 @@ def _of_group(
         "has_quiet_return": tuple(_quiet_returns(subject, model, shard, ledger)),
         "has_unseen_subscription": tuple(_unseen_subscriptions(model, shard, ledger)),
         "has_vanished_partition": vanished_partition(model, shard) if has_no_target else None,
+        "has_tied_votes": _tied_votes(model, ledger),
         "is_overlooked": _overlooked(subject, model, shard),
         "is_unseen_since_conversion": _unseen_growth(subject, model, ledger),
     }
@@ -289,6 +291,14 @@ def _never_told(entry: ClientEntry, model: ModelView, ledger: GroupLedger | None
             Subject(client=entry.name, partition=partition),
             f"{entry.name} is at the right epoch, and was never told of {model.name_of(partition)}",
         )
+
+
+def _tied_votes(model: ModelView, ledger: GroupLedger) -> Seen | None:
+    """Members vote for several assignors, each for one that no other does."""
+    votes = ledger.vote_count
+    if len(votes) < 2 or max(votes.values()) > 1:
+        return None
+    return model.seen(Subject(), f"one member each votes for {listed(sorted(votes))}")
 
 
 def _withdrawn_pattern(

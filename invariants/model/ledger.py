@@ -117,6 +117,9 @@ class Change:
     """Members that may hold something else than before."""
     taken: list[Taken] = field(default_factory=list)
     is_group_removed: bool = False
+    overwritten_epoch: int | None = None
+    """The group epoch of an empty consumer group that a classic group was written over: whoever
+    loads the log takes the classic group."""
     is_by_client: bool = False
     """A member computed the target, from the group as it was then."""
     upgraded: ClassicGroup | None = None
@@ -320,6 +323,10 @@ class GroupLedger:
                 case GroupMetadata():
                     is_converted = record.value is None
                     self.classic = record.value
+                    if record.value is not None and self.has_group and not self.members:
+                        change.is_group_removed = True
+                        change.overwritten_epoch = self.group_epoch
+                        self._clear()
                 case ConsumerGroupRegularExpression():
                     change.patterns[record.regular_expression] = None
                     if record.value is None:

@@ -2,8 +2,8 @@
 
 A JoinGroup with a member id, sent to a consumer group without members, is answered
 UNKNOWN_MEMBER_ID, but the group has been taken out of memory by then and nothing is written. Who
-joins next makes a group of the id that starts at epoch 2, below the epoch in the log
-(docs/findings.md).
+joins next makes another group of the id: a consumer group starts at epoch 2, below the epoch in the
+log, and a classic one is written beside the consumer group (docs/findings.md).
 """
 
 from rebalance_sim.protocol.defects.defect import Defect
@@ -20,5 +20,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.3.1, 4.4.0",
     rules=(DropsEmptyGroupOfRefused,),
-    properties=("coordinator I1",),
+    properties=("classic H6",),
 )

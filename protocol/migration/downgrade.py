@@ -154,7 +154,7 @@ def _classic_member(member: Member) -> ClassicMember:
 
 def _tombstones(group: ConsumerGroup, member_ids: list[str]) -> list[Record]:
     group_id = group.group_id
-    regexes = sorted({*group.resolved_regexes, *group.subscribed_regexes})
+    regexes = sorted(group.resolved_regexes)
     return [
         *(ConsumerGroupCurrentMemberAssignment(group_id, i, None) for i in member_ids),
         *(ConsumerGroupTargetAssignmentMember(group_id, i, None) for i in member_ids),

@@ -92,6 +92,21 @@ def test_a_declaration_that_lacks_its_reason_is_refused(call: Call, traces: Path
     assert "a_basic.expected.toml: give difference, missing, reason, source" in err
 
 
+def test_what_a_recording_does_not_contain_is_named_and_counted(call: Call, tmp_path: Path) -> None:
+    trace = TRACES.parent / "kafka-4.3.1-restart" / "restart_stable.json"
+    code, out, _ = call("conformance", trace, "--json", tmp_path / "result.json")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("explained ")
+    assert lines[1].startswith("         explained by load-time: 0 responses, 1 log batches (")
+    assert lines[2] == f"{trace.parent}: responses: agree: 16, unexplained: 0"
+    assert lines[3].endswith("log batches: agree: 6, explained by load-time: 1, unexplained: 0")
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["traces"][0]["verdict"] == "explained"
+    counts = result["folders"][str(trace.parent)]["log_batches"]
+    assert counts == {"agree": 6, "explained": {"load-time": 1}, "unexplained": 0}
+
+
 def test_the_json_file_says_the_same(call: Call, traces: Path, tmp_path: Path) -> None:
     call("conformance", traces, "--json", tmp_path / "result.json")
     result = json.loads((tmp_path / "result.json").read_text())

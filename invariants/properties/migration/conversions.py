@@ -45,18 +45,19 @@ class OneGroupPerId(Property):
     id = "conversion.one_group"
     sentence = "After each batch the log has at most one group under the id, classic or consumer."
     clauses = ("classic H6", "classic §7.1")
-    violated_by = ("test:conversion-without-tombstone",)
+    violated_by = ("classic-dropped-group", "test:conversion-without-tombstone")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Does the log have two?"""
         ledger = change.ledger
-        if ledger.has_group and ledger.classic is not None:
-            return Finding(
-                f"the log has a consumer group at epoch {ledger.group_epoch} and a classic group "
-                f"at generation {ledger.classic.generation}"
-            )
-        return None
+        epoch = ledger.group_epoch if ledger.has_group else change.overwritten_epoch
+        if epoch is None or ledger.classic is None:
+            return None
+        return Finding(
+            f"the log has a consumer group at epoch {epoch} and a classic group at generation "
+            f"{ledger.classic.generation}"
+        )
 
 
 class ConversionKeeps(Property):

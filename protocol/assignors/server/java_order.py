@@ -8,6 +8,7 @@ replay of recorded traces needs the real one: among chosen ids, "B2" comes befor
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 _INITIAL_SLOTS = 16
 _LOAD_FACTOR = 0.75
@@ -19,17 +20,22 @@ def java_hash_map_order(ids: Collection[str]) -> list[str]:
     Ids in one slot stand in ascending order here. In Java they stand in the order of their
     insertion, which a broker takes from another map and nobody can predict.
     """
-    slots = _INITIAL_SLOTS
-    while len(ids) > slots * _LOAD_FACTOR:
-        slots *= 2
+    return [text for slot in java_hash_map_slots(ids) for text in slot]
 
-    def slot_of(text: str) -> int:
+
+def java_hash_map_slots(ids: Collection[str]) -> list[list[str]]:
+    """``ids`` of each slot that is not empty, slots and ids in ascending order."""
+    slot_count = _INITIAL_SLOTS
+    while len(ids) > slot_count * _LOAD_FACTOR:
+        slot_count *= 2
+    slots: dict[int, list[str]] = {}
+    for text in sorted(ids):
         code = java_string_hash(text) & 0xFFFF_FFFF
-        return (code ^ (code >> 16)) & (slots - 1)
+        slots.setdefault((code ^ (code >> 16)) & (slot_count - 1), []).append(text)
+    return [slots[number] for number in sorted(slots)]
 
-    return sorted(ids, key=lambda text: (slot_of(text), text))
 
-
+@lru_cache(maxsize=4096)
 def java_string_hash(text: str) -> int:
     """Java's ``String.hashCode``: signed, 32 bits, over UTF-16 units.
 

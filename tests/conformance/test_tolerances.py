@@ -1,0 +1,117 @@
+"""What a recording does not contain explains what differs, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalance_sim.conformance.broker_replay import BrokerReplayReport, replay_broker_trace
+from rebalance_sim.conformance.broker_trace import load_broker_trace
+from rebalance_sim.conformance.tolerances import LATE_MS, LATE_TIMER, TOLERANCES, Unknowns
+
+FOLDER = Path(__file__).parents[2] / "conformance" / "traces"
+LATE_BATCH = 7
+"""Place in the log of a wide recording where a timer was late; the model writes at 2504 ms."""
+
+EXPLAINS = {
+    "late-timer": "kafka-4.3.1-wide/wide_0116.json",
+    "late-resolution": "kafka-4.4.0-probes/probe_pattern_joins_names_range.json",
+    "slow-request": "kafka-4.3.1-wide/wide_0166.json",
+    "metadata-time": "kafka-4.4.0-wide/wide_4013.json",
+    "other-topics": "kafka-4.3.1-wide/wide_0157.json",
+    "slot-order": "kafka-4.3.1-wide/wide_0112.json",
+    "shared-name": "kafka-4.3.1-wide/wide_0218.json",
+    "leader": "kafka-4.3.1-wide-batching/wide_2036.json",
+    "place-of-id": "kafka-4.4.0/migration_two_classic.json",
+    "load-time": "kafka-4.3.1-restart/restart_stable.json",
+}
+"""Tolerance -> a recording that agrees only with it."""
+
+Document = dict[str, Any]
+
+
+def replayed(tmp_path: Path, source: str, edit: Callable[[Document], None]) -> BrokerReplayReport:
+    document = json.loads((FOLDER / source).read_text(encoding="utf-8"))
+    edit(document)
+    edited = tmp_path / "edited.json"
+    edited.write_text(json.dumps(document), encoding="utf-8")
+    return replay_broker_trace(load_broker_trace(edited))
+
+
+@pytest.mark.parametrize("name", EXPLAINS)
+def test_a_recording_agrees_with_the_one_thing_that_it_does_not_contain(name: str) -> None:
+    report = replay_broker_trace(load_broker_trace(FOLDER / EXPLAINS[name]))
+    assert report.passed
+    explained = [one for one in report.explanations if one.name == name]
+    assert explained
+    assert any(one.responses or one.batches for one in explained)
+
+
+def test_every_tolerance_has_a_recording() -> None:
+    assert EXPLAINS.keys() == TOLERANCES.keys()
+
+
+def last_heartbeat(document: Document) -> Document:
+    return next(
+        step
+        for step in reversed(document["steps"])
+        if step["op"] in ("heartbeat", "classic_heartbeat")
+        and step["response"]["error_code"] == "none"
+    )
+
+
+def another_error(document: Document) -> None:
+    last_heartbeat(document)["response"]["error_code"] = "not_coordinator"
+
+
+def another_epoch(document: Document) -> None:
+    last_heartbeat(document)["response"]["member_epoch"] += 1
+
+
+@pytest.mark.parametrize("name", ["slow-request", "shared-name", "leader", "metadata-time"])
+def test_a_made_up_answer_is_not_explained_where_a_true_one_is(name: str, tmp_path: Path) -> None:
+    report = replayed(tmp_path, EXPLAINS[name], another_error)
+    assert report.responses_total - report.responses_ok == 1
+    assert not report.passed
+    assert '"not_coordinator"' in (report.first_difference or "")
+
+
+@pytest.mark.parametrize("name", ["late-resolution", "place-of-id", "load-time"])
+def test_a_made_up_epoch_is_not_explained(name: str, tmp_path: Path) -> None:
+    report = replayed(tmp_path, EXPLAINS[name], another_epoch)
+    assert report.responses_total - report.responses_ok == 1
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "explained"),
+    [(LATE_MS - 100, {"late-timer": 1}), (LATE_MS + 100, {})],
+)
+def test_a_timer_may_be_late_within_its_bound_alone(
+    late_ms: int, explained: dict[str, int], tmp_path: Path
+) -> None:
+    def edit(document: Document) -> None:
+        document["log"][LATE_BATCH]["at_ms"] = 2504 + late_ms
+
+    report = replayed(tmp_path, "kafka-4.3.1-wide-batching/wide_2004.json", edit)
+    assert report.explained("batches") == explained
+    assert report.passed == bool(explained)
+
+
+def test_no_answer_is_beyond_the_bounds_of_its_question() -> None:
+    subject = next(iter(asked().asked)).subject
+    assert asked({subject: LATE_MS + 1}).given == LATE_MS
+    assert asked({subject: -1}).given == 0
+    assert asked({subject: 7}).given == 7
+
+
+class asked:
+    """One question, put with these answers."""
+
+    def __init__(self, answers: Any = None) -> None:
+        unknowns = Unknowns(answers or {})
+        self.given = unknowns.ask(LATE_TIMER, "it", at_ms=5, most=LATE_MS)
+        self.asked = unknowns.asked
