@@ -14,6 +14,6 @@ DEFECT = Defect(
     source="apache/kafka#22708",
     versions="4.0 - 4.3.1; fixed in 4.4.0",
     rules=(KeepsFormerInstanceId,),
-    properties=("coordinator §2.7",),
+    properties=("coordinator C13",),
     unobserved="no client changes its instance id under its member id; random requests do",
 )

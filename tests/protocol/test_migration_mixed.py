@@ -8,8 +8,10 @@ import pytest
 from classic_builders import ClassicBench, codes, spelled, subscription, text
 from mixed_builders import member, mixed, owned
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import member_timers
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import CLEAN_SEMANTICS, SEMANTICS
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupDescribeRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
 
@@ -121,7 +123,7 @@ def test_a_group_that_can_never_be_uniform_again_takes_no_classic_member(
 
 @pytest.mark.parametrize("policy", ["bidirectional", "disabled"])
 def test_an_empty_consumer_group_gives_way_under_every_policy(policy: str) -> None:
-    bench = ClassicBench(group_consumer_migration_policy=policy)
+    bench = ClassicBench(group_consumer_migration_policy=policy, semantics=CLEAN_SEMANTICS)
     bench.consume("X")
     bench.consume("X", -1)
     assert codes(bench.send_join("A", member_id="nobody")) == [UNKNOWN]
@@ -130,6 +132,21 @@ def test_an_empty_consumer_group_gives_way_under_every_policy(policy: str) -> No
     assert response is not None
     assert response.generation_id == 1
     assert bench.wrote() == "6† 4† 3† 2"
+
+
+def test_a_shipped_coordinator_forgets_an_empty_group_of_which_it_refuses_a_join() -> None:
+    """classic-dropped-group."""
+    bench = ClassicBench()
+    bench.consume("X")
+    bench.consume("X", -1)
+    written = len(bench.shard.batches)
+    assert codes(bench.send_join("A", member_id="nobody")) == [UNKNOWN]
+    assert len(bench.shard.batches) == written
+    assert not bench.shard.coordinator.groups_of(ConsumerGroup)
+    (described,) = bench.shard.request(ConsumerGroupDescribeRequest(group_ids=("group",)))
+    assert described.error_code is ErrorCode.NONE, "reads are shown what is committed"
+    bench.join("A")
+    assert bench.wrote() == "2", "a classic group, and no tombstone of the other"
 
 
 # -- static members ------------------------------------------------------------------------
