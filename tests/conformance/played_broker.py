@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 SCRIPT = Path(__file__).with_name("record_session.toml")
 STORED = Path(__file__).with_name("record_session.json")
@@ -81,7 +82,6 @@ class PlayedSession:
 def main(bootstrap: str) -> None:
     """Play the script to a real broker, and store what goes over the wire."""
     from rebalance_sim.cli.main import invoke
-    from rebalance_sim.conformance.record import session
 
     host, _, port = bootstrap.rpartition(":")
     exchanges: list[tuple[str, str]] = []
@@ -96,8 +96,7 @@ def main(bootstrap: str) -> None:
         exchanges.append((base64.b64encode(request).decode(), base64.b64encode(response).decode()))
         return response
 
-    session.uuid.uuid4 = lambda: PREFIX  # type: ignore[assignment]
-    with serving(relay) as address:
+    with patch("uuid.uuid4", return_value=PREFIX), serving(relay) as address:
         out = ["--out", "/tmp/record-session", "--jobs", "1"]
         invoke(["record", "--version", "4.3.1", "--bootstrap", address, *out, str(SCRIPT)])
     STORED.write_text(json.dumps(exchanges, indent=0) + "\n")
