@@ -313,8 +313,7 @@ def _minimise(
             smallest[:] = [asked]
         return found
 
-    minimise(untimed(trace["steps"]), difference, ask, limit)
-    if not smallest:
+    if minimise(untimed(trace["steps"]), difference, ask, limit) is None:
         say("         not minimised: it does not show when the broker is asked again")
         return
     if source.data is not None:

@@ -44,13 +44,18 @@ def minimise(
     difference: Difference,
     ask: Callable[[tuple[Step, ...]], Difference | None],
     limit: int,
-) -> tuple[Step, ...]:
-    """Fewer steps that show the same difference. ``ask`` has the broker answer these steps, and
-    says how the model differs first; it is called up to ``limit`` times."""
+) -> tuple[Step, ...] | None:
+    """Fewer steps that show the same difference; None if it does not show again.
+
+    ``ask`` has the broker answer these steps, and says how the model differs first; it is called
+    up to ``limit`` times.
+    """
     shown = tuple(steps[: difference.place + 1])  # what comes later has no part in it
+    if not difference.is_same(ask(shown)):
+        return None
     chunk = max(1, len(shown) // 2)
     start = 0
-    for _ in range(limit):
+    for _ in range(limit - 1):
         if start >= len(shown) - 1:  # the last step is the one that shows it
             if chunk == 1:
                 break

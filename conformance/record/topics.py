@@ -66,33 +66,26 @@ class Topics:
         self._counts: dict[str, int] = {}
 
     def create(self, partitions: Mapping[str, int]) -> None:
-        """Create topics, again and again until each has an id in its window, and wait for them."""
-        missing = set(partitions)
+        """Create topics, again and again until each has an id in its window, and wait for them.
+
+        They have all their partitions at once: a coordinator that sees a topic grow acts on it.
+        """
+        missing = dict(partitions)
         for _ in range(_ATTEMPTS):
-            ids = self._try_to_create(sorted(missing))
-            for name, topic_id in ids.items():
+            for name, topic_id in self._try_to_create(missing).items():
                 if is_in_window(topic_id, self._ranks[name], len(self._ranks)):
                     self._names.add_topic(name, topic_id)
-                    missing.remove(name)
+                    self._counts[name] = missing.pop(name)
             self._changes.note(self._names.prefix)
             if not missing:
                 break
             self._drop(sorted(missing))
         else:
             raise RecordError(f"no topic id in its window after {_ATTEMPTS} attempts: try again")
-        for name, count in partitions.items():
-            if count > 1:
-                self._add_partitions(name, count)
-            self._counts[name] = count
         self.wait()
 
     def grow(self, name: str, count: int) -> None:
         """Give a topic more partitions, and wait until the broker's metadata have them."""
-        self._add_partitions(name, count)
-        self._counts[name] = count
-        self.wait()
-
-    def _add_partitions(self, name: str, count: int) -> None:
         topic = CreatePartitionsTopic(
             name=self._names.topic(name), count=i32(count), assignments=None
         )
@@ -101,6 +94,8 @@ class Topics:
         )
         (result,) = self._connections.admin.call(request, CreatePartitionsResponse).results
         _check(f"create_partitions of {name}", result.error_code)
+        self._counts[name] = count
+        self.wait()
 
     def delete(self, name: str) -> None:
         """Delete a topic, and wait until the broker's metadata have it no more."""
@@ -140,18 +135,17 @@ class Topics:
             time.sleep(_POLL_S)
         raise RecordError(f"the broker's metadata do not show {name} with {count} partitions")
 
-    def _try_to_create(self, names: Sequence[str]) -> dict[str, uuid.UUID]:
-        """With one partition each: most are deleted at once."""
+    def _try_to_create(self, partitions: Mapping[str, int]) -> dict[str, uuid.UUID]:
         request = CreateTopicsRequest(
             topics=tuple(
                 CreatableTopic(
                     name=self._names.topic(name),
-                    num_partitions=i32(1),
+                    num_partitions=i32(count),
                     replication_factor=i16(1),
                     assignments=(),
                     configs=(),
                 )
-                for name in names
+                for name, count in partitions.items()
             ),
             timeout=_ADMIN_TIMEOUT,
         )

@@ -44,6 +44,7 @@ def test_only_what_is_needed_is_left(case: tuple[int, set[int]]) -> None:
     steps = [*_steps(count), {"op": "describe"}, *_steps(3)]
     difference = Difference(SHOWN.op, SHOWN.fields, count)
     left = minimise(steps, difference, Broker(*needed), limit=1000)
+    assert left is not None
     assert [step.get("number") for step in left] == [*sorted(needed), None]
 
 
@@ -52,14 +53,17 @@ def test_the_broker_is_asked_no_more_often_than_the_limit_says() -> None:
     steps = [*_steps(40), {"op": "describe"}]
     left = minimise(steps, Difference(SHOWN.op, SHOWN.fields, 40), broker, limit=7)
     assert len(broker.asked) == 7
+    assert left is not None
     assert 4 < len(left) < 41
 
 
 def test_another_difference_is_not_taken_for_it() -> None:
-    def ask(steps: tuple[Step, ...]) -> Difference:
-        return Difference("describe", frozenset({"members"}), len(steps) - 1)
-
     steps = (*_steps(4), {"op": "describe"})
+
+    def ask(asked: tuple[Step, ...]) -> Difference:
+        fields = {"state"} if asked == steps else {"members"}
+        return Difference("describe", frozenset(fields), len(asked) - 1)
+
     assert minimise(steps, Difference(SHOWN.op, SHOWN.fields, 4), ask, limit=50) == steps
 
 
@@ -80,3 +84,10 @@ def test_a_difference_names_the_fields_in_which_answers_differ() -> None:
     assert found.is_same(difference_of(2, step, {"state": 1, "y": 1}, {"state": 2, "y": 3}))
     assert not found.is_same(difference_of(5, step, {"state": 1}, {"state": 2}))
     assert not found.is_same(None)
+
+
+def test_what_does_not_show_again_is_not_minimised() -> None:
+    broker = Broker(99)
+    steps = [*_steps(4), {"op": "describe"}]
+    assert minimise(steps, Difference(SHOWN.op, SHOWN.fields, 4), broker, limit=50) is None
+    assert len(broker.asked) == 1
