@@ -107,10 +107,11 @@ def record(
     if importlib.util.find_spec("kio") is None:
         raise BadInput("record needs the library kio: pip install 'rebalance-sim[record]'")
     check_folder("record", "--out", out)
+    to_ask = _what_to_ask(scripts or [], wide, seed)
     asked = _Asked(
-        scripts=_what_to_ask(scripts or [], wide, seed),
+        scripts=to_ask,
         steps=steps,
-        jobs=jobs,
+        jobs=1 if any(script.restarts_broker for script in to_ask) else jobs,
         check=check,
         minimise=minimise if check else 0,
     )

@@ -128,6 +128,9 @@ def record_all(
                     if isinstance(problem, BrokerGone):
                         waiting.clear()
 
+    if jobs == 1:
+        work()  # here, since a broker that a step restarts ends with the thread that started it
+        return
     threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
     for thread in threads:
         thread.start()

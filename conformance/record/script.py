@@ -39,6 +39,11 @@ class Script:
         created = {step["topic"] for step in self.steps if step["op"] == "create_topic"}
         return {*self.topics, *created}
 
+    @property
+    def restarts_broker(self) -> bool:
+        """A step does; then nothing else can be recorded meanwhile."""
+        return any(step["op"] == "restart_broker" for step in self.steps)
+
     def play(self, session: Session) -> None:
         """Carry out all steps."""
         epochs = _Epochs()

@@ -154,8 +154,8 @@ class Session:
     def _restart_broker(self, step: Step) -> None:
         if self._restart is None:
             raise RecordError(
-                "restart_broker: only a broker that this command has started alone can be "
-                "restarted: leave out --bootstrap, and give --jobs 1"
+                "restart_broker: only a broker that this command has started can be restarted: "
+                "leave out --bootstrap"
             )
         self._restart(step.get("hard", False))
         self._connections.close()

@@ -38,6 +38,7 @@ class WideScript:
         self.name = f"wide_{seed:04d}"
         self.about = f"wide random sequence, seed {seed}, {self.kind}"
         self.every_topic = set(TOPICS)
+        self.restarts_broker = False
         self._rng = random.Random(f"wide-{seed}")
         count = self._rng.choice([2, 3, 3, 4])
         self.topics = {name: self._rng.choice([1, 2, 3, 4, 6]) for name in TOPICS[:count]}
