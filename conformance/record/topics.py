@@ -72,14 +72,15 @@ class Topics:
         """
         missing = dict(partitions)
         for _ in range(_ATTEMPTS):
-            for name, topic_id in self._try_to_create(missing).items():
+            ids = self._try_to_create(missing)
+            for name, topic_id in ids.items():
                 if is_in_window(topic_id, self._ranks[name], len(self._ranks)):
                     self._names.add_topic(name, topic_id)
                     self._counts[name] = missing.pop(name)
             self._changes.note(self._names.prefix)
             if not missing:
                 break
-            self._drop(sorted(missing))
+            self._drop(sorted(ids.keys() & missing.keys()))
         else:
             raise RecordError(f"no topic id in its window after {_ATTEMPTS} attempts: try again")
         self.wait()
@@ -152,6 +153,9 @@ class Topics:
         ids = {}
         for topic in self._connections.admin.call(request, CreateTopicsResponse).topics:
             name = self._names.tidy(topic.name)
+            if topic.error_code is ErrorCode.invalid_replication_factor:
+                time.sleep(_POLL_S)  # the node has just started, and counts as a broker soon
+                continue
             _check(f"create_topic of {name}", topic.error_code)
             if topic.topic_id is not None:
                 ids[name] = topic.topic_id
