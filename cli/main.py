@@ -35,6 +35,7 @@ COMMANDS = (
     "replay",
     "shrink",
     "conformance",
+    "record",
     "generate",
     "profiles",
     "defects",

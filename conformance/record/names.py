@@ -1,0 +1,113 @@
+"""Real names of a recording, and the symbolic ones that its trace has instead.
+
+Topics get a prefix of their own; member ids that the coordinator made get the name that a request
+binds them to.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+
+from kio.schema.types import TopicName
+
+from rebalance_sim.conformance.record.errors import RecordError
+
+_MADE_BY_A_BROKER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|^[A-Za-z0-9_-]{22}$")
+
+
+class Names:
+    """Both directions. ``prefix`` is that of all topics of the recording, and of its group."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.group = f"{prefix}group"
+        self.ids: dict[str, uuid.UUID] = {}
+        """Topic -> the id it has now, or had last."""
+        self.topics: dict[uuid.UUID, str] = {}
+        """Every id a topic has had -> its symbolic name."""
+        self.members: dict[str, str] = {}
+        """Real member id -> its symbolic name, for those that requests bind."""
+        self._real: dict[str, str] = {}
+
+    # -- topics ----------------------------------------------------------------------------
+
+    def topic(self, name: str) -> TopicName:
+        """A topic's real name."""
+        return TopicName(self.prefix + name)
+
+    def add_topic(self, name: str, topic_id: uuid.UUID) -> None:
+        """The topic has this id from now on."""
+        self.ids[name] = topic_id
+        self.topics[topic_id] = name
+
+    def topic_id(self, name: str) -> uuid.UUID:
+        """The id it has now, or had last. Raises RecordError if it never existed."""
+        if name not in self.ids:
+            raise RecordError(f"topic {name!r} does not exist: give it in 'topics', or create it")
+        return self.ids[name]
+
+    def tidy(self, text: str) -> str:
+        """A broker's text with the symbolic names of topics and group."""
+        return text.replace(self.prefix, "")
+
+    def tidy_all(self, text: str) -> str:
+        """Likewise, and with the symbolic names of members."""
+        for real, name in self.members.items():
+            text = text.replace(real, name)
+        return self.tidy(text)
+
+    def by_id(
+        self, parts: Iterable[tuple[uuid.UUID | None, Iterable[int]]]
+    ) -> dict[str, list[int]]:
+        """Partitions under the symbolic names of their topics, both ascending."""
+        named = {
+            self.topics.get(topic_id, "?") if topic_id else "?": sorted(map(int, numbers))
+            for topic_id, numbers in parts
+        }
+        return dict(sorted(named.items()))
+
+    def by_name(self, parts: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
+        """Likewise, for partitions under the real names of their topics."""
+        named = {self.tidy(name): sorted(map(int, numbers)) for name, numbers in parts}
+        return dict(sorted(named.items()))
+
+    # -- members ---------------------------------------------------------------------------
+
+    def bind(self, name: str, real: str) -> None:
+        """From now on ``name`` stands for this member id."""
+        self._real[name] = real
+        self.members[real] = name
+
+    def real(self, name: str) -> str:
+        """The member id that a symbolic name stands for."""
+        return self._real.get(name, name)
+
+    def symbolic(self, real: str) -> str:
+        """The name of a member id; ``<generated>`` for one that has none yet."""
+        if real in self.members:
+            return self.members[real]
+        return "<generated>" if _MADE_BY_A_BROKER.search(real) else real
+
+
+def hash_slot(topic_id: uuid.UUID, slots: int = 16) -> int:
+    """Where a topic's id stands in a ``java.util.HashMap`` of so many slots (assignors §2)."""
+    folded = (topic_id.int >> 64) ^ (topic_id.int & ((1 << 64) - 1))
+    code = ((folded >> 32) ^ folded) & 0xFFFFFFFF
+    return (code ^ (code >> 16)) & (slots - 1)
+
+
+def id_rank(topic_id: uuid.UUID, count: int) -> int:
+    """In which of ``count`` equal windows of Kafka's order of ids it is: as a signed number."""
+    high = topic_id.int >> 64
+    return (high ^ (1 << 63)) * count >> 64
+
+
+def is_in_window(topic_id: uuid.UUID, rank: int, count: int) -> bool:
+    """Whether the id is in the ``rank``-th of ``count`` windows, of ids and of hash slots.
+
+    Real assignors break ties by the order of ids or of a hash map. With topics in windows of their
+    own, both are the order of names, which a replay has too.
+    """
+    return id_rank(topic_id, count) == rank and hash_slot(topic_id) * count // 16 == rank
