@@ -335,7 +335,7 @@ def _first_difference(trace: Mapping[str, Any]) -> Difference | None:
         path = Path(scratch) / f"{trace['name']}.json"
         path.write_text(encoded(trace), encoding="utf-8")
         loaded = load_broker_trace(path)
-    for exchange in replay_steps(loaded):
+    for exchange, _ in replay_steps(loaded):
         expected = exchange.step.get("response")
         if expected is not None and exchange.got is not None and expected != exchange.got:
             return difference_of(exchange.index, exchange.step, expected, exchange.got)

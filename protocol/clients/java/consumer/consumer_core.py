@@ -20,6 +20,8 @@ class ConsumerCore(MemberCore):
 
     config: ConsumerConfig
 
+    subscription: ConsumerSubscription
+
     def __init__(
         self,
         *,
