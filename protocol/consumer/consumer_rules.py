@@ -1,6 +1,6 @@
 """The decisions about consumer groups in which versions, or known defects, differ.
 
-Each is a small method of ``ConsumerGroupRules``, which are the clean rules of Apache Kafka 4.3. A
+Each is a small method of ``ConsumerGroupRules``, which are the clean rules of Apache Kafka 4.4. A
 version overrides some of them (``protocol/versions``), and so does a defect
 (``protocol/defects``). Nothing else in the core asks which version is simulated.
 """
@@ -50,7 +50,7 @@ class Joiner(Protocol):
 
 
 class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
-    """Apache Kafka 4.3 without its defects. One instance serves one coordinator.
+    """Apache Kafka 4.4 without its defects. One instance serves one coordinator.
 
     The decisions about offsets and settings, and about client-side assignors, are inherited.
     """

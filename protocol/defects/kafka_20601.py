@@ -14,7 +14,7 @@ DEFECT = Defect(
     id="KAFKA-20601",
     title="Returning static member refused because the group is full",
     source="apache/kafka#22356",
-    versions="4.0 - 4.3.1; fixed on the 4.3 and 4.4 lines after that (backport to 4.2 proposed)",
+    versions="4.0 - 4.3.1; fixed in 4.4.0 and on the 4.3 line after 4.3.1",
     rules=(CapacityBeforeReplacement,),
     properties=("defects L1", "defects L2"),
 )

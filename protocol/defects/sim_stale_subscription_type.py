@@ -23,7 +23,7 @@ DEFECT = Defect(
     id="sim-stale-subscription-type",
     title="A joining pattern can take everything away",
     source="docs/findings.md",
-    versions="4.1.2, 4.3.1",
+    versions="4.1.2, 4.3.1, 4.4.0",
     rules=(StaleSubscriptionType,),
     properties=("defects S8",),
 )
