@@ -34,6 +34,7 @@ from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
@@ -248,6 +249,8 @@ class Checker:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)
+        if type(request) is JoinGroupRequest and self.model.has_dropped_group(shard):
+            ledger.forget_group()
         self._report_all(step, found)
 
     def _commit(self, step: Step, errors: Mapping[tuple[str, int], ErrorCode]) -> None:

@@ -148,8 +148,8 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="classic-dropped-group",
-        property_ids=("conversion.one_group", "coordinator.group_epochs_rise"),
-        signature="a group is written over an empty one, and no tombstone stands between",
+        property_ids=("coordinator.group_kept",),
+        signature="an empty consumer group is gone from memory, and no tombstone was written",
     ),
     KnownIssue(
         issue="KAFKA-20601",

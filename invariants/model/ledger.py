@@ -117,9 +117,6 @@ class Change:
     """Members that may hold something else than before."""
     taken: list[Taken] = field(default_factory=list)
     is_group_removed: bool = False
-    overwritten_epoch: int | None = None
-    """The group epoch of an empty consumer group that a classic group was written over: whoever
-    loads the log takes the classic group."""
     is_by_client: bool = False
     """A member computed the target, from the group as it was then."""
     upgraded: ClassicGroup | None = None
@@ -192,6 +189,10 @@ class GroupLedger:
         """The last record of a classic group; None if there is none, or it is gone."""
         self.converted_epoch = -1
         """Epoch of the target that the last conversion took over from a classic group."""
+        self._clear()
+
+    def forget_group(self) -> None:
+        """The coordinator has taken the group out of memory, though the log has it."""
         self._clear()
 
     def _clear(self) -> None:
@@ -323,10 +324,6 @@ class GroupLedger:
                 case GroupMetadata():
                     is_converted = record.value is None
                     self.classic = record.value
-                    if record.value is not None and self.has_group and not self.members:
-                        change.is_group_removed = True
-                        change.overwritten_epoch = self.group_epoch
-                        self._clear()
                 case ConsumerGroupRegularExpression():
                     change.patterns[record.regular_expression] = None
                     if record.value is None:

@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMem
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
+from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -143,6 +144,21 @@ class ModelView:
             return stands_as
         topic = shard.coordinator.image.by_id.get(stands_as)
         return None if topic is None else topic.name
+
+    def has_dropped_group(self, shard: ShardView) -> bool:
+        """Whether the log has a consumer group without members that the coordinator lacks."""
+        ledger = self.ledgers.get(shard.name)
+        return (
+            ledger is not None
+            and ledger.has_group
+            and not ledger.members
+            and self.group_id not in shard.coordinator.groups_of(ConsumerGroup)
+        )
+
+    def shows_dropped_group(self, shard: ShardView) -> bool:
+        """Whether reads at the last committed offset are still shown a dropped group."""
+        groups = shard.coordinator.groups_of(ConsumerGroup)
+        return self.group_id not in groups and self.group_id in committed(groups)
 
     def seen(self, subject: Subject, what: str) -> Seen:
         """Something that happens to a subject in this step."""

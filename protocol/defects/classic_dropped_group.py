@@ -20,5 +20,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.3.1, 4.4.0",
     rules=(DropsEmptyGroupOfRefused,),
-    properties=("classic H6",),
+    properties=("classic §2.2",),
 )

@@ -5,6 +5,9 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class JoinsWithLeaveEpoch(MemberRules):
+    # As in 4.0: so a member can join again before its leave is answered.
+    any_answer_completes_leave = True
+
     def accepts_epoch(self, member_epoch: int) -> bool:
         """Any epoch is adopted."""
         return True

@@ -46,6 +46,7 @@ class Kip848(MigrationRules):
     rejoins_at_group_epoch = False
     tolerates_older_commits = False
     has_client_assignors = True
+    settles_emptied_group = False
 
     def revoking_epoch(self, member: Member) -> int | None:
         """The old epoch stays until the target is reached (coordinator §13, row 13)."""

@@ -149,7 +149,7 @@ def test_defects_of_one_assignor_combine() -> None:
 
 
 def test_without_defects_the_assignors_are_the_plain_ones() -> None:
-    clean = SEMANTICS["kafka-4.3-clean"]
+    clean = SEMANTICS["kafka-4.4-clean"]
     assert clean.coordinator.assignors is DEFAULT_ASSIGNORS
     assert clean.rules(UniformAssignor) is UniformAssignor
     assert clean.with_defects("mut-early-grant").rules(RangeAssignor) is RangeAssignor

@@ -1,7 +1,7 @@
 """Each coordinator defect changes what it says, in a short history made by hand.
 
 The histories follow "Minimal sequence" of docs/reference/defects.md. Without the switch the clean
-rules of 4.3 do it right.
+rules of 4.4 do it right.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rebalance_sim.protocol.wire.errors import ReplayError
 from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
 from rebalance_sim.protocol.wire.records import Record
 
-CLEAN = SEMANTICS["kafka-4.3-clean"]
+CLEAN = SEMANTICS["kafka-4.4-clean"]
 
 History = Callable[[Semantics], Any]
 
@@ -269,6 +269,38 @@ def previous_epoch_with_a_lost_partition(semantics: Semantics) -> Any:
     return moved_on(semantics).beat("A", owned="foo[0-2]", epoch=2).error_code.name
 
 
+def vote_changes(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A", server_assignor="uniform")
+    bench.beat("A", server_assignor="range")
+    return bench.epochs
+
+
+def last_member_leaves(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.leave("A")
+    return bench.epochs
+
+
+def instance_id_changes(semantics: Semantics) -> Any:
+    """Clean rules let no member change it (PR-23542)."""
+    bench = Bench(semantics.with_defects("PR-23542"))
+    bench.join("A", instance_id="i")
+    bench.join("A", instance_id="j")
+    return sorted(bench.group.static_members)
+
+
+def single_votes_tie(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A", server_assignor="uniform")
+    bench.join("B", server_assignor="range")
+    for _ in range(3):
+        bench.beat("A")
+        bench.beat("B")
+    return bench.epochs[0]
+
+
 def pattern_joins_while_a_leave_waits(semantics: Semantics) -> Any:
     bench = Bench(semantics)
     bench.join("B")
@@ -333,6 +365,9 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
         "loads ['group']",
         "fails: group group is not a consumer group",
     ),
+    "KAFKA-20434": (vote_changes, (3, 3), (2, 2)),
+    "KAFKA-20442": (last_member_leaves, (3, 3), (3, 2)),
+    "KAFKA-20747": (instance_id_changes, ["j"], ["i", "j"]),
     "KAFKA-20601": (return_to_a_full_group, "NONE", "GROUP_MAX_SIZE_REACHED"),
     "KIP-848-lost-response": (lost_response, "NONE", "FENCED_MEMBER_EPOCH"),
     "PR-23542": (lost_static_join, "NONE", "UNRELEASED_INSTANCE_ID"),
@@ -358,6 +393,7 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "mut-no-bump-on-metadata": (topic_grows, ALL + " foo-3", ALL),
     "mut-no-epoch-fence": (heartbeat_of_an_old_epoch, "FENCED_MEMBER_EPOCH", "NONE"),
     "mut-prev-epoch-any": (previous_epoch_with_a_lost_partition, "FENCED_MEMBER_EPOCH", "NONE"),
+    "tied-assignor-votes": (single_votes_tie, 3, 6),
     "sim-stale-subscription-type": (pattern_joins_while_a_leave_waits, ALL, ""),
 }
 """Name -> history, what comes of it by the clean rules, what comes of it with the defect."""

@@ -55,12 +55,12 @@ def test_a_defect_is_of_the_component_whose_rule_it_replaces() -> None:
 
 
 def test_shipped_versions_are_there_without_their_defects() -> None:
-    for name in ("kafka-4.3", "kafka-4.1"):
+    for name in ("kafka-4.4", "kafka-4.3", "kafka-4.1"):
         shipped, clean = SEMANTICS[name], SEMANTICS[f"{name}-clean"]
         assert shipped.shipped_defects and not clean.shipped_defects
         again = clean.shipped_with(*shipped.shipped_defects)
         assert set(again.changes) == set(shipped.changes) != set(clean.changes)
-    assert SEMANTICS["kafka-4.3-clean"].coordinator is MigrationRules
+    assert SEMANTICS["kafka-4.4-clean"].coordinator is MigrationRules
 
 
 def test_unknown_semantics_are_refused_with_the_nearest_name() -> None:
@@ -101,4 +101,5 @@ def test_a_checker_judges_by_the_version_as_it_was_released() -> None:
 
 def test_releases_name_the_semantics_of_their_brokers() -> None:
     assert RELEASES["4.0"] is RELEASES["4.1"] is SEMANTICS["kafka-4.1"]
-    assert RELEASES["4.3"] is DEFAULT_SEMANTICS
+    assert RELEASES["4.3"] is SEMANTICS["kafka-4.3"]
+    assert RELEASES["4.4"] is DEFAULT_SEMANTICS

@@ -194,8 +194,11 @@ def test_a_load_computes_nothing_but_the_first_heartbeat_looks_at_topics() -> No
 # -- 4.3 the assignment interval -----------------------------------------------------------
 
 
-def with_interval(version: str = "kafka-4.3") -> Bench:
-    return Bench(version, group_consumer_assignment_interval_ms=1_000)
+def with_interval(version: str = "kafka-4.3", interval_ms: int = 1_000, **options: Any) -> Bench:
+    """A bench whose time has begun: a target of time 0 is one of no known time."""
+    bench = Bench(version, group_consumer_assignment_interval_ms=interval_ms, **options)
+    bench.wait(1)
+    return bench
 
 
 def test_4_1_has_no_assignment_interval() -> None:
@@ -208,7 +211,7 @@ def test_4_1_has_no_assignment_interval() -> None:
 def test_the_first_target_is_immediate_and_later_ones_wait() -> None:
     bench = with_interval()
     assert bench.join("A").assignment == parts("foo[0-2]")
-    assert bench.group.target_assignment_timestamp == 0
+    assert bench.group.target_assignment_timestamp == 1
     response = bench.join("B")
     assert bench.wrote == "5B 3 8B"
     assert (bench.epochs, bench.state) == ((3, 2), "Assigning")
@@ -227,7 +230,7 @@ def test_the_first_target_is_immediate_and_later_ones_wait() -> None:
     assert bench.wrote == "7A 7B 7C 6 8C"
     assert bench.epochs == (4, 4)
     assert response.member_epoch == 4
-    assert bench.group.target_assignment_timestamp == 1_000
+    assert bench.group.target_assignment_timestamp == 1_001
 
 
 def test_what_a_departed_member_had_stays_unassigned_until_the_next_target() -> None:
@@ -257,9 +260,7 @@ def test_a_grown_topic_bumps_at_once_and_is_assigned_later() -> None:
 
 def test_an_unsubscribed_topic_is_given_up_within_the_interval() -> None:
     """coordinator §3.4; the answer shows the smaller assignment, an empty one included."""
-    bench = Bench(
-        "kafka-4.3", topics={"foo": 1, "bar": 1}, group_consumer_assignment_interval_ms=1_000
-    )
+    bench = with_interval(topics={"foo": 1, "bar": 1})
     bench.join("A", "bar foo")
     response = bench.beat("A", topics="bar")
     assert bench.wrote == "5A 3 8A"
@@ -277,9 +278,7 @@ def test_an_unsubscribed_topic_is_given_up_within_the_interval() -> None:
 
 
 def test_a_topic_already_let_go_is_given_up_without_a_revocation() -> None:
-    bench = Bench(
-        "kafka-4.3", topics={"foo": 1, "bar": 1}, group_consumer_assignment_interval_ms=1_000
-    )
+    bench = with_interval(topics={"foo": 1, "bar": 1})
     bench.join("A", "bar foo")
     bench.beat("A", owned="bar[0]", topics="bar")
     assert bench.view("A") == "2/2 STABLE bar-0"
@@ -288,7 +287,7 @@ def test_a_topic_already_let_go_is_given_up_without_a_revocation() -> None:
 
 @pytest.mark.parametrize("broker_ms", [0, 1_000])
 def test_a_group_may_have_its_own_interval(broker_ms: int) -> None:
-    bench = Bench(group_consumer_assignment_interval_ms=broker_ms)
+    bench = with_interval(interval_ms=broker_ms)
     settings = {"consumer.assignment.interval.ms": 300}
     bench.send(AlterGroupConfigRequest(group_id="group", configs=settings))
     bench.join("A")

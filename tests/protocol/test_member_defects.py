@@ -115,7 +115,7 @@ def epoch_after_a_late_answer_to_the_leave(rules: type[MemberRules]) -> int:
     older = story.heartbeats[-1]
     story.handle(Unsubscribe())
     leave = story.heartbeats[-1]
-    story.answer(to=older)
+    story.disconnect(older)
     story.subscribe()
     story.poll()
     story.answer(epoch=-1, to=leave)

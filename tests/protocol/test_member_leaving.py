@@ -145,11 +145,20 @@ def test_18_the_answer_to_a_leave_is_not_adopted_whatever_it_says() -> None:
         story.stabilise()
         story.handle(Unsubscribe())
         if error_code is ErrorCode.NONE:
-            story.answer(partitions(0), epoch=9)
+            story.answer(partitions(0), epoch=-1)
         else:
             story.refuse(error_code)
         assert returned(story) == [Call.UNSUBSCRIBE]
         assert (story.member.member_epoch, story.state) == (-1, S.UNSUBSCRIBED)
+
+
+def test_18_the_answer_to_an_earlier_heartbeat_does_not_complete_a_leave() -> None:
+    story = Story(enable_auto_commit=False)
+    story.stabilise()
+    story.handle(Unsubscribe())
+    story.answer(partitions(0), epoch=9)
+    assert returned(story) == []
+    assert (story.member.member_epoch, story.state) == (-1, S.UNSUBSCRIBED)
 
 
 def test_18_a_leave_that_gets_lost_is_complete_as_well() -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -76,6 +78,11 @@ class EmptiedGroupSettled(Property):
     sentence = "When the last member of a group is removed, its target epoch is its group epoch."
     clauses = ("coordinator §4.2",)
     violated_by = ("KAFKA-20442",)
+
+    @classmethod
+    def applies_to(cls, semantics: Semantics) -> bool:
+        """The KIP's text has nothing of it."""
+        return semantics.coordinator.assigns_in_heartbeat
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at the epochs where no member is left."""
@@ -189,6 +196,7 @@ class OwnerEpochUnique(Property):
     clauses = ("defects S2",)
     violated_by = ("test:grant-while-revoking",)
     judges_mixed = True
+    interest = Interest(requests=(JoinGroupRequest,))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -207,6 +215,12 @@ class OwnerEpochUnique(Property):
     def on_truncated(self, step: Step) -> Finding | None:
         """What was lost was never true."""
         self._last.pop(step.shard.name, None)
+        return None
+
+    def on_request(self, step: Step) -> Finding | None:
+        """A group that was dropped begins again (``coordinator.group_kept``)."""
+        if self.model.has_dropped_group(step.shard):
+            self._last.pop(step.shard.name, None)
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

@@ -45,18 +45,38 @@ class OneGroupPerId(Property):
     id = "conversion.one_group"
     sentence = "After each batch the log has at most one group under the id, classic or consumer."
     clauses = ("classic H6", "classic §7.1")
-    violated_by = ("classic-dropped-group", "test:conversion-without-tombstone")
+    violated_by = ("test:conversion-without-tombstone",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Does the log have two?"""
         ledger = change.ledger
-        epoch = ledger.group_epoch if ledger.has_group else change.overwritten_epoch
-        if epoch is None or ledger.classic is None:
+        if ledger.has_group and ledger.classic is not None:
+            return Finding(
+                f"the log has a consumer group at epoch {ledger.group_epoch} and a classic group "
+                f"at generation {ledger.classic.generation}"
+            )
+        return None
+
+
+class GroupKept(Property):
+    """coordinator §9.3: what is in force is what the log says."""
+
+    id = "coordinator.group_kept"
+    sentence = "A group that is refused a JoinGroup is there afterwards as it was before."
+    clauses = ("coordinator §9.3", "classic §2.2")
+    violated_by = ("classic-dropped-group",)
+    judges_mixed = True
+    interest = Interest(requests=(JoinGroupRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Is a group of the log gone from memory?"""
+        shard = step.shard
+        if not self.model.has_dropped_group(shard):
             return None
         return Finding(
-            f"the log has a consumer group at epoch {epoch} and a classic group at generation "
-            f"{ledger.classic.generation}"
+            f"{shard.name} refused a JoinGroup of {self.model.who(step.request.member_id)}, and "
+            f"forgot the group that the log has at epoch {self.model.ledger_of(shard).group_epoch}"
         )
 
 

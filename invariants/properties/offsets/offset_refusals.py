@@ -149,7 +149,11 @@ class FetchRefusalCause(Property):
     ) -> Finding | None:
         """Compare the code of the group, and those of partitions."""
         request, response, shard = step.request, step.response, step.shard
-        if request.require_stable or shard.high_watermark >= shard.log_end_offset:
+        is_newest_shown = (
+            shard.high_watermark >= shard.log_end_offset
+            and not self.model.shows_dropped_group(shard)
+        )
+        if request.require_stable or is_newest_shown:
             deserved = self._of_group(request, ledger)
             if response.error_code not in deserved:
                 return Finding(

@@ -177,6 +177,10 @@ class MemberRules(CommitRules):
             return STATIC_LEAVE_EPOCH
         return LEAVE_EPOCH
 
+    any_answer_completes_leave = False
+    """Whether a leave is complete when an earlier heartbeat is answered, and not only when an
+    answer has an epoch below 0 (client §1.3, row 30)."""
+
     failure_completes_leave = True
     """``unsubscribe`` and ``close`` return when the leave is answered, well or badly."""
 

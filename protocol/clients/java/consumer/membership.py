@@ -88,9 +88,10 @@ class Membership:
         """Rows 5 to 9, 15, 30, 36."""
         core = self._core
         state = core.state
-        is_leave_answered = state is _S.UNSUBSCRIBED and self.leave_is_pending
-        if response.member_epoch < 0 and (
-            is_leave_answered or not core.rules.accepts_epoch(response.member_epoch)
+        if not core.rules.accepts_epoch(response.member_epoch) or (
+            state is _S.UNSUBSCRIBED
+            and self.leave_is_pending
+            and (response.member_epoch < 0 or core.rules.any_answer_completes_leave)
         ):
             self._complete_leave()
             return
