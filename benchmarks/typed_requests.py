@@ -50,6 +50,9 @@ answered by nobody in this time, see ``_is_owed``."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
 _WRITE_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
+_REPAIRED = ("classic-dropped-group",)
+"""What random requests meet again and again, and a client hardly ever. What comes of it where the
+log has lost its tail as well is not judged rightly."""
 _MIXED_VERSIONS = ("kafka-4.4", "kafka-4.3", "kafka-4.1", "kip-848")
 
 
@@ -336,6 +339,7 @@ def _spec(draw: random.Random, seed: int, semantics: str) -> WorldSpec:
         quiet_period_ms=0,
         group_id="g",
         semantics=semantics,
+        repairs=tuple(i for i in _REPAIRED if SEMANTICS[semantics].can_repair(i)),
         config=config,
         brokers=BrokerSpec(
             count=draw.choice((1, 3)), offsets_partition_count=draw.choice((1, 1, 2))

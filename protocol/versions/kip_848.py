@@ -47,6 +47,7 @@ class Kip848(MigrationRules):
     tolerates_older_commits = False
     has_client_assignors = True
     settles_emptied_group = False
+    raises_epoch_for_assignor = False
 
     def revoking_epoch(self, member: Member) -> int | None:
         """The old epoch stays until the target is reached (coordinator §13, row 13)."""

@@ -47,9 +47,13 @@ def test_a_cluster_stands_random_requests(seed):
     assert not TypedRequests(seed).run(200).problems
 
 
+AS_IT_WAS = {1092: "kafka-4.3-clean"}
+"""Seed -> the version that it ran when it was called wrong, where another is drawn by now."""
+
+
 @pytest.mark.parametrize("seed", ONCE_WRONG)
 def test_a_seed_that_was_called_wrong(seed):
-    assert not TypedRequests(seed).run().problems
+    assert not TypedRequests(seed, semantics=AS_IT_WAS.get(seed)).run().problems
 
 
 @pytest.mark.slow
