@@ -17,6 +17,8 @@ from rebalance_sim.conformance.broker_run import BrokerRun, Exchange
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference
 from rebalance_sim.conformance.tolerances import (
+    CONFIG_LATE_MS,
+    CONFIG_TIME,
     LATE_MS,
     LATE_RESOLUTION,
     LATE_TIMER,
@@ -24,6 +26,7 @@ from rebalance_sim.conformance.tolerances import (
     LOAD_TIME,
     METADATA_TIME,
     OTHER_TOPICS,
+    PASSING_TOPIC,
     PLACE_OF_ID,
     SHARED_NAME,
     SLOT_ORDER,
@@ -43,6 +46,8 @@ _REACH: Mapping[str, tuple[int, int]] = {
     LATE_RESOLUTION.name: (6, 2_000),
     LATE_TIMER.name: (8, 1_000),
     METADATA_TIME.name: (2, 2_000),
+    PASSING_TOPIC.name: (8, 60_000),
+    CONFIG_TIME.name: (1, CONFIG_LATE_MS),
     OTHER_TOPICS.name: (6, 2_000),
     SLOT_ORDER.name: (4, 60_000),
     LEADER.name: (2, 60_000),
@@ -205,7 +210,10 @@ def _changes(
                     yield question.subject, value
 
 
-_IN_MS = frozenset({LATE_TIMER.name, LATE_RESOLUTION.name, METADATA_TIME.name, SLOW_REQUEST.name})
+_IN_MS = frozenset(
+    tolerance.name
+    for tolerance in (LATE_TIMER, LATE_RESOLUTION, METADATA_TIME, SLOW_REQUEST, CONFIG_TIME)
+)
 
 
 def _values(question: Question, moments: list[int]) -> list[int]:
