@@ -28,7 +28,7 @@ RECORDED_AT_LEAST = {
     "kafka-4.3.1-probes": 10,
     "kafka-4.3.1-restart": 6,
     "kafka-4.3.1-wide": 14,
-    "kafka-4.3.1-wide-batching": 7,
+    "kafka-4.3.1-wide-batching": 8,
     "kafka-4.4.0": 42,
     "kafka-4.4.0-batching": 4,
     "kafka-4.4.0-probes": 10,

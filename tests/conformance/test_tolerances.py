@@ -140,6 +140,16 @@ def test_a_topic_is_not_known_long_before_metadata_shows_it(tmp_path: Path) -> N
     assert not report.passed
 
 
+def test_the_time_of_the_last_target_tells_which_request_was_slow() -> None:
+    """The next target was due 1 ms later, and missed, 30 steps after the slow one."""
+    trace = load_broker_trace(FOLDER / "kafka-4.3.1-wide-batching/wide_721042.json")
+    report = replay_broker_trace(trace)
+    assert report.passed
+    (one,) = report.explanations
+    assert (one.name, one.detail) == ("slow-request", "step 58, +1 ms")
+    assert len(one.responses) == 50
+
+
 def test_a_join_phase_without_delay_can_end_after_the_next_request() -> None:
     report = replay_broker_trace(load_broker_trace(FOLDER / "kafka-4.3.1-wide/wide_0196.json"))
     assert report.passed
