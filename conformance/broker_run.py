@@ -19,6 +19,8 @@ from rebalance_sim.conformance.log_compare import LogDifference, Write, compare_
 from rebalance_sim.conformance.member_order import made_id, places_among, real_suffix
 from rebalance_sim.conformance.spelling import Spelling
 from rebalance_sim.conformance.tolerances import (
+    CONFIG_LATE_MS,
+    CONFIG_TIME,
     LATE_MS,
     LATE_RESOLUTION,
     LATE_TIMER,
@@ -26,6 +28,7 @@ from rebalance_sim.conformance.tolerances import (
     LOAD_TIME,
     METADATA_TIME,
     OTHER_TOPICS,
+    PASSING_TOPIC,
     PLACE_OF_ID,
     SLOT_ORDER,
     SLOW_REQUEST,
@@ -39,6 +42,7 @@ from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
@@ -99,6 +103,8 @@ class BrokerRun:
             Topic(topic_id=self._spelling.topic_id(name), name=name, partition_count=count)
             for name, count in trace.topics.items()
         )
+        self._passed_ms = self._ids_passed = 0
+        self._made_until: dict[str, tuple[int, int]] = {}
         self._shard = MinimalShard(
             config=trace.config,
             semantics=self._as_on_a_broker(trace.semantics),
@@ -107,6 +113,8 @@ class BrokerRun:
             compile_regex=_matching_own_topics,
         )
         self._shard.timers.pop(EXPIRY_KEY)
+        # A time of 0 in a record means that there is none, and no broker lives then.
+        self._shard.coordinator.set_wall_clock(1)
         self._steps = Steps(self._shard, self._spelling, trace.path, self.unknowns)
         self._scheduled: list[tuple[int, int, str, Callable[[], None]]] = [
             (at_ms, at_ms, "expiry of empty groups", self._expire) for at_ms in _expiry_times(trace)
@@ -186,7 +194,23 @@ class BrokerRun:
             return None
         self._advance_to(at_ms + lag_ms)
         self._ticket = step.get("async")
+        if op == "alter_group_config":
+            return self._alter_config(index, step)
         return self._steps.take(step)
+
+    def _alter_config(self, index: int, step: Mapping[str, Any]) -> Any:
+        """The answer tells of what the settings will be: they are carried out again when they come
+        into force."""
+        coordinator = self._shard.coordinator
+        before = ConfigsInForce(broker=coordinator.config, groups=coordinator.group_configs)
+        at_ms = self._shard.now_ms
+        late_ms = self.unknowns.ask(CONFIG_TIME, index, at_ms=at_ms, most=CONFIG_LATE_MS)
+        answer = self._steps.take(step)
+        if late_ms:
+            coordinator.update_configs(before)
+            at_ms += late_ms
+            self._schedule(at_ms, at_ms, "settings", partial(self._steps.take, step))
+        return answer
 
     def _take_late(self, step: Mapping[str, Any]) -> None:
         self._ticket = step["async"]
@@ -199,9 +223,10 @@ class BrokerRun:
     def _change_topics(self, index: int, step: Mapping[str, Any], next_ms: int) -> None:
         at_ms = step["at_ms"]
         seen_ms = self._trace.seen_ms.get(index, at_ms)
-        off_ms = self.unknowns.ask(
-            METADATA_TIME, index, at_ms=seen_ms, least=at_ms - seen_ms, most=LATE_MS
-        )
+        least = max(at_ms - seen_ms, -LATE_MS)
+        off_ms = self.unknowns.ask(METADATA_TIME, index, at_ms=seen_ms, least=least, most=LATE_MS)
+        if step["op"] == "create_topic":
+            self._made_until[step["topic"]] = (seen_ms, step["partitions"])
         change = partial(self._steps.change_topics, step)
         cause = f"step {index + 1} ({step['op']})"
         self._schedule(seen_ms + off_ms, max(seen_ms + off_ms, next_ms), cause, change)
@@ -219,13 +244,15 @@ class BrokerRun:
     # -- what the recording leaves open ----------------------------------------------------
 
     def _as_on_a_broker(self, semantics: Semantics) -> Semantics:
-        """Ties that a real broker breaks by the order of its hash maps are broken the same way."""
-        ties = {
+        """What a recording shows is decided as on a broker: ties by the order of its hash maps, and
+        the end of a join phase in a timer."""
+        decisions = {
             "assignors": {**DEFAULT_ASSIGNORS, "uniform": UniformAssignor(order=self._order)},
             "first_member": lambda _, member_ids: self._order(member_ids)[0],
             "first_converted": lambda _, member_ids: self._leader(member_ids),
+            "ends_undelayed_phase_at_once": False,
         }
-        return semantics.changed_by(type("ReplayRules", (MigrationRules,), ties))
+        return semantics.changed_by(type("ReplayRules", (MigrationRules,), decisions))
 
     def _order(self, member_ids: Collection[str]) -> list[str]:
         return [
@@ -267,6 +294,26 @@ class BrokerRun:
             other = Topic(topic_id=name, name=name, partition_count=1)
             self._shard.update_image(self._shard.coordinator.image.with_topic(other))
 
+    def _passes(self, name: str, timer: ScheduleTimer) -> bool:
+        """Show the topic under an id that is not to stay. The recorder makes a topic again and
+        again until its id is in order, so that a timer can fire meanwhile."""
+        until_ms, count = self._made_until[name]
+        shard = self._shard
+        now_ms, image = shard.now_ms, shard.coordinator.image
+        if not self._passed_ms < now_ms <= until_ms or name in image.by_name:
+            return False
+        what = (name, timer.key, timer.at_ms)
+        seen = self.unknowns.ask(PASSING_TOPIC, what, at_ms=now_ms, most=2)
+        if not seen:
+            return False
+        self._ids_passed += seen == 1
+        self._passed_ms = now_ms
+        topic = Topic(
+            topic_id=f"{name}#passing-{self._ids_passed}", name=name, partition_count=count
+        )
+        shard.update_image(image.with_topic(topic))
+        return True
+
     def _delay(self, timer: ScheduleTimer, *, is_due: bool = False) -> int:
         """How late a timer fires; ``is_due``: now, so that the question is noted."""
         kind: Tolerance = LATE_RESOLUTION if timer.key.kind is ConsumerTimer.REGEX else LATE_TIMER
@@ -297,7 +344,10 @@ class BrokerRun:
                 break
             self._delay(timer, is_due=True)
             shard.now_ms = max(shard.now_ms, due_ms)
+            passing = [name for name in self._made_until if self._passes(name, timer)]
             shard.fire(timer.key)
+            for name in passing:
+                shard.update_image(shard.coordinator.image.without_topic(name))
             self._collect(until_ms=due_ms, cause="a timer")
         shard.now_ms = max(shard.now_ms, at_ms)
 

@@ -17,6 +17,8 @@ from rebalance_sim.conformance.broker_run import BrokerRun, Exchange
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference
 from rebalance_sim.conformance.tolerances import (
+    CONFIG_LATE_MS,
+    CONFIG_TIME,
     LATE_MS,
     LATE_RESOLUTION,
     LATE_TIMER,
@@ -24,6 +26,7 @@ from rebalance_sim.conformance.tolerances import (
     LOAD_TIME,
     METADATA_TIME,
     OTHER_TOPICS,
+    PASSING_TOPIC,
     PLACE_OF_ID,
     SHARED_NAME,
     SLOT_ORDER,
@@ -38,11 +41,16 @@ _GIVE_UP_AFTER = 4
 _LONG_MS = 5_000
 """What agrees for so long is no accident: no better change is looked for."""
 
+_TARGET_REACH_MS = 3_000
+"""How long before a difference the time of a target may have been its cause."""
+
 _REACH: Mapping[str, tuple[int, int]] = {
     SHARED_NAME.name: (1, 1_000),
     LATE_RESOLUTION.name: (6, 2_000),
     LATE_TIMER.name: (8, 1_000),
     METADATA_TIME.name: (2, 2_000),
+    PASSING_TOPIC.name: (8, 60_000),
+    CONFIG_TIME.name: (1, CONFIG_LATE_MS),
     OTHER_TOPICS.name: (6, 2_000),
     SLOT_ORDER.name: (4, 60_000),
     LEADER.name: (2, 60_000),
@@ -203,9 +211,19 @@ def _changes(
             for value in _values(question, moments):
                 if value != answers.get(question.subject, 0):
                     yield question.subject, value
+    # The next target depends on the time of the last one, which the log tells to the millisecond.
+    targets = _target_times(trace, first)
+    for question in by_tolerance.get(SLOW_REQUEST.name, ()):
+        for at_ms in targets:
+            value = at_ms - question.at_ms
+            if 0 < value <= question.most and value != answers.get(question.subject, 0):
+                yield question.subject, value
 
 
-_IN_MS = frozenset({LATE_TIMER.name, LATE_RESOLUTION.name, METADATA_TIME.name, SLOW_REQUEST.name})
+_IN_MS = frozenset(
+    tolerance.name
+    for tolerance in (LATE_TIMER, LATE_RESOLUTION, METADATA_TIME, SLOW_REQUEST, CONFIG_TIME)
+)
 
 
 def _values(question: Question, moments: list[int]) -> list[int]:
@@ -216,6 +234,18 @@ def _values(question: Question, moments: list[int]) -> list[int]:
     values = {question.least, question.most, 0}
     values |= {moment - question.at_ms for moment in moments}
     return sorted((value for value in values if question.least <= value <= question.most), key=abs)
+
+
+def _target_times(trace: BrokerTrace, first: Place) -> list[int]:
+    """When targets were computed in the seconds before a difference, the newest first."""
+    times = {
+        record["value"].get("assignment_timestamp", 0)
+        for batch in trace.log
+        for record in batch.records
+        if record["type"] == "ConsumerGroupTargetAssignmentMetadata" and record["value"]
+    }
+    early_ms = first.at_ms - _TARGET_REACH_MS
+    return sorted((at_ms for at_ms in times if early_ms <= at_ms <= first.at_ms), reverse=True)
 
 
 def _moments(trace: BrokerTrace, first: Place) -> list[int]:

@@ -16,6 +16,9 @@ from rebalance_sim.protocol.runtime.outcome import TimerKey
 LATE_MS = 400
 """How late a busy machine may be."""
 
+CONFIG_LATE_MS = 1_000
+"""How late settings may come into force: the recorder waits for 500 ms, without looking."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
@@ -44,7 +47,17 @@ SLOW_REQUEST = Tolerance(
 METADATA_TIME = Tolerance(
     name="metadata-time",
     meaning="The coordinator saw a change of topics before or after metadata showed it.",
-    bound=f"not before it was asked for, at most {LATE_MS} ms after metadata showed it",
+    bound=f"not before it was asked for, at most {LATE_MS} ms before or after metadata showed it",
+)
+PASSING_TOPIC = Tolerance(
+    name="passing-topic",
+    meaning="A topic that was being made still had an id with which the recorder did not keep it.",
+    bound="at one timer, from the request for the topic until metadata showed it",
+)
+CONFIG_TIME = Tolerance(
+    name="config-time",
+    meaning="Settings of the group came into force later than they were altered.",
+    bound=f"at most {CONFIG_LATE_MS} ms",
 )
 OTHER_TOPICS = Tolerance(
     name="other-topics",
@@ -84,6 +97,8 @@ TOLERANCES: Mapping[str, Tolerance] = {
         LATE_RESOLUTION,
         SLOW_REQUEST,
         METADATA_TIME,
+        PASSING_TOPIC,
+        CONFIG_TIME,
         OTHER_TOPICS,
         SLOT_ORDER,
         LEADER,
@@ -109,10 +124,15 @@ def spelled(subject: Subject, answer: int) -> str:
         (kind, _, member_id), due_ms = cast("tuple[TimerKey, int]", what)
         of_member = f" of {member_id}" if member_id else ""
         return f"{kind}{of_member}, due at {due_ms} ms, {answer} ms late"
-    if subject.tolerance in (SLOW_REQUEST.name, METADATA_TIME.name):
+    if subject.tolerance in (SLOW_REQUEST.name, METADATA_TIME.name, CONFIG_TIME.name):
         return f"step {cast(int, what) + 1}, {answer:+} ms"
     if subject.tolerance == OTHER_TOPICS.name:
         return f"before step {cast(int, what) + 1}"
+    if subject.tolerance == PASSING_TOPIC.name:
+        topic, (kind, _, member_id), due_ms = cast("tuple[str, TimerKey, int]", what)
+        of_member = f" of {member_id}" if member_id else ""
+        with_id = "another id" if answer == 1 else "the same id again"
+        return f"{topic}, at {kind}{of_member}, due at {due_ms} ms, with {with_id}"
     if subject.tolerance == SLOT_ORDER.name:
         at_ms, ids = cast("tuple[int, tuple[str, ...]]", what)
         return f"{', '.join(ids)}, from {at_ms} ms on, order {answer}"

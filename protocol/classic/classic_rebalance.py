@@ -56,7 +56,7 @@ def prepare_rebalance(op: Operation, group: ClassicGroup, cause: RebalanceCause)
 
 def _wait_for_more(op: Operation, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
     group.initial_tick = (delay_ms, remaining_ms)
-    if delay_ms:
+    if delay_ms or not op.rules.ends_undelayed_phase_at_once:
         op.arm(join_key(group.group_id), delay_ms)
     else:
         initial_tick(op, group)

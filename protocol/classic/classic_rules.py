@@ -71,6 +71,11 @@ class ClassicGroupRules(CoordinatorRules):
     replaces_simple_group = True
     """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
 
+    ends_undelayed_phase_at_once = True
+    """Without an initial delay the first join phase ends within the JoinGroup that began it. A
+    broker ends it in a timer of 0 ms, so that a request that comes before it is handled first
+    (classic §1.5)."""
+
     def first_member(self, member_ids: Collection[str]) -> str:
         """Who leads where any member may: Kafka takes the first of a hash map (classic §1.6)."""
         return min(member_ids)

@@ -22,6 +22,8 @@ EXPLAINS = {
     "late-resolution": "kafka-4.4.0-probes/probe_pattern_joins_names_range.json",
     "slow-request": "kafka-4.3.1-wide/wide_0166.json",
     "metadata-time": "kafka-4.4.0-wide/wide_4013.json",
+    "passing-topic": "kafka-4.3.1-wide/wide_0151.json",
+    "config-time": "kafka-4.3.1-wide-batching/wide_2059.json",
     "other-topics": "kafka-4.3.1-wide/wide_0157.json",
     "slot-order": "kafka-4.3.1-wide/wide_0112.json",
     "shared-name": "kafka-4.3.1-wide/wide_0218.json",
@@ -72,7 +74,19 @@ def another_epoch(document: Document) -> None:
     last_heartbeat(document)["response"]["member_epoch"] += 1
 
 
-@pytest.mark.parametrize("name", ["slow-request", "shared-name", "leader", "metadata-time"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "slow-request",
+        "shared-name",
+        "leader",
+        "metadata-time",
+        "config-time",
+        "late-timer",
+        "other-topics",
+        "slot-order",
+    ],
+)
 def test_a_made_up_answer_is_not_explained_where_a_true_one_is(name: str, tmp_path: Path) -> None:
     report = replayed(tmp_path, EXPLAINS[name], another_error)
     assert report.responses_total - report.responses_ok == 1
@@ -84,6 +98,64 @@ def test_a_made_up_answer_is_not_explained_where_a_true_one_is(name: str, tmp_pa
 def test_a_made_up_epoch_is_not_explained(name: str, tmp_path: Path) -> None:
     report = replayed(tmp_path, EXPLAINS[name], another_epoch)
     assert report.responses_total - report.responses_ok == 1
+
+
+def test_settings_that_come_into_force_after_their_bound_are_not_explained(tmp_path: Path) -> None:
+    def edit(document: Document) -> None:
+        late = document["steps"][138]
+        assert late["response"]["heartbeat_interval_ms"] == 1000
+        document["steps"] = document["steps"][:139]
+        document["end_ms"] = [*document["end_ms"][:138], 5_900]
+        document["log"] = []
+        late["at_ms"] = 5_800
+
+    report = replayed(tmp_path, EXPLAINS["config-time"], edit)
+    assert report.responses_total - report.responses_ok == 1
+
+
+@pytest.mark.parametrize(("seen_ms", "is_explained"), [(11_900, True), (9_000, False)])
+def test_a_topic_passes_while_it_is_being_made_alone(
+    seen_ms: int, is_explained: bool, tmp_path: Path
+) -> None:
+    step_of_creation = "101"
+
+    def edit(document: Document) -> None:
+        document["seen_ms"][step_of_creation] = seen_ms
+
+    report = replayed(tmp_path, EXPLAINS["passing-topic"], edit)
+    assert report.explained("batches").get("passing-topic") == (1 if is_explained else None)
+
+
+def test_a_topic_is_not_known_long_before_metadata_shows_it(tmp_path: Path) -> None:
+    def edit(document: Document) -> None:
+        """One hash for what was never seen, and for what is seen three seconds later."""
+        for batch in document["log"]:
+            for record in batch["records"]:
+                value = record["value"] or {}
+                if value.get("metadata_hash") == 5:
+                    assert batch["at_ms"] == 9091
+                    value["metadata_hash"] = 6
+
+    report = replayed(tmp_path, EXPLAINS["passing-topic"], edit)
+    assert not report.passed
+
+
+def test_the_time_of_the_last_target_tells_which_request_was_slow() -> None:
+    """The next target was due 1 ms later, and missed, 30 steps after the slow one."""
+    trace = load_broker_trace(FOLDER / "kafka-4.3.1-wide-batching/wide_721042.json")
+    report = replay_broker_trace(trace)
+    assert report.passed
+    (one,) = report.explanations
+    assert (one.name, one.detail) == ("slow-request", "step 58, +1 ms")
+    assert len(one.responses) == 50
+
+
+def test_a_join_phase_without_delay_can_end_after_the_next_request() -> None:
+    report = replay_broker_trace(load_broker_trace(FOLDER / "kafka-4.3.1-wide/wide_0196.json"))
+    assert report.passed
+    (one,) = report.explanations
+    assert (one.name, one.detail) == ("late-timer", "classic-join, due at 3233 ms, 88 ms late")
+    assert len(one.responses) == 43
 
 
 @pytest.mark.parametrize(

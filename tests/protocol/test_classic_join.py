@@ -7,6 +7,8 @@ from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, subscrip
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
@@ -190,6 +192,17 @@ def test_without_a_delay_the_first_member_is_a_generation_of_its_own() -> None:
     assert [row.member_id for row in response.members] == [bench.id("A")]
     assert response.members[0].metadata == subscription()
     assert bench.group.pending_join == {bench.id("B")}
+
+
+def test_on_a_broker_a_phase_without_delay_ends_in_a_timer_of_its_own() -> None:
+    class AsOnABroker(MigrationRules):
+        ends_undelayed_phase_at_once = False
+
+    bench = ClassicBench(DEFAULT_SEMANTICS.changed_by(AsOnABroker))
+    assert bench.join("A") is None
+    assert bench.state is PREPARING
+    bench.wait(0)
+    assert (bench.generation, bench.members()) == (1, {"A"})
 
 
 # -- later rebalances ----------------------------------------------------------------------

@@ -69,8 +69,14 @@ def test_unknown_semantics_are_refused_with_the_nearest_name() -> None:
 
 
 FAMILIES = (MigrationRules, MemberRules, ClassicMemberRules, BrokerRules)
-TIES = {"first_member", "first_converted", "assignors", "parts"}
-"""What hosts replace: orders of hash maps, and what rules are made of."""
+TIES = {
+    "first_member",
+    "first_converted",
+    "assignors",
+    "parts",
+    "ends_undelayed_phase_at_once",
+}
+"""What hosts replace: orders of hash maps and of timers, and what rules are made of."""
 
 BY_A_VALUE = {"is_behind", "is_used_by_name", "target_in_force", "gives_up"}
 """Methods whose decision depends on a value that versions or defects change."""
