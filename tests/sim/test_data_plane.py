@@ -294,6 +294,32 @@ def test_a_crash_makes_exactly_the_uncommitted_records_be_processed_again() -> N
     assert result.metrics["records_skipped"] == 0
 
 
+@pytest.mark.parametrize("kind", ["java", "classic", "librdkafka", "librdkafka-classic"])
+@pytest.mark.parametrize("semantics", ["kafka-4.3-clean", "kafka-4.1-clean"])
+def test_what_on_partitions_revoked_commits_is_not_handed_out_again(
+    kind: str, semantics: str
+) -> None:
+    """Nothing else commits. Half of the partitions go to a newcomer."""
+    settings = {"assignors": ("range",)} if kind == "librdkafka-classic" else {}
+    clients = [
+        client(
+            name,
+            kind=kind,
+            **settings,
+            commits_when_revoked=True,
+            auto_offset_reset=OffsetReset.EARLIEST,
+            start_ms=start_ms,
+            max_poll_interval_ms=30_000,
+        )
+        for name, start_ms in (("a", 0), ("b", 30_000))
+    ]
+    world = watched(*clients, partition_count=2, semantics=semantics, duration_ms=60_000)
+    metrics = metrics_at(world, 60_000)
+    assert metrics["partition_moves"] == 1
+    assert metrics["records_redelivered"] == 0
+    assert metrics["records_skipped"] == 0
+
+
 def test_the_first_record_after_a_move_is_timed_from_both_sides() -> None:
     crash = ClientCrash(at_ms=33_000, client="a")
     world = watched(eager("a"), eager("b", start_ms=40_000), faults=(crash,))
