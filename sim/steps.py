@@ -68,8 +68,8 @@ class Steps:
         step.timers = outcome.timers
         self._show(step)
         self._coverage.on_timer(key, outcome)
+        self._metrics.on_timer(key, outcome.timed_out)
         if outcome.records:
-            self._metrics.on_timer(key)
             self._metrics.on_records(shard, outcome.records)
         if outcome.rebalances or self._rebalances.is_watching:
             self._rebalances.on_operation(shard, key.group_id, outcome)

@@ -82,6 +82,7 @@ def complete_join_phase(op: Operation, group: ClassicGroup) -> None:
         member = group.members[member_id]
         if member.awaiting_join is None and member.group_instance_id is None:
             group.remove(member_id)
+            op.timed_out += 1
             op.cancel(session_key(group.group_id, member_id))
     gives_way = op.rules.silent_leader_gives_way
     if not group.elect_joined_leader(gives_way=gives_way) and group.members:

@@ -93,6 +93,7 @@ def session_expired(op: Operation, group: ClassicGroup, member_id: str) -> None:
     if member is None or member.has_satisfied_heartbeat:
         return
     _remove(op, group, member_id)
+    op.timed_out += 1
     if group.state in _HAS_GENERATION:
         prepare_rebalance(op, group, RebalanceCause.SESSION_TIMEOUT)
     else:
@@ -125,5 +126,6 @@ def sync_timer_fired(op: Operation, group: ClassicGroup, generation_id: int) -> 
         return
     for member_id in sorted(group.pending_sync):
         group.remove(member_id)
+        op.timed_out += 1
         op.cancel(session_key(group.group_id, member_id))
     prepare_rebalance(op, group, RebalanceCause.SYNC_TIMEOUT)

@@ -89,6 +89,7 @@ class Operation:
         "rebalances",
         "records",
         "rules",
+        "timed_out",
         "timers",
         "wall_ms",
     )
@@ -103,6 +104,7 @@ class Operation:
         self.timers: list[TimerCommand] = []
         self.on_commit: Continuation | None = None
         self.rebalances: list[Rebalance] = []
+        self.timed_out = 0
 
     def outcome(self, response: Response | None = None) -> Outcome:
         """What has been collected."""
@@ -113,6 +115,7 @@ class Operation:
             tuple(self.completions),
             self.on_commit,
             tuple(self.rebalances),
+            self.timed_out,
         )
 
     def begins(self, group: ClassicGroup, cause: RebalanceCause) -> None:

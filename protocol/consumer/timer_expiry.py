@@ -5,6 +5,8 @@ Sources: coordinator §4.1, §4.2, §7.2, §12.3, §13; classic §7.7.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rebalance_sim.protocol.consumer.client_side.selection import delegate, expire
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.context import ConsumerContext, metadata_hash
@@ -71,7 +73,8 @@ def _remove(
     member = group.members.get(key.member_id)
     if member is None:
         return Outcome()
-    return remove_members(context, group, [member], now_ms=now_ms, cause=cause)
+    outcome = remove_members(context, group, [member], now_ms=now_ms, cause=cause)
+    return replace(outcome, timed_out=1)
 
 
 def _notice_topics(context: ConsumerContext, group: ConsumerGroup) -> Outcome:

@@ -165,7 +165,7 @@ def _existing(
     partitions: frozenset[TopicPartition], image: MetadataImage
 ) -> frozenset[TopicPartition]:
     by_id = image.by_id
-    return frozenset(p for p in partitions if p.partition < by_id[p.topic_id].partition_count)
+    return frozenset(p for p in partitions if 0 <= p.partition < by_id[p.topic_id].partition_count)
 
 
 def _check_single_owners(members: list[Member]) -> None:

@@ -113,7 +113,8 @@ class Outcome:
     ``response`` answers the request when the records are committed. It is None for operations
     nobody waits for (timers), and for requests that are answered by a completion.
     ``on_commit`` is None if nothing hangs on the commit. ``rebalances`` says what began
-    with this operation, and why; it is for counting.
+    with this operation, and why; ``timed_out`` how many members it removed because they let a
+    time pass. Both are for counting.
     """
 
     response: Response | None = None
@@ -122,6 +123,7 @@ class Outcome:
     completions: tuple[Completion, ...] = ()
     on_commit: Continuation | None = None
     rebalances: tuple[Rebalance, ...] = ()
+    timed_out: int = 0
 
 
 class Continuation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
@@ -39,11 +40,17 @@ class Kafka41(MigrationRules):
         return is_changed
 
 
+class RevokesOutsidePoll(MemberRules):
+    """The consumer of 4.1.2, without automatic commits."""
+
+    revokes_outside_poll = True
+
+
 VERSION = Version(
     name="kafka-4.1",
     about="what Apache Kafka 4.1 does",
     releases=("4.0", "4.1"),
-    changes=(*kafka_4_3.VERSION.changes, Kafka41),
+    changes=(*kafka_4_3.VERSION.changes, Kafka41, RevokesOutsidePoll),
     shipped_defects=(
         *kafka_4_3.VERSION.shipped_defects,
         "KAFKA-19233",

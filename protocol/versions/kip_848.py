@@ -22,7 +22,7 @@ from rebalance_sim.protocol.consumer.consumer_rules import TopicIds
 from rebalance_sim.protocol.consumer.timer_keys import assignment_key
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
-from rebalance_sim.protocol.versions import kafka_4_1
+from rebalance_sim.protocol.versions import kafka_4_1, kafka_4_3
 from rebalance_sim.protocol.versions.version import Version
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -156,6 +156,6 @@ def _with_granted(
 VERSION = Version(
     name="kip-848",
     about="what the text of KIP-848 says, where it differs from the code",
-    changes=(*kafka_4_1.VERSION.changes, Kip848),
+    changes=(*kafka_4_3.VERSION.changes, kafka_4_1.Kafka41, Kip848),
     shipped_defects=("sim-unheard-grant",),
 )

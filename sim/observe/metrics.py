@@ -92,12 +92,13 @@ class Metrics:
                 self.epoch_bumps += 1
         self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
 
-    def on_timer(self, key: TimerKey) -> None:
-        """A timer of a coordinator changed something."""
-        if key.kind == "session":
-            self.session_timeouts += 1
-        elif key.kind == "rebalance":
-            self.rebalance_timeouts += 1
+    def on_timer(self, key: TimerKey, timed_out: int) -> None:
+        """A timer of a coordinator removed so many members. All timers of members that do not
+        measure silence wait for a step of a rebalance: to revoke, to join again, to sync."""
+        if key.kind.measures_silence:
+            self.session_timeouts += timed_out
+        else:
+            self.rebalance_timeouts += timed_out
 
     def on_client_started(self, client: ClientView) -> None:
         """A client has a new process."""

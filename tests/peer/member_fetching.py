@@ -7,7 +7,7 @@ of the test says so; whether records are buffered is no part of a member.
 from __future__ import annotations
 
 from _member import Client, S, calls
-from peer import add, cannot, explain, same, tps
+from peer import add, cannot, same, tps
 
 from rebalance_sim.protocol.clients import CommitOffsets, Subscribe
 
@@ -262,8 +262,3 @@ for method, why in (
 ):
     cannot(CONSUMER, method, why)
 cannot(MANAGER, "testAssignedPartitionCountMetricRegistered", "metrics")
-explain(
-    f"{MANAGER}.testPollMustCallsMaybeReconcileWithFalse@{V}",
-    "without auto-commit the model's member revokes between polls, as 4.1.2 does "
-    "(MemberRules.revokes_outside_poll)",
-)

@@ -13,6 +13,7 @@ from rebalance_sim.protocol.assignors.server import (
     UniformAssignor,
     validate,
 )
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 TWO_HOLD_ONE = group({"m1": member("foo", "foo[0]"), "m2": member("foo", "foo[0]")})
 PHANTOM = group({"m1": member("foo", "foo[2]")})
@@ -58,11 +59,14 @@ def test_uniform_refuses_leftovers_of_overlapping_targets() -> None:
     [member("foo"), member("foo", "foo[0]"), member("foo bar"), member("foo bar", "foo[0] bar[0]")],
     ids=["homogeneous", "beside a present one", "heterogeneous", "heterogeneous, beside others"],
 )
-def test_uniform_computes_no_target_while_somebody_has_a_partition_that_is_no_more(
-    other: MemberSpec,
+@pytest.mark.parametrize("number", [2, -1])
+def test_uniform_computes_no_target_while_somebody_has_a_partition_that_does_not_exist(
+    other: MemberSpec, number: int
 ) -> None:
-    """As a broker does: trace ``migration_partition_vanished`` of 4.3.1."""
-    spec = group({"m1": member("foo", "foo[2]"), "m2": other})
+    """As a broker does: trace ``migration_partition_vanished`` of 4.3.1. Another 4.3.1 was asked
+    with -1, too: UNKNOWN_SERVER_ERROR of both algorithms."""
+    mine = member("foo", frozenset({TopicPartition("foo", number)}))
+    spec = group({"m1": mine, "m2": other})
     with pytest.raises(PartitionAssignorError):
         UniformAssignor().assign(spec, {"foo": 2, "bar": 1})
 

@@ -260,7 +260,8 @@ def stable_with_the_old_set(rules: type[MemberRules]) -> bool:
 def reconciliations_at_once(rules: type[MemberRules]) -> int:
     story = stable(rules, 0, 1, enable_auto_commit=False)
     retarget(story, 0)
-    retarget(story, 1)
+    story.poll()
+    retarget(story, 0, 1, 2)
     return story.member.reconciliation_count
 
 

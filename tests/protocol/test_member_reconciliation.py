@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
@@ -14,6 +15,7 @@ from rebalance_sim.protocol.clients import (
     RequestMetadata,
     Unsubscribe,
 )
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -400,13 +402,29 @@ def test_a_topic_outside_the_subscription_does_not_resolve() -> None:
     assert not story.member.assigned
 
 
-def test_without_listener_and_auto_commit_a_target_is_taken_over_at_once() -> None:
-    story = Story(enable_auto_commit=False)
+@pytest.mark.parametrize("semantics", ["kafka-4.3-clean", "kafka-4.1-clean"])
+def test_without_auto_commit_a_revocation_waits_for_a_poll_since_4_3(semantics: str) -> None:
+    """Byte code of 4.1.2 and sources of 4.3.1 (``maybeReconcile``)."""
+    story = Story(rules=SEMANTICS[semantics].member, enable_auto_commit=False)
     story.stabilise(0, 1, has_listener=False)
     story.wait(INTERVAL_MS)
     effects = story.answer(partitions(1, 2))
-    assert story.states(effects) == ["RECONCILING", "ACKNOWLEDGING", "STABLE"]
+    if semantics == "kafka-4.3-clean":
+        assert story.states(effects) == ["RECONCILING"]
+        assert story.states(story.poll()) == ["ACKNOWLEDGING", "STABLE"]
+    else:
+        assert story.states(effects) == ["RECONCILING", "ACKNOWLEDGING", "STABLE"]
     assert story.last.topic_partitions == partitions(1, 2)
+    assert story.callbacks() == []
+
+
+def test_without_listener_and_auto_commit_what_is_only_added_is_taken_over_at_once() -> None:
+    story = Story(enable_auto_commit=False)
+    story.stabilise(0, 1, has_listener=False)
+    story.wait(INTERVAL_MS)
+    effects = story.answer(partitions(0, 1, 2))
+    assert story.states(effects) == ["RECONCILING", "ACKNOWLEDGING", "STABLE"]
+    assert story.last.topic_partitions == partitions(0, 1, 2)
     assert story.callbacks() == []
 
 

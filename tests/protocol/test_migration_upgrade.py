@@ -271,6 +271,30 @@ def test_topics_that_are_gone_are_left_out() -> None:
     assert not member(bench, "A").assigned
 
 
+@pytest.mark.parametrize("subscribed", [("foo",), ("foo", "bar")], ids=["equal", "different"])
+def test_a_negative_partition_that_a_leader_gave_is_left_out(subscribed: tuple[str, ...]) -> None:
+    bench = ClassicBench(SEMANTICS["kafka-4.3-clean"], topics={"foo": 4, "bar": 2})
+    bench.join("A", metadata=subscription(("foo",)))
+    bench.sync("A", give={"A": (-1, 0)})
+    assert bench.consume("X", subscribed_topic_names=subscribed).error_code is ErrorCode.NONE
+    assert [p.partition for p in member(bench, "A").assigned] == [0]
+
+
+@pytest.mark.parametrize("subscribed", [("foo",), ("foo", "bar")], ids=["equal", "different"])
+def test_a_broker_that_takes_partitions_by_name_refuses_a_join_beside_a_negative_one(
+    subscribed: tuple[str, ...],
+) -> None:
+    """A broker of 4.3.1 was asked: it accepts the SyncGroup, answers each join of the consumer
+    protocol with UNKNOWN_SERVER_ERROR, and the group stays a classic one."""
+    bench = ClassicBench(SEMANTICS["kafka-4.3"], topics={"foo": 4, "bar": 2})
+    bench.join("A", metadata=subscription(("foo",)))
+    bench.sync("A", give={"A": (-1, 0)})
+    for _ in range(2):
+        response = bench.consume("X", subscribed_topic_names=subscribed)
+        assert response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert bench.state is STABLE
+
+
 @pytest.mark.parametrize(("semantics", "given"), [("kafka-4.3-clean", 0), ("kafka-4.3", 2)])
 def test_a_topic_created_anew_after_the_conversion_is_owned_by_name(
     semantics: str, given: int

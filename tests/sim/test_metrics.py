@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, orders, spec
 
@@ -119,6 +121,24 @@ def test_a_crash_leaves_partitions_unowned_for_a_session_at_least() -> None:
     assert unowned_ms <= SESSION_TIMEOUT_MS + 2 * HEARTBEAT_INTERVAL_MS
     assert result.metrics["session_timeouts"] == 1
     assert before < 6 * 1_000
+
+
+def test_a_session_of_a_classic_member_that_runs_out_is_counted() -> None:
+    clients = [client(name, kind="classic", session_timeout_ms=10_000) for name in "ab"]
+    faults = (ClientCrash(at_ms=30_000, client="a", down_ms=20_000),)
+    result = Watched(spec(*clients, faults=faults, quiet_period_ms=400_000)).run()
+    assert result.metrics["session_timeouts"] == 1
+    assert result.metrics["rebalance_timeouts"] == 0
+
+
+def test_a_classic_member_that_does_not_join_again_in_time_is_counted() -> None:
+    """It is dead, which its session says later than the join phase of the newcomer."""
+    settings: dict[str, Any] = {"kind": "classic", "max_poll_interval_ms": 15_000}
+    clients = client("a", **settings), client("b", start_ms=20_000, **settings)
+    faults = (ClientCrash(at_ms=19_000, client="a", down_ms=200_000),)
+    result = Watched(spec(*clients, faults=faults, quiet_period_ms=400_000)).run()
+    assert result.metrics["session_timeouts"] == 0
+    assert result.metrics["rebalance_timeouts"] == 1
 
 
 def test_a_close_costs_far_less_than_a_crash() -> None:

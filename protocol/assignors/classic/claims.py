@@ -54,7 +54,7 @@ def settle(
     for member_id in kept:
         partitions, generation_id = claims[member_id]
         for partition in partitions:
-            if partition.partition >= partition_counts.get(partition.topic, 0):
+            if not 0 <= partition.partition < partition_counts.get(partition.topic, 0):
                 continue
             earlier = last_claimant.setdefault(partition, member_id)
             if earlier == member_id:

@@ -48,7 +48,8 @@ def partitions_of(topic_id: str, partition_count: int) -> tuple[TopicPartition, 
 def all_exist(shares: Collection[frozenset[TopicPartition]], counts: Mapping[str, int]) -> bool:
     """Whether all partitions of some shares are among those of the counted topics."""
     topic_counts = map(counts.get, map(topic_id_of, chain.from_iterable(shares)), repeat(0))
-    return all(map(lt, map(_number_of, chain.from_iterable(shares)), topic_counts))
+    numbers = list(map(_number_of, chain.from_iterable(shares)))
+    return min(numbers, default=0) >= 0 and all(map(lt, numbers, topic_counts))
 
 
 def still_subscribed(

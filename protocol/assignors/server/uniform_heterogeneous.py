@@ -297,5 +297,7 @@ def _highest_first(
 def _refuse_vanished(kept: list[frozenset[TopicPartition]], counts: Mapping[str, int]) -> None:
     if all_exist(kept, counts):
         return
-    vanished = next(p for p in chain.from_iterable(kept) if p.partition >= counts[p.topic_id])
-    raise PartitionAssignorError(f"a current target has {vanished}, which is no more")
+    vanished = next(
+        p for p in chain.from_iterable(kept) if not 0 <= p.partition < counts[p.topic_id]
+    )
+    raise PartitionAssignorError(f"a current target has {vanished}, which does not exist")

@@ -73,7 +73,7 @@ def assign_homogeneous(
     kept = currents
     if not all_exist(currents, counts):
         # What is no more uses up the quota of its holder, so that something is left over at last.
-        held = (tp for tp in held if tp.partition < counts.get(tp.topic_id, 0))
+        held = (tp for tp in held if 0 <= tp.partition < counts.get(tp.topic_id, 0))
         kept = [still_subscribed(current, subscribed_topic_ids) for current in currents]
     pool = _unassigned(counts, Counter(map(topic_id_of, held)), currents)
     targets, vacancies = _keep(kept, pool, sum(counts.values()), takes_extra)

@@ -80,6 +80,14 @@ class Reconciler:
         return self._is_pending and not self._waits_for_names
 
     @property
+    def may_revoke_outside_poll(self) -> bool:
+        """Whether a revocation need not wait for the next ``poll``."""
+        rules = self._core.rules
+        return rules.acts_outside_poll or (
+            rules.revokes_outside_poll and not self._core.config.enable_auto_commit
+        )
+
+    @property
     def deadline_ms(self) -> int | None:
         """When metadata may be asked for again, while a target waits for names."""
         if self.topic_names.is_missing and self._is_pending:
@@ -134,10 +142,9 @@ class Reconciler:
     def _may_begin_outside_poll(self, resolved: LocalAssignment) -> bool:
         """Nothing is committed, and no partition is taken away of which the application may be
         about to get records (KAFKA-20332)."""
-        core = self._core
-        return not core.config.enable_auto_commit and (
-            core.rules.revokes_outside_poll
-            or resolved.partitions.issuperset(core.subscription.assigned)
+        return not self._core.config.enable_auto_commit and (
+            self.may_revoke_outside_poll
+            or resolved.partitions.issuperset(self._core.subscription.assigned)
         )
 
     def _may_begin_another(self) -> bool:

@@ -218,12 +218,21 @@ class ConsumerMember(ConsumerCore, JavaMember):
         return self._commits.interval_due_ms
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
-        """Whether the next event, of whatever kind, may commit what positions are by then.
+        """Whether this event may commit what positions are by then, or end the fetching of
+        partitions whose positions a commit may ask for later.
 
-        So does a retried commit before a revocation (client §7), and so did every automatic commit
-        before KAFKA-18641. A host that integrates rates says first what was returned meanwhile.
+        A retried commit before a revocation does (client §7), and so did every automatic commit
+        before KAFKA-18641. So does a revocation that need not wait for a ``poll``: the callback
+        that it leads to may commit (client §4). A host that integrates rates says first what was
+        returned meanwhile.
         """
-        return self._acts_outside_poll or bool(self._commits.waiting)
+        if self._acts_outside_poll or self._commits.waiting:
+            return True
+        if not self._reconciler.may_revoke_outside_poll:
+            return False
+        return self.state is ClientState.RECONCILING or (
+            isinstance(event, events.HeartbeatAnswered) and event.response.assignment is not None
+        )
 
     @property
     def poll_is_due(self) -> bool:

@@ -138,9 +138,9 @@ class MemberRules(CommitRules):
     acts_outside_poll = False
     """Whether automatic commits, and what waits for them, begin outside ``poll`` (2024)."""
 
-    revokes_outside_poll = True
+    revokes_outside_poll = False
     """Whether a member that commits nothing itself begins to revoke between polls, as that of 4.1
-    does; that of 4.3.1 does not, which is not followed yet."""
+    does; that of 4.3.1 does not (KAFKA-20332)."""
 
     acknowledges_on_receipt = False
     """Whether the new set is reported before anything has been revoked."""
