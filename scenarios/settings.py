@@ -163,8 +163,7 @@ def _entries(rows: list[Any], step: str | int, path: str) -> list[int]:
         if step >= len(rows):
             raise ScenarioError(f"there is no [{step}] among {len(rows)} entries", place=path)
         return [step]
-    known = [{row[key] for key in _IDENTITIES if key in row} if isinstance(row, dict) else set()
-             for row in rows]  # fmt: skip
+    known = [[row.get(key) for key in _IDENTITIES] if isinstance(row, dict) else [] for row in rows]
     found = [index for index, names in enumerate(known) if step in names]
     if not found:
         names = (name for names in known for name in names if isinstance(name, str))
