@@ -18,6 +18,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.toml import DEEPEST, check_values
+from rebalance_sim.sim.checks import NONE
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.streams import Streams
 
@@ -53,6 +54,7 @@ class Setting(NamedTuple):
         and for what is no path."""
         _segments(path)
         _check(value, path)
+        value = NONE if value is None else value
         try:
             text = tomli_w.dumps({"v": {"v": value}}, multiline_strings=False)
         except (TypeError, ValueError) as problem:
@@ -196,7 +198,8 @@ def _parse(text: str, path: str) -> Any:
         if re.fullmatch(r"[A-Za-z][\w.@+~-]*", text):
             return text  # a bare word: quotes are hard to type in a shell
         raise ScenarioError(
-            f'is no value of TOML: {_short(text)}; write it as in 60_000, "text" or [1, 2]',
+            f'is no value of TOML: {_short(text)}; write it as in 60_000, "text" or [1, 2]; '
+            "none unsets",
             place=path,
         ) from problem
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+NONE = "none"
+"""How files say that an optional value is not there."""
+
 
 def at_least(value: object, least: int, *names: str) -> None:
     """Raises ValueError for the first of the named fields that is below ``least``."""
@@ -23,6 +26,13 @@ def not_empty(value: object, name: str) -> None:
     """Raises ValueError if the named field is empty."""
     if not getattr(value, name):
         raise ValueError(f"{name} must not be empty")
+
+
+def not_none(value: object, *names: str) -> None:
+    """Raises ValueError for the first of the named fields that is what files say for no value."""
+    for name in names:
+        if getattr(value, name) == NONE:
+            raise ValueError(f"{name} {NONE!r} stands for no value: give another, or leave it out")
 
 
 def unique(name: str, items: Iterable[str]) -> None:

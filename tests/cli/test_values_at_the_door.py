@@ -14,6 +14,9 @@ import rebalance_sim as rs
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.profile_file import built_in
+from rebalance_sim.scenarios.scenario import load_scenario
+from rebalance_sim.scenarios.settings import Setting
+from rebalance_sim.sim.client.client_spec import ClientSpec
 
 Call = Callable[..., Outcome]
 
@@ -244,3 +247,40 @@ def test_a_recording_or_a_trace_that_json_cannot_hold_is_refused(
 ) -> None:
     (folder / command[1]).write_text(text + "\n")
     assert_refused(call(*command), command[1], "trace")
+
+
+def test_a_client_is_made_dynamic_by_none_in_a_file_a_setting_and_an_experiment(
+    folder: Path,
+) -> None:
+    static = tomllib.loads((folder / "good.toml").read_text())
+    static["world"]["clients"][0]["instance_id"] = "seat"
+    (folder / "static.toml").write_text(tomli_w.dumps(static))
+    assert rs.load_scenario(folder / "static.toml").world.clients[0].instance_id == "seat"
+    path = "world.clients[0].instance_id"
+    for unset in (Setting.parse(f"{path}=none"), Setting.of(path, None), Setting.of(path, "none")):
+        assert load_scenario(folder / "static.toml", [unset]).world.clients[0].instance_id is None
+    static["world"]["clients"][0] |= {"instance_id": "none", "count": 2}
+    static["world"]["faults"] = []
+    (folder / "static.toml").write_text(tomli_w.dumps(static))
+    clients = rs.load_scenario(folder / "static.toml").world.clients
+    assert [one.instance_id for one in clients[:2]] == [None, None]
+    (folder / "asked.toml").write_text(
+        f'base = "good.toml"\n[vary]\nwho = {{ path = "{path}", values = ["none", "seat"] }}\n'
+    )
+    cells = load_experiment(folder / "asked.toml").cell_variants
+    seats = [rs.generate(variant, 1).world.clients[0].instance_id for _, variant in cells]
+    assert seats == [None, "seat"]
+
+
+def test_a_redeployed_client_is_made_dynamic_by_none(folder: Path) -> None:
+    fault = '{ kind="client_redeploy", at_ms=1, client="client-00", down_ms=5, instance_id="none" }'
+    scenario = load_scenario(folder / "good.toml", [Setting.parse(f"world.faults=[{fault}]")])
+    [redeploy] = scenario.world.faults
+    assert redeploy.changes == {"instance_id": None}  # type: ignore[attr-defined]
+    assert rs.parse_scenario(rs.dump_scenario(scenario)) == scenario
+
+
+@pytest.mark.parametrize("name", ["group_id", "instance_id", "topic_regex", "server_assignor"])
+def test_a_client_spec_with_the_name_none_is_refused_with_the_remedy(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} 'none' stands for no value: give another"):
+        ClientSpec(name="a", **{name: "none"})  # type: ignore[arg-type]
