@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 NONE = "none"
@@ -33,6 +34,20 @@ def not_none(value: object, *names: str) -> None:
     for name in names:
         if getattr(value, name) == NONE:
             raise ValueError(f"{name} {NONE!r} stands for no value: give another, or leave it out")
+
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def legal_topic(topic: str, name: str) -> None:
+    """Raises ValueError for a topic name that Kafka takes from nobody (``Topic.validate`` of
+    4.3.1); ``name`` is that of the field."""
+    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        shown = topic if len(topic) <= 60 else f"{topic[:60]}..."
+        raise ValueError(
+            f"{name} {shown!r} is no topic: give 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', "
+            "but neither '.' nor '..'"
+        )
 
 
 def unique(name: str, items: Iterable[str]) -> None:

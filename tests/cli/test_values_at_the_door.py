@@ -17,6 +17,8 @@ from rebalance_sim.scenarios.profile_file import built_in
 from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
+from rebalance_sim.sim.faults.topic_create import TopicCreate
 
 Call = Callable[..., Outcome]
 
@@ -284,3 +286,15 @@ def test_a_redeployed_client_is_made_dynamic_by_none(folder: Path) -> None:
 def test_a_client_spec_with_the_name_none_is_refused_with_the_remedy(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} 'none' stands for no value: give another"):
         ClientSpec(name="a", **{name: "none"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [".", "..", "a b", "a/b", "<script>", "ä", "x" * 250, "a\n"])
+def test_a_topic_that_kafka_forbids_is_refused(name: str) -> None:
+    for make in (
+        lambda: TopicSpec(name=name, partition_count=1),
+        lambda: TopicCreate(at_ms=0, topic=name, partition_count=1),
+    ):
+        with pytest.raises(ValueError, match="is no topic: give 1 to 249 of a-z"):
+            make()
+    assert TopicSpec(name="x" * 249, partition_count=1).name == "x" * 249
+    assert TopicSpec(name="a.B_c-9", partition_count=1).name == "a.B_c-9"
