@@ -54,4 +54,8 @@ def choose(
         variant = variant_of(profile, semantics, repairs, settings)
         words = f"{variant.options} --seed {seed}"
         return Choice(scenario=generate(variant, seed), words=words)
+    if path is not None and profile is None:
+        raise BadInput(
+            f"{command}: --seed goes with --profile; for a scenario file, --set world.seed={seed}"
+        )
     raise BadInput(f"{command}: give either a scenario file, or both --profile and --seed")

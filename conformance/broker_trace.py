@@ -91,6 +91,8 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path}: line {error.lineno}: {error.msg}; "
             "the file is cut off or no JSON, fetch it again"
         ) from error
+    except (ValueError, RecursionError) as error:  # too many digits, or brackets in each other
+        raise TraceError(f"{path}: is no trace: {error}; fetch it again") from error
     if not isinstance(data, dict):
         raise TraceError(f"{path}: holds no JSON object; expected a trace")
     return data

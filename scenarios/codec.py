@@ -4,7 +4,8 @@
 ``decode`` builds it again and checks every key and type on the way. Both work for any tree of
 dataclasses, so a new field of the world needs no line here.
 
-- ``None`` is an absent key, or ``"none"`` where the field has another default.
+- ``None`` is an absent key, or ``"none"``, as which it is written where the field has another
+  default. A fault that leaves what it does not name as it is takes ``"none"`` for its empty text.
 - A union of dataclasses, such as a fault, is told apart by the key ``kind``: the class name in
   snake case.
 - An enum is its value, a set is a sorted list.
@@ -21,11 +22,11 @@ from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.sim.checks import NONE
 
 KIND = "kind"
 """Key that tells which member of a union a table is."""
 
-_NONE = "none"
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ def _encode_dataclass(value: Any, defaults: bool) -> dict[str, Any]:
             continue
         if item is None:
             if field.default is not None:
-                out[field.name] = _NONE
+                out[field.name] = NONE
             continue
         plain = encode(item, defaults=defaults)
         hint = hints[field.name]
@@ -178,7 +179,9 @@ def _decode_dataclass(cls: type, data: object, place: str) -> object:
     values: dict[str, object] = {}
     for name, field in fields.items():
         if name in table:
-            values[name] = _decode(hints[name], table[name], _join(place, name))
+            is_unset = table[name] == NONE and name in getattr(cls, "unset_by_empty", ())
+            given = "" if is_unset else table[name]
+            values[name] = _decode(hints[name], given, _join(place, name))
         elif _is_required(field):
             raise _Missing(f"key {name!r} is missing; add it", place=place)
     try:
@@ -220,7 +223,7 @@ def _decode_union(hint: Any, data: object, place: str) -> object:
     if len(variants) > 1:
         return _decode_variant(variants, data, place)
     arms = [arm for arm in get_args(hint) if arm is not type(None)]
-    if data == _NONE and len(arms) < len(get_args(hint)) and str not in arms:
+    if data == NONE and len(arms) < len(get_args(hint)):
         return None
     if len(arms) == 1:
         return _decode(arms[0], data, place)

@@ -68,10 +68,10 @@ def built_in(name: str) -> Mapping[str, Any]:
 
 def _resolved(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """The tables of a file, without ``extends``."""
+    text = read_text(path)  # first: of a path that is none, or a link to itself, it says so
     place = path.resolve()
     if place in above or len(above) >= _DEEPEST:
         raise ScenarioError("extends itself, or too many others", place=_EXTENDS, source=str(path))
-    text = read_text(path)
     try:
         data = parse_toml(text)
         if isinstance(data.get(_BASE), dict):  # of an experiment: what it varies
@@ -86,6 +86,7 @@ def _resolved(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
             raise ScenarioError("must be a profile's name or a file", place=_EXTENDS)
         if is_file(base):
             extended: Mapping[str, Any] = _resolved(path.parent / base, (*above, place))
+            _check_kinds(extended, str(path.parent / base))
         else:
             extended = built_in(base)
         if is_scenario(data) or is_scenario(extended):
@@ -110,14 +111,30 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def _check_kinds(base: Mapping[str, Any], source: str) -> None:
+    """Raises ScenarioError for an entry of a base that nothing can be merged into."""
+    for key in _BY_KIND:
+        rows = base.get(key)
+        for index, row in enumerate(rows if isinstance(rows, list) else ()):
+            _kind(row, f"{key}[{index}]", source)
+
+
+def _kind(row: object, place: str, source: str = "") -> str:
+    if not isinstance(row, dict):
+        raise ScenarioError(f"must be a table with {KIND!r}", place=place, source=source)
+    kind = row.get(KIND)
+    if not isinstance(kind, str):
+        wrong = "is missing; add it" if kind is None else "must be a string"
+        raise ScenarioError(f"key {KIND!r} {wrong}", place=place, source=source)
+    return kind
+
+
 def _merged_by_kind(key: str, base: list[Any], over: list[Any]) -> list[Any]:
     """Entries of the base in their order, those that are new at the end."""
     rows: dict[Any, Any] = {row[KIND]: row for row in base}
     seen = set()
     for index, row in enumerate(over):
-        kind = row.get(KIND) if isinstance(row, dict) else None
-        if not isinstance(kind, str):
-            raise ScenarioError(f"key {KIND!r} is missing; add it", place=f"{key}[{index}]")
+        kind = _kind(row, f"{key}[{index}]")
         if kind in seen:
             raise ScenarioError(f"{kind!r} appears twice: name each of them once", place=key)
         seen.add(kind)

@@ -20,6 +20,7 @@ from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
+from rebalance_sim.sim.checks import NONE
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_create import TopicCreate
@@ -152,7 +153,7 @@ def _counted(clients: Sequence[Any]) -> Iterator[Any]:
         for number in range(count):
             own = {key: value for key, value in client.items() if key != COUNT}
             for key in ("name", "instance_id"):
-                if isinstance(own.get(key), str):
+                if isinstance(own.get(key), str) and own[key] != NONE:
                     own[key] = f"{own[key]}-{number:0{width}}"
             yield own
 

@@ -17,13 +17,16 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.toml import DEEPEST, check_values
+from rebalance_sim.sim.checks import NONE
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.streams import Streams
 
-_SEGMENT = re.compile(r"(?P<key>[A-Za-z0-9_-]+)(?P<indices>(\[(\d+|\*)\])*)")
+_SEGMENT = re.compile(r"(?P<key>[A-Za-z0-9_-]+)(?P<indices>(\[(\d{1,9}|\*)\])*)")
 _IDENTITIES = ("name", "kind")
 _OF_SCENARIOS = frozenset({"world", "max_steps", "wall_budget_ms"})
 _BETWEEN, _ONE_OF = "between", "one_of"
+_SHOWN = 80
 
 
 class Setting(NamedTuple):
@@ -50,6 +53,8 @@ class Setting(NamedTuple):
         """A setting with a value as plain data. Raises ScenarioError for one that TOML cannot say,
         and for what is no path."""
         _segments(path)
+        _check(value, path)
+        value = NONE if value is None else value
         try:
             text = tomli_w.dumps({"v": {"v": value}}, multiline_strings=False)
         except (TypeError, ValueError) as problem:
@@ -126,9 +131,9 @@ def _segments(path: str) -> list[str | int]:
     steps: list[str | int] = []
     for segment in path.split("."):
         match = _SEGMENT.fullmatch(segment)
-        if match is None:
+        if match is None or len(steps) >= DEEPEST:
             raise ScenarioError(
-                f"{path!r} is no path: write keys between dots, as in world.clients[0].topics"
+                f"{_short(path)} is no path: write keys between dots, as in world.clients[0].topics"
             )
         steps.append(match["key"])
         indices = re.findall(r"\[(\d+|\*)\]", match["indices"])
@@ -163,8 +168,7 @@ def _entries(rows: list[Any], step: str | int, path: str) -> list[int]:
         if step >= len(rows):
             raise ScenarioError(f"there is no [{step}] among {len(rows)} entries", place=path)
         return [step]
-    known = [{row[key] for key in _IDENTITIES if key in row} if isinstance(row, dict) else set()
-             for row in rows]  # fmt: skip
+    known = [[row.get(key) for key in _IDENTITIES] if isinstance(row, dict) else [] for row in rows]
     found = [index for index, names in enumerate(known) if step in names]
     if not found:
         names = (name for names in known for name in names if isinstance(name, str))
@@ -178,15 +182,30 @@ def _entries(rows: list[Any], step: str | int, path: str) -> list[int]:
     return found
 
 
+def _check(value: object, path: str) -> None:
+    try:
+        check_values(value)
+    except ScenarioError as problem:
+        raise ScenarioError(problem.problem, place=path) from None
+
+
 def _parse(text: str, path: str) -> Any:
     try:
         return tomllib.loads(f"v = {text}\n")["v"]
-    except (tomllib.TOMLDecodeError, KeyError) as problem:
+    except RecursionError:
+        raise ScenarioError("is nested too deep", place=path) from None
+    except (ValueError, KeyError) as problem:  # too many digits are no TOMLDecodeError
         if re.fullmatch(r"[A-Za-z][\w.@+~-]*", text):
             return text  # a bare word: quotes are hard to type in a shell
         raise ScenarioError(
-            f'is no value of TOML: {text!r}; write it as in 60_000, "text" or [1, 2]', place=path
+            f'is no value of TOML: {_short(text)}; write it as in 60_000, "text" or [1, 2]; '
+            "none unsets",
+            place=path,
         ) from problem
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
 def _inline(value: object) -> str:

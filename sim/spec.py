@@ -19,7 +19,7 @@ from rebalance_sim.protocol.versions.semantics import (
     simulated,
 )
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
-from rebalance_sim.sim.checks import at_least, not_empty, unique
+from rebalance_sim.sim.checks import at_least, at_most, not_empty, unique
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, TopicSpec
 from rebalance_sim.sim.delays import DelaySpec
@@ -31,6 +31,8 @@ from rebalance_sim.sim.network.network_spec import NetworkSpec
 
 CLIENTS_MOST = 10_000
 FAULTS_MOST = 100_000
+TIME_MOST_MS = 10 * 366 * 24 * 60 * 60 * 1_000
+"""Ten years: nobody waits for more."""
 
 __all__ = [
     "ADMIN",
@@ -79,6 +81,7 @@ class WorldSpec:
         at_least(self, 0, "seed")
         at_least(self, 1, "duration_ms")
         at_least(self, 0, "quiet_period_ms")
+        at_most(self, TIME_MOST_MS, "duration_ms", "quiet_period_ms")
         semantics = simulated(self.semantics, defects=self.defects, repairs=self.repairs)
         forgets_committed = semantics.rules(BrokerRules).reads_newest
         if self.config.group_coordinator_append_linger_ms and forgets_committed:

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 from rebalance_sim.scenarios.plugins import load_plugins
 from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, Unit
 from rebalance_sim.spark.runner import Runner, load_runner, takes
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import (
     batch_row,
+    check_row,
     failure_row,
     key_of,
     key_of_unit,
@@ -64,7 +66,7 @@ def run_batch(batch: Batch, *, plan: SweepPlan, out: str) -> BatchResult:
             "worker": worker,
             "attempts": earlier + 1,
         }
-        new[key] = _row_of(attempt, timing)
+        new[key] = _row_of(attempt, timing, plan.runner)
     found = kept | new
     rows = [found[key_of_unit(unit)] for unit in units]
     folder.write_batch(plan, batch.number, rows, instead=batch.keep)
@@ -119,12 +121,19 @@ def _attempts(units: Sequence[Unit], plan: SweepPlan) -> Iterator[Attempt]:
     return supervised(body, units, plan.limits)
 
 
-def _row_of(attempt: Attempt, timing: dict[str, Any]) -> dict[str, Any]:
-    if attempt.failure:
-        run = failure_row(attempt.unit, outcome=attempt.failure, reason=attempt.reason)
-        return {**batch_row(run), "timing": timing}
-    row: dict[str, Any] = attempt.result
-    return {**row, "timing": timing}
+def _row_of(attempt: Attempt, timing: dict[str, Any], runner: str) -> dict[str, Any]:
+    """The row of a run. What no table can hold is an error of this run, and not of its batch."""
+    outcome, reason = attempt.failure, attempt.reason
+    if not outcome:
+        # Not in the child: Arrow's allocator takes more than its limit of memory leaves.
+        try:
+            check_row(attempt.result)
+        except SweepError as problem:
+            outcome, reason = "error", f"runner {runner}: {problem}"
+        else:
+            return {**attempt.result, "timing": timing}
+    run = failure_row(attempt.unit, outcome=outcome, reason=reason)
+    return {**batch_row(run), "timing": timing}
 
 
 _prepared_modules = 0

@@ -81,7 +81,8 @@ def _log_file(out: str, plan: SweepPlan) -> Path:
     place = open_store(out).location(LOG_FILE)
     if isinstance(place, Path):
         return place
-    return Path(tempfile.gettempdir()) / f"rebalance-sim-{plan.sweep_id}-{LOG_FILE}"
+    # A folder of our own: what has a name that can be foretold, others can put there before us.
+    return Path(tempfile.mkdtemp(prefix=f"rebalance-sim-{plan.sweep_id}-")) / LOG_FILE
 
 
 def ship(session: SparkSession, packages: Sequence[str], digest: str) -> None:

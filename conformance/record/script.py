@@ -75,7 +75,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of text, of TOML, of too many digits
         raise TraceError(f"{path}: is no TOML script: {error}") from error
 
 

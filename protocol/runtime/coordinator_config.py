@@ -76,11 +76,14 @@ class CoordinatorConfig:
             if isinstance(value, int) and value < lower:
                 raise ValueError(f"{name} must be >= {lower}, got {value}")
         for setting in GROUP_SETTINGS:
-            low, high = (getattr(self, setting.broker_name(bound)) for bound in ("min", "max"))
-            value = getattr(self, setting.broker_name())
+            least, most = setting.broker_name("min"), setting.broker_name("max")
+            low, high, value = (
+                getattr(self, name) for name in (least, most, setting.broker_name())
+            )
             if not low <= value <= high:
                 raise ValueError(
-                    f"{setting.broker_name()} ({value}) must lie within [{low}, {high}]"
+                    f"{setting.broker_name()} ({value}) must lie within [{low}, {high}], which are "
+                    f"{least} and {most}: set those as well"
                 )
         if interval >= session:
             raise ValueError(

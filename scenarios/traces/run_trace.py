@@ -80,7 +80,7 @@ def _parse(lines: Iterable[str], source: str) -> RunTrace:
             if data["kind"] == VERDICT:
                 rows = [_violation_row(row) for row in data["violations"]]
                 return RunTrace(steps=steps, outcome=data["outcome"], violations=rows)
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
             raise ScenarioError(
                 f"no step of a trace ({problem})", source=source, place=f"line {number}"
             ) from problem

@@ -7,7 +7,7 @@ from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import check_version
-from rebalance_sim.sim.checks import at_least, not_empty
+from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
     DEFAULT_ASSIGNORS,
@@ -97,6 +97,7 @@ class ClientSpec:
 
     def __post_init__(self) -> None:
         not_empty(self, "name")
+        not_none(self, "group_id", "topic_regex", "instance_id", "server_assignor")
         check_kind(self.kind)
         check_version(self.version, self.kind)
         if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
@@ -121,7 +122,9 @@ class ClientSpec:
         if self.processing_records_per_second is not None:
             at_least(self, 1, "processing_records_per_second")
         if self.instance_id == "":
-            raise ValueError("instance_id must not be empty; leave it out for a dynamic member")
+            raise ValueError(
+                "instance_id must not be empty; leave it out, or none, for a dynamic member"
+            )
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("topics must not name a topic twice")
         at_least(self, 0, "start_ms", "close_timeout_ms")

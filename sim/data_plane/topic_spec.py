@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rebalance_sim.sim.checks import at_least, at_most, not_empty
+from rebalance_sim.sim.checks import at_least, at_most, legal_topic, not_empty
 
 PARTITIONS_MOST = 100_000
 RECORDS_PER_SECOND_MOST = 1_000_000
@@ -27,6 +27,7 @@ class TopicSpec:
 
     def __post_init__(self) -> None:
         not_empty(self, "name")
+        legal_topic(self.name, "name")
         at_least(self, 1, "partition_count", "replication_factor")
         at_most(self, PARTITIONS_MOST, "partition_count")
         at_least(self, 0, "records_per_second")

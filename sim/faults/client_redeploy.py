@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from rebalance_sim.protocol.clients import MembershipOperation
 from rebalance_sim.protocol.clients.versions import check_version
+from rebalance_sim.sim.checks import not_none
 from rebalance_sim.sim.client.client_checks import check_assignors, check_kind, takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -28,7 +29,6 @@ _SETTINGS = (
     "topics",
     "assignors",
 )
-_UNSET_BY_EMPTY = ("instance_id", "server_assignor")
 _CHANGE_SHARE = 0.3
 _NAMES = ("range", "roundrobin")
 
@@ -43,6 +43,8 @@ class ClientRedeploy(Fault):
     version of it; what the library does not know is left out. ``graceful`` False kills the process
     instead of closing the consumer.
     """
+
+    unset_by_empty: ClassVar[tuple[str, ...]] = ("instance_id", "server_assignor")
 
     client: str
     down_ms: int = field(metadata=size(1))
@@ -63,6 +65,7 @@ class ClientRedeploy(Fault):
 
     def __post_init__(self) -> None:
         Fault.__post_init__(self)
+        not_none(self, *self.unset_by_empty)
         if self.to_kind is not None:
             check_kind(self.to_kind, "to_kind")
         check_version(self.to_version, self.to_kind, "to_version")
@@ -77,7 +80,7 @@ class ClientRedeploy(Fault):
         changes = {name: getattr(self, name) for name in _SETTINGS}
         changes |= {"kind": self.to_kind, "version": self.to_version}
         return {
-            name: (value or None) if name in _UNSET_BY_EMPTY else value
+            name: (value or None) if name in self.unset_by_empty else value
             for name, value in changes.items()
             if value is not None
         }

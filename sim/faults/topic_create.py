@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rebalance_sim.sim.checks import legal_topic
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
@@ -19,6 +20,10 @@ class TopicCreate(Fault):
 
     topic: str
     partition_count: int = field(metadata=size(1, PARTITIONS_MOST))
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        legal_topic(self.topic, "topic")
 
     def begin(self, world: FaultWorld) -> End | bool:
         return world.topics.create(self.topic, self.partition_count)

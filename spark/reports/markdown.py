@@ -17,9 +17,15 @@ def section(title: str, rows: Sequence[Sequence[str]], plot: str | None = None) 
         yield "None."
         return
     for index, row in enumerate(rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
+        yield "| " + " | ".join(_cell(cell) for cell in row) + " |"
         if index == 0:
             yield "|" + "---|" * len(row)
     if plot is not None:
         yield ""
         yield f"![{title}]({plot})"
+
+
+def _cell(text: str) -> str:
+    """A name or a message is text: no column, no line and no HTML of the page."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace("|", "\\|").replace("\n", " ")

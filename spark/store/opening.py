@@ -48,6 +48,8 @@ def open_store(out: Location) -> Store:
     if not isinstance(out, str | PathLike):
         raise SweepError(f"{out!r} is no folder: give a path, or the URL of one")
     text = str(out)
+    if "\0" in text:
+        raise SweepError(f"{text!r} is no path: give a folder without NUL")
     match = _SCHEME.match(text)
     if match is None:
         scheme = text.partition(":")[0].lower()

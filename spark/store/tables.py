@@ -6,7 +6,9 @@ time, which does not, has a table of its own, ``timing``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow as pa
 from rebalance_sim.scenarios.result import OUTCOMES as RUN_OUTCOMES
 from rebalance_sim.scenarios.result import PASSING as RUN_PASSING
 from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import Unit
 
 OUTCOMES: Mapping[str, str] = {
@@ -28,6 +31,9 @@ OUTCOMES: Mapping[str, str] = {
 
 PASSING = RUN_PASSING
 NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
+
+TEXT_MOST = 10_000
+"""Characters of a text that is kept: nobody reads more, and a message may have millions."""
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 _VALUES = pa.map_(pa.string(), pa.float64())
@@ -240,7 +246,7 @@ def run_row(unit: Unit, result: RunResult) -> dict[str, Any]:
     return {
         **_identity(unit, result),
         "outcome": result.outcome,
-        "reason": result.reason,
+        "reason": _cut(result.reason),
         "steps": result.steps,
         "simulated_ms": result.simulated_ms,
         "digest": result.digest,
@@ -256,6 +262,8 @@ def run_row(unit: Unit, result: RunResult) -> dict[str, Any]:
 def failure_row(unit: Unit, *, outcome: str, reason: str) -> dict[str, Any]:
     """The row of ``runs`` for a run that ended without a result."""
     values: dict[str, Any] = dict.fromkeys(RUNS.names)
+    # What an exception says may be no UTF-8.
+    reason = _cut(reason).encode(errors="backslashreplace").decode()
     values |= {**_identity(unit), "outcome": outcome, "reason": reason}
     return values | {"known": [], "repaired": [], "violations": 0, "metrics": [], "coverage": []}
 
@@ -265,7 +273,7 @@ def _repaired(result: RunResult) -> dict[str, Any]:
     return {
         "repaired": list(repaired.repairs) if repaired else [],
         "repaired_outcome": repaired and repaired.outcome,
-        "repaired_reason": repaired and repaired.reason,
+        "repaired_reason": repaired and _cut(repaired.reason),
         "repaired_digest": repaired and repaired.digest,
     }
 
@@ -284,8 +292,46 @@ def batch_row(
                 continue
             names = [field.name for field in _inner(schema)]
             values = getattr(result, _RESULT_FIELDS[kind])
-            row[column] = [{name: getattr(one, name) for name in names} for one in values] or None
+            row[column] = [{n: _cut(getattr(one, n)) for n in names} for one in values] or None
     return row
+
+
+def check_row(row: Mapping[str, Any]) -> None:
+    """Raises SweepError, with column and value, for a row that the object of a batch cannot hold.
+
+    The rows of a batch are written together: one such row would take all others with it.
+    """
+    if row["outcome"] not in OUTCOMES:
+        raise SweepError(
+            f"outcome {row['outcome']!r} is not known: give one of {', '.join(OUTCOMES)}"
+        )
+    for name, value in row["metrics"]:
+        if not isinstance(value, Real) or not abs(value) <= sys.float_info.max:
+            shown = _cut(repr(value), _SHOWN)
+            raise SweepError(f"metric {name!r} is {shown}: give a finite number")
+    for field in BATCH:
+        value = row[field.name]
+        if field.name == "timing" or (value is None and field.nullable):
+            continue
+        try:
+            if value is None:
+                raise ValueError("must not be None")
+            pa.array([value], field.type)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as problem:
+            shown = _cut(repr(value), _SHOWN)
+            raise SweepError(
+                f"{field.name} is {shown}: no table holds that ({problem})"
+            ) from problem
+
+
+_SHOWN = 200
+
+
+def _cut(value: Any, most: int = TEXT_MOST) -> Any:
+    """The value, but of a long text its beginning."""
+    if not isinstance(value, str) or len(value) <= most:
+        return value
+    return f"{value[:most]}... ({len(value) - most:_} more characters)"
 
 
 def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:

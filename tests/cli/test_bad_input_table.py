@@ -246,7 +246,8 @@ base="calm";metrics=["speed"]              => no metric 'speed' | known: assignm
 base="calm";design="gird"                  => no design 'gird' | did you mean 'grid'?
 base="calm";vary={a={path="world.x",values=[1]}} => world.x: unknown key 'x' | known: admin
 base="calm";metrics=["x"];vary={a={path="world.x",values=[1]}} => world.x: unknown key 'x' | known
-base="calm";seeds=9223372036854775808      => seeds | must end at 9_223_372_036_854_775_807 at most
+base="calm";seeds=9223372036854775808      => seeds | is beyond 64 bits: give a smaller number
+base="calm";seeds="1:9223372036854775808"  => seeds | must end at 9_223_372_036_854_775_807 at most
 base="calm";design_seed=3                  => design_seed: follow from the values of a grid | leave it
 base="calm";vary={a={}}                    => vary.a: says nothing | give path, and values or between
 base="calm";vary={a={path=5,values=[1]}}   => vary.a | a path is text, not 5

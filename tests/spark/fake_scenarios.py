@@ -34,6 +34,10 @@ def run_seed(variant: Variant, seed: int) -> RunResult:
         time.sleep(0.05)
     elif profile == "moody" and seed % 5 == 0:
         extra = {"outcome": "violation", "digest": os.urandom(4).hex()}
+    elif profile == "unwritable":
+        extra = UNWRITABLE.get(seed, {})
+        if seed == RAISES:
+            raise ValueError("lone \ud800 surrogate")
     elif profile == "cramped":
         extra = {"outcome": "error", "reason": "MemoryError; in simulate (world.py:1)"}
     values: dict[str, Any] = {
@@ -48,6 +52,24 @@ def run_seed(variant: Variant, seed: int) -> RunResult:
         "coverage": {"fenced": seed % 2, "joined": 3},
     }
     return RunResult(seed=seed, profile=profile, **(values | extra))
+
+
+UNWRITABLE: dict[int, dict[str, Any]] = {
+    0: {"reason": "lone \ud800 surrogate"},
+    1: {"metrics": {"speed": "fast"}},
+    2: {"metrics": {"speed": float("nan")}},
+    3: {"metrics": {"speed": float("-inf")}},
+    4: {"steps": 2**63},
+    5: {"outcome": "splendid"},
+    6: {"digest": 17},
+    7: {"coverage": {"fenced": "often"}},
+    8: {"reason": None},
+    9: {"metrics": {"speed": 10**400}},
+}
+"""Seed -> what no table can hold."""
+
+RAISES = 10
+"""The seed whose exception says what is no UTF-8."""
 
 
 def run_observed(
