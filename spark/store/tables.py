@@ -306,7 +306,8 @@ def check_row(row: Mapping[str, Any]) -> None:
             f"outcome {row['outcome']!r} is not known: give one of {', '.join(OUTCOMES)}"
         )
     for name, value in row["metrics"]:
-        if not isinstance(value, Real) or not abs(value) <= sys.float_info.max:
+        is_number = isinstance(value, Real)
+        if not is_number or not abs(value) <= sys.float_info.max:
             shown = _cut(repr(value), _SHOWN)
             raise SweepError(f"metric {name!r} is {shown}: give a finite number")
     for field in BATCH:
