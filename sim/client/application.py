@@ -111,7 +111,7 @@ class Application:
             return
         is_away = conditions.is_stalled or self._is_in_long_batch or self._is_committing
         if not is_away and not self._member.is_polling:
-            self._resume_polling()
+            self._process.take(PollingResumed())
         self._go_on()
 
     def stop_polling(self) -> None:
@@ -354,24 +354,13 @@ class Application:
             return
         self._is_in_long_batch = False
         self.return_records()
-        self._resume_polling()
+        self._process.take(PollingResumed())
+        self._poll_if_due()
         self.plan_long_batch()
-
-    def _resume_polling(self) -> None:
-        """It is back at ``poll``. What that has to do, such as to tell it that all is lost, comes
-        before any record (client §6.1)."""
-        if self._is_free and self._has_to_poll:
-            self._process.apply(PollingResumed())
-            self._process.take(_POLL)
-        else:
-            self._process.take(PollingResumed())
 
     def _poll_if_due(self) -> None:
         """The ``poll`` that the application is back at, if it does more than hand out records."""
-        if self._has_to_poll and self._member.is_polling and self._is_free:
-            self._process.take(_POLL)
-
-    @property
-    def _has_to_poll(self) -> bool:
         due_ms = self._member.poll_due_ms
-        return due_ms is not None and due_ms <= self._process.now_ms
+        is_due = due_ms is not None and due_ms <= self._process.now_ms
+        if is_due and self._member.is_polling and self._is_free:
+            self._process.take(_POLL)
