@@ -284,8 +284,8 @@ run_mutant(
 
 run_mutant(
     "ignores-own-interval",
-    "chaos",
-    2,
+    "operations",
+    0,
     (
         ConfigsInForce,
         "assignment_interval_ms",

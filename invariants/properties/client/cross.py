@@ -32,12 +32,7 @@ class ExclusiveConsumption(Property):
     id = "cross.exclusive_consumption"
     sentence = "No two members that are registered at their present epoch may fetch a partition."
     clauses = ("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment")
-    violated_by = (
-        "mut-early-grant",
-        "KAFKA-16147",
-        "KAFKA-16258",
-        "mut-client-rejoins-before-lost",
-    )
+    violated_by = ("mut-early-grant", "KAFKA-16147", "KAFKA-16258")
     relies_on = ("clients", "is_from_lost_commit", "lost_unrevoked")
 
     def on_ownership(self, step: Step) -> Finding | None:
@@ -117,7 +112,7 @@ class OnlyZombiesShare(Property):
         "do not know it yet, or are giving their partitions up."
     )
     clauses = ("client O2", "defects S1")
-    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
+    violated_by = ("KAFKA-16258",)
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""

@@ -188,7 +188,7 @@ class TargetDue(_OfHeartbeat):
 
     def _is_interval_over(self, case: HeartbeatCase) -> bool:
         last_ms = case.ledger.target_timestamp
-        if last_ms is None or not self.model.rules.has_assignment_interval:
+        if not last_ms or not self.model.rules.has_assignment_interval:
             return True
         interval_ms = assignment_interval_ms(case.shard.configs, self.model.group_id)
         return wall_ms(case.step) - last_ms >= interval_ms

@@ -74,7 +74,7 @@ class ConfigInForce(Property):
         before_ms = change.target_timestamp
         if (
             not change.is_new_target
-            or before_ms is None
+            or not before_ms  # 0 stands for a time that is not known.
             or step.kind is not StepKind.COORDINATOR_REQUEST
             or not change.ledger.members  # An emptied group is settled; nothing is computed.
             or not self.model.rules.has_assignment_interval

@@ -161,15 +161,9 @@ class SubscriptionState:
         """Partitions whose buffered records ``poll`` hands out."""
         return self.fetchable
 
-    def _is_wanted(self, partition: TopicPartition) -> bool:
-        """Whether the subscription leaves an assigned partition to be fetched."""
-        return True
-
     def _refresh_views(self) -> None:
         self._views_of_version = self.version
-        self._fetchable = frozenset(
-            p for p, s in self.assigned.items() if s.is_fetchable and self._is_wanted(p)
-        )
+        self._fetchable = frozenset(p for p, s in self.assigned.items() if s.is_fetchable)
         self._initializing = frozenset(
             p
             for p, s in self.assigned.items()

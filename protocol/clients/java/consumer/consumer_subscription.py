@@ -1,16 +1,13 @@
-"""Subscription and positions of the asynchronous consumer: what a list of topics leaves to be
-fetched, and where defects get positions wrong.
+"""Subscription and positions of the asynchronous consumer, where defects get them wrong.
 
 Source: client §7, §8.
 """
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients.common.events import Subscribe
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -20,27 +17,9 @@ class ConsumerSubscription(SubscriptionState):
     def __init__(self, rules: MemberRules) -> None:
         super().__init__()
         self._rules = rules
-        self.known_names: TopicNames | None = None
-        self._is_list = False  # of topics, and no pattern
         self._released: dict[TopicPartition, int] = {}  # stays empty but for one mutant
         self._deliverable: frozenset[TopicPartition] = frozenset()
         self._deliverable_version = -1
-
-    def subscribe(self, event: Subscribe) -> None:
-        """See ``SubscriptionState``; partitions of a topic that is left out stay assigned."""
-        super().subscribe(event)
-        self._is_list = bool(event.topic_names)
-        self.version += 1
-
-    def _is_wanted(self, partition: TopicPartition) -> bool:
-        """Nothing is fetched from a topic that the list of the application lacks, although the
-        coordinator has not taken it away yet (client §8)."""
-        names = self.known_names
-        return (
-            not self._is_list
-            or names is None
-            or names.name_of(partition.topic_id) in self.topic_names
-        )
 
     def clear(self) -> None:
         """See ``SubscriptionState``."""
@@ -73,8 +52,6 @@ class ConsumerSubscription(SubscriptionState):
         if self._deliverable_version != self.version:
             self._deliverable_version = self.version
             self._deliverable = frozenset(
-                p
-                for p, s in self.assigned.items()
-                if self._rules.delivers_records_of(s) and self._is_wanted(p)
+                p for p, s in self.assigned.items() if self._rules.delivers_records_of(s)
             )
         return self._deliverable

@@ -91,7 +91,6 @@ class ConsumerMember(ConsumerCore, JavaMember):
         )
         self._search = CoordinatorSearch(self, self._application)
         topic_names = TopicNames(self)
-        self.subscription.known_names = topic_names
         wire_topics = WireTopics(self, topic_names, rules=rules)
         self._commits = Commits(self, self._application, self._search, wire_topics)
         self._reconciler = Reconciler(self, self._application, self._commits, topic_names)
