@@ -87,9 +87,9 @@ run --profile faulty@ --seed 1             => 'faulty@' names no profile | write
 run --profile faulty@kafka-4.2 --seed 1    => no semantics 'kafka-4.2' | did you mean 'kafka-4.
 run --profile faulty+eagre --seed 1        => no protocol 'eagre' | did you mean 'eager'?
 run --profile faulty+eager+x --seed 1      => 'faulty+eager+x' names no profile | write profile
-run --profile faulty~KAFKA-0 --seed 1      => no repair of 'KAFKA-0' in kafka-4.3 | did you mean
+run --profile faulty~KAFKA-0 --seed 1      => no repair of 'KAFKA-0' in kafka-4.4 | known: D12
 run --profile calm --seed 1 --semantics x  => no semantics 'x' | known: kafka-4.1
-run --profile calm --seed 1 --repair X-1   => no repair of 'X-1' | kafka-4.3
+run --profile calm --seed 1 --repair X-1   => no repair of 'X-1' | kafka-4.4
 run --profile calm --seed 1 --plugin       => '--plugin' requires an argument | the name of a module
 run --profile calm --seed 1 --plugin a.py  => plug-in 'a.py' | give the name of a module
 run --profile calm --seed 1 --set world.seed=9 => world.seed | is the seed of the run
@@ -185,8 +185,8 @@ world.duration_ms=[                        => world.duration_ms | write it as in
 world.duraton_ms=5                         => world.duraton_ms | did you mean 'duration_ms'?
 world.quiet_period_ms=-1                   => world | quiet_period_ms must be >= 0
 world.group_id=""                          => world | group_id must not be empty
-world.semantics="kafka-9"                  => 'kafka-9' | did you mean 'kafka-4.3'?
-world.repairs=["KAFKA-0"]                  => 'KAFKA-0' | did you mean
+world.semantics="kafka-9"                  => 'kafka-9' | did you mean 'kafka-4.4'?
+world.repairs=["KAFKA-0"]                  => 'KAFKA-0' | known: D12
 world.defects=["mut-erly-grant"]           => 'mut-erly-grant' | did you mean 'mut-early-grant'?
 world.topics=[]                            => world.clients[0].topics | add it to topics
 world.topics[0].partition_count=0          => world.topics[0] | partition_count must be >= 1
@@ -241,7 +241,7 @@ base="calm";seeds=0                        => seeds | must be at least one, got 
 base="calm";seeds="x"                      => seeds: 'x' | write a number, or first:end
 base="calm";very={}                        => unknown key 'very' | did you mean 'vary'?
 base="calm";protocols=["lazy"]             => no protocol 'lazy' | known: consumer-range
-base="calm";semantics=["kafka-9"]          => no semantics 'kafka-9' | did you mean 'kafka-4.3'?
+base="calm";semantics=["kafka-9"]          => no semantics 'kafka-9' | did you mean 'kafka-4.4'?
 base="calm";metrics=["speed"]              => no metric 'speed' | known: assignment_delay_ms
 base="calm";design="gird"                  => no design 'gird' | did you mean 'grid'?
 base="calm";vary={a={path="world.x",values=[1]}} => world.x: unknown key 'x' | known: admin

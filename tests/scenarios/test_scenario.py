@@ -47,7 +47,7 @@ def test_a_generated_scenario_comes_back_from_its_file_as_it_was(profile: str, s
 def test_a_minimal_file_gets_the_defaults() -> None:
     scenario = parse_scenario(MINIMAL)
     assert scenario.seed == 7
-    assert scenario.world.semantics == "kafka-4.3"
+    assert scenario.world.semantics == "kafka-4.4"
     assert scenario.world.clients[1].max_poll_interval_ms == 300_000
     assert scenario.world.faults[0].at_ms == 5_000
 
