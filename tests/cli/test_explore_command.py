@@ -30,7 +30,7 @@ def test_a_complete_scope_without_a_violation(call: Call) -> None:
     assert lines[0] == (
         "complete: 2 members, 2 topics of 1 partition, no disturbance, kafka-4.3-clean"
     )
-    assert lines[1].startswith("5,411 states, 16,400 transitions, depth 33; ")
+    assert lines[1].startswith("5,367 states, 16,336 transitions, depth 33; ")
     assert "violated: nothing" in lines
     assert any(line.startswith("left out: how long anything takes") for line in lines)
 

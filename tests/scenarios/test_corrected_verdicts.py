@@ -193,16 +193,23 @@ FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 """Small scenarios of the same kind, of profiles that are not shipped."""
 
 
+KNOWN_SINCE = {"KAFKA-20434", "KAFKA-20442", "tied-assignor-votes"}
+"""Issues that were not known when these runs were called wrong, and show in them as well."""
+
+
 @pytest.mark.parametrize(("profile", "seed"), RIGHT, ids=lambda value: str(value))
 def test_nothing_is_wrong(profile: str, seed: int) -> None:
-    assert run(generate(profile, seed)).outcome == "ok"
+    result = run(generate(profile, seed))
+    assert set(result.known) <= KNOWN_SINCE, result.reason
+    assert result.outcome == ("known" if result.known else "ok")
 
 
 @pytest.mark.parametrize(("profile", "seed"), PROVEN, ids=lambda value: str(value))
 def test_a_known_issue_is_proven(profile: str, seed: int) -> None:
-    result = run(generate(profile, seed))
+    draws_version = "@" in profile or profile in ("whole", "client_assignors")
+    result = run(generate(profile if draws_version else f"{profile}@kafka-4.3", seed))
     assert result.outcome == "known", result.reason
-    seen = {(row.issue, row.verdict) for row in result.known_issues}
+    seen = {(row.issue, row.verdict) for row in result.known_issues if row.issue not in KNOWN_SINCE}
     assert seen == {(issue, REPAIRED) for issue in PROVEN[profile, seed].split(", ")}
 
 
