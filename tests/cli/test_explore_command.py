@@ -28,7 +28,7 @@ def test_a_complete_scope_without_a_violation(call: Call) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == (
-        "complete: 2 members, 2 topics of 1 partition, no disturbance, kafka-4.3-clean"
+        "complete: 2 members, 2 topics of 1 partition, no disturbance, kafka-4.4-clean"
     )
     assert lines[1].startswith("5,367 states, 16,336 transitions, depth 33; ")
     assert "violated: nothing" in lines
@@ -56,7 +56,7 @@ def test_json_names_the_files_too(call: Call, tmp_path: Path) -> None:
     assert {"file": str(file), "is_confirmed": True} in figures["scenarios"]
     assert {Path(one["file"]) for one in figures["scenarios"]} == set(tmp_path.iterdir())
     assert len(figures["scenarios"]) == len(figures["violated"])
-    assert figures["semantics"] == "kafka-4.3-clean"
+    assert figures["semantics"] == "kafka-4.4-clean"
 
 
 def test_what_a_bound_cuts_off_is_no_success(call: Call) -> None:
