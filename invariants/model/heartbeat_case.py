@@ -173,15 +173,17 @@ class HeartbeatCase:
         """The server-side assignor preferred before the request, and with it: that with the most
         votes, of several the first in the order uniform, range, others as configured; without votes
         the first that is configured (coordinator §5.3)."""
-        before, after = dict(self.ledger.vote_count), dict(self.ledger.vote_count)
-        for name, by in (
-            (self.stored_metadata.server_assignor, -1),
-            (self.merged.server_assignor, 1),
-        ):
+        configured = self.shard.configs.broker.group_consumer_assignors
+        before = self.ledger.vote_count
+        preferred = _most_voted(before, configured)
+        former, vote = self.stored_metadata.server_assignor, self.merged.server_assignor
+        if former == vote:
+            return preferred, preferred
+        after = dict(before)
+        for name, by in ((former, -1), (vote, 1)):
             if name is not None:
                 after[name] = after.get(name, 0) + by
-        configured = self.shard.configs.broker.group_consumer_assignors
-        return _most_voted(before, configured), _most_voted(after, configured)
+        return preferred, _most_voted(after, configured)
 
     @property
     def changes_names(self) -> bool:

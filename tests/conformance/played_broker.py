@@ -97,7 +97,7 @@ def main(bootstrap: str) -> None:
         return response
 
     with patch("uuid.uuid4", return_value=PREFIX), serving(relay) as address:
-        out = ["--out", "/tmp/record-session", "--jobs", "1"]
+        out = ["--out", "results/record-session", "--jobs", "1"]
         invoke(["record", "--version", "4.3.1", "--bootstrap", address, *out, str(SCRIPT)])
     STORED.write_text(json.dumps(exchanges, indent=0) + "\n")
 
