@@ -47,10 +47,10 @@ def _sees_no_new_topic(self: GroupCoordinator, image: Any, *, now_ms: int = 0) -
     return timers
 
 
-def _never_ends(context: Any, group_id: str, group: Any) -> Any:
+def _never_ends(context: Any, group_id: str, group: Any, *, now_ms: int) -> Any:
     under_way = context.part(regexes.Resolutions)
     resolution = under_way.get(group_id)
-    outcome = _resolve(context, group_id, group)
+    outcome = _resolve(context, group_id, group, now_ms=now_ms)
     if resolution is not None:
         under_way[group_id] = resolution
     return outcome

@@ -44,7 +44,7 @@ durations_ms = st.sampled_from([0, 0, 0, 1, 400, 1_000, 1_000, 10_001, 25_000])
 
 ORDERS = re.compile(
     r"""(2†\ )?(8†\ 7†\ 5†\ 5\ 7\ 8\ )?(5\ )?(16†\ )?(3\ )?((7\ )*6\ )?(8\ )*   # a heartbeat
-    | 8†\ 7†\ 5†\ (16†\ )?3\ (8\ )*                                          # a member goes
+    | 8†\ 7†\ 5†\ (16†\ )?3\ (6\ |(8\ )*)                                    # a member goes
     | (16\ )+(3\ )?                                                          # patterns resolved
     | (1\ )+                                                                 # a commit
     | ((1†\ )*(6†\ 4†\ 3†\ |2†\ )?)*                                         # deleting, expiring
@@ -347,10 +347,11 @@ class RandomHistory(RuleBasedStateMachine):
 
 
 def hard_state(groups: dict[str, ConsumerGroup]) -> dict[str, Any]:
-    """Everything but the former instance ids of living members, which compaction forgets."""
+    """Everything but what compaction forgets: the former instance ids of living members, and which
+    of a member and a pattern came last (coordinator §7.2)."""
     states = {group_id: state_of(group) for group_id, group in groups.items()}
     for state in states.values():
-        del state["static_members"]
+        del state["static_members"], state["type_before_patterns"]
     return states
 
 

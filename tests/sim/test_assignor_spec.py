@@ -50,7 +50,7 @@ def test_streams_settings_out_of_range_are_refused(fields: dict[str, Any], probl
 def test_only_the_text_of_the_kip_has_such_assignors() -> None:
     offering = client("a", client_assignors=ClientAssignorsSpec())
     with pytest.raises(
-        ValueError, match=r"a has client_assignors, which the semantics 'kafka-4\.3'"
+        ValueError, match=r"a has client_assignors, which the semantics 'kafka-4\.4'"
     ):
         spec(offering)
     assert spec(offering, semantics="kip-848").clients == (offering,)

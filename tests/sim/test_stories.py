@@ -101,7 +101,9 @@ def test_a_static_member_that_bounces_within_its_session_moves_nothing() -> None
     result = watched.run()
     assert owners(watched) == before
     assert watched.group().group_epoch == epoch
-    assert result.metrics["partition_moves"] == 0
+    # Who joined first owned everything for a moment.
+    calm = Watched(spec(*clients)).run()
+    assert result.metrics["partition_moves"] == calm.metrics["partition_moves"]
     assert all(c.incarnation == 2 for c in watched.world.clients().values())
 
 
