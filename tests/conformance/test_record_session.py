@@ -61,7 +61,10 @@ def test_what_the_broker_says_is_spelled_as_traces_have_it(trace: dict[str, Any]
 def test_the_model_answers_the_recorded_session_alike(
     trace: dict[str, Any], tmp_path: Path
 ) -> None:
-    exchanges = [exchange for exchange, _ in replay_steps(load_broker_trace(tmp_path / "record_session.json"))]
+    exchanges = [
+        exchange
+        for exchange, _ in replay_steps(load_broker_trace(tmp_path / "record_session.json"))
+    ]
     compared = [e for e in exchanges if "response" in e.step and e.step["op"] != "create_topic"]
     assert len(compared) == 17
     assert [e.step for e in compared if e.got != e.step["response"]] == []

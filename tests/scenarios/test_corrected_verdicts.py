@@ -172,7 +172,6 @@ PROVEN = {
     ("whole@kafka-4.3", 8250): "D12",
     ("faulty@kafka-4.3", 8162): "D14",
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
-    ("client_assignors@kip-848", 1605): "sim-late-answer",
     ("whole@kafka-4.3", 7149): "classic-recreated-topic",
     ("operations@kafka-4.3", 1971): "D13, D14",
 }
@@ -183,9 +182,7 @@ of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after
 more. ``groups`` 50: a search is lost in the moment in which it was sent because another was.
 ``migration`` 8060: the second owner is of the classic protocol. ``faulty`` 8162: a timer that a
 failed batch has left fires late, as its coordinator stalls. ``whole`` 5145: what was written for a
-classic group counts when its conversion could not be written. ``client_assignors`` 1605: a member
-that a late answer has put to epoch 0 heartbeats there, and is refused. ``whole`` 7149: a client
-knows of a topic that was made anew while nobody serves the group. ``operations`` 1971: an offset
+classic group counts when its conversion could not be written. ``whole`` 7149: a client knows of a topic that was made anew while nobody serves the group. ``operations`` 1971: an offset
 of a deleted topic is less than what was committed in its successor."""
 
 FOLDER = Path(__file__).parent / "corrected"
@@ -206,7 +203,7 @@ def test_nothing_is_wrong(profile: str, seed: int) -> None:
 
 @pytest.mark.parametrize(("profile", "seed"), PROVEN, ids=lambda value: str(value))
 def test_a_known_issue_is_proven(profile: str, seed: int) -> None:
-    draws_version = "@" in profile or profile in ("whole", "client_assignors")
+    draws_version = "@" in profile or profile == "whole"
     result = run(generate(profile if draws_version else f"{profile}@kafka-4.3", seed))
     assert result.outcome == "known", result.reason
     seen = {(row.issue, row.verdict) for row in result.known_issues if row.issue not in KNOWN_SINCE}
