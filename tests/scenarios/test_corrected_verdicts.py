@@ -182,8 +182,9 @@ of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after
 more. ``groups`` 50: a search is lost in the moment in which it was sent because another was.
 ``migration`` 8060: the second owner is of the classic protocol. ``faulty`` 8162: a timer that a
 failed batch has left fires late, as its coordinator stalls. ``whole`` 5145: what was written for a
-classic group counts when its conversion could not be written. ``whole`` 7149: a client knows of a topic that was made anew while nobody serves the group. ``operations`` 1971: an offset
-of a deleted topic is less than what was committed in its successor."""
+classic group counts when its conversion could not be written. ``whole`` 7149: a client knows of
+a topic that was made anew while nobody serves the group. ``operations`` 1971: an offset of a
+deleted topic is less than what was committed in its successor."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
