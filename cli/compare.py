@@ -42,6 +42,7 @@ def compare(
     timeline_seed: Annotated[
         int | None, typer.Option(min=0, help="Seed to draw over time; without it, a middling one.")
     ] = None,
+    retry: cli_options.Retry = None,
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
@@ -56,6 +57,7 @@ def compare(
         master=master,
         batch_size=batch,
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
+        retry=cli_options.retried(retry),
         spark_settings=cli_options.spark_settings(conf),
     )
     with progress_bar("comparison") as on_progress:

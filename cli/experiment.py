@@ -41,6 +41,7 @@ def experiment(
     master: cli_options.Master = None,
     batch: cli_options.Batch = None,
     conf: cli_options.SparkSetting = None,
+    retry: cli_options.Retry = None,
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
@@ -60,6 +61,7 @@ def experiment(
         master=master,
         batch_size=batch,
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
+        retry=cli_options.retried(retry),
         spark_settings=cli_options.spark_settings(conf),
     )
     if dry_run:

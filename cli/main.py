@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Annotated
@@ -100,6 +101,8 @@ def main() -> None:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Bad input is one line on standard error."""
+    # A warning is for the user, who knows nothing of the line of code that gives it.
+    warnings.formatwarning = lambda message, *_: f"rebalance-sim: {message}\n"
     try:
         arguments = plugins_first(arguments)
         named = _command_of(arguments)
@@ -111,6 +114,8 @@ def invoke(arguments: Sequence[str]) -> int:
         return _refuse(message) if message else BAD_INPUT
     except (BadInput, ScenarioError, SweepError, TraceError) as problem:
         return _refuse(str(problem))
+    except MemoryError:
+        return _refuse("there is not enough memory for this")
     except SweepInterrupted as stopped:
         stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command goes on")
         return INTERRUPTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -180,13 +180,23 @@ def _describe(
         more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
         yield f"not run  {len(left):,} of the lock: {', '.join(left[:SHOWN])}{more}"
     if is_updated:
-        stderr().print(f"{lock} has what they come to now")
+        stderr().print(f"{lock} has what they come to now{_left_out(checked)}")
+
+
+def _left_out(checked: Sequence[Checked]) -> str:
+    count = sum(not one.is_judged for one in checked)
+    if not count:
+        return ""
+    return (
+        f", but for {count:,} that a limit of this machine ended: give a longer --time-limit-s or "
+        "a larger --memory-limit-mib"
+    )
 
 
 def _code(kept: list[Checked], fresh: list[Checked], *, is_updated: bool) -> int:
-    """With ``--update`` what is kept is right by definition; fresh seeds are not kept."""
+    """With ``--update`` what comes into the lock is right by definition; fresh seeds do not."""
     verdicts = {one.verdict for one in fresh}
-    verdicts |= set() if is_updated else {one.verdict for one in kept}
+    verdicts |= {one.verdict for one in kept if not (is_updated and one.is_judged)}
     if "failed" in verdicts:
         return FOUND
     return CHANGED if "changed" in verdicts else OK

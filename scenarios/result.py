@@ -19,7 +19,7 @@ OUTCOMES: Mapping[str, str] = {
     "violation": "a property was violated, and no known issue of the simulated version explains it",
     "known": "properties were violated only in ways that the simulated version is known for",
     "stuck": "a liveness property did not hold in the quiet period",
-    "budget": "the run was cut off: by its step or wall time budget, or as time stood still",
+    "budget": "the run was cut off: by its budget of steps, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
     "vacuous": "nothing was violated, but at the end no client that was to be in a group was",
 }

@@ -1,13 +1,13 @@
-"""Running a scenario: a world, everything that watches over it, two budgets, and a verdict.
+"""Running a scenario: a world, everything that watches over it, a budget of steps, and a verdict.
 
 A run never raises for what happens inside it. A violated property is an outcome; so is an exception
-of our own code, which then stands in ``reason``.
+of our own code, which then stands in ``reason``. Running out of memory is the machine's affair and
+no outcome.
 """
 
 from __future__ import annotations
 
 import gc
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ def run(
     ``metrics_interval_ms``: how often metrics are sampled, in simulated time; None for never. The
     run is the same one with and without. Raises ValueError for an interval below 1,
     ScenarioError for a file that is no scenario, and else nothing but what stops a process, such as
-    KeyboardInterrupt.
+    KeyboardInterrupt or MemoryError.
     """
     check_interval(metrics_interval_ms)
     scenario = _read(scenario)
@@ -179,7 +179,6 @@ class _Run:
         self._watchers: dict[str, Watcher] = {}
         self._views: list[WorldView] = []
         self._world: World | None = None
-        self._deadline_s = time.monotonic() + scenario.wall_budget_ms / 1000
         self._is_complete = False
         self._metrics: Mapping[str, float] = {}
         self._rebalances: tuple[Episode, ...] = ()
@@ -191,6 +190,8 @@ class _Run:
         error = ""
         try:
             self._simulate()
+        except MemoryError:
+            raise
         except Exception as problem:
             error = _describe(problem)
         scenario, world = self._scenario, self._world
@@ -224,7 +225,6 @@ class _Run:
             make_checker=self._watch,
             trace=self._trace,
             max_steps=scenario.max_steps,
-            is_over_budget=self._is_over_budget,
             metrics_interval_ms=self._metrics_interval_ms,
         )
         result = self._world.run()
@@ -257,9 +257,6 @@ class _Run:
             self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
             self._is_judged = self._is_judged and watcher.liveness.judges_all_by(now_ms)
 
-    def _is_over_budget(self) -> bool:
-        return time.monotonic() > self._deadline_s
-
     def _verdict(
         self, violated: Sequence[ViolationRow], late: Sequence[ViolationRow], error: str
     ) -> tuple[str, str]:
@@ -283,14 +280,12 @@ class _Run:
 
     def _exceeded(self) -> str:
         scenario, world = self._scenario, self._world
-        if world is not None and world.steps.count >= scenario.max_steps:
-            return f"stopped after max_steps ({scenario.max_steps})"
         if world is not None and world.clock.stands_still:
             return (
                 f"stopped at {world.now_ms} ms, because time did not pass any more: "
                 f"{world.clock.events_now} events there, the last step {world.steps.last()}"
             )
-        return f"stopped after wall_budget_ms ({scenario.wall_budget_ms})"
+        return f"stopped after max_steps ({scenario.max_steps})"
 
     def _known(self) -> dict[str, int]:
         counts: Counter[str] = Counter()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,8 +33,8 @@ from rebalance_sim.sim.spec import CLIENTS_MOST, WorldSpec
 MAX_STEPS = 1_000_000
 """Ten times what the largest generated scenario takes; more is a run that feeds on itself."""
 
-WALL_BUDGET_MS = 120_000
-"""A run of this length blocks a worker of a sweep; generated ones take a tenth of a second."""
+FORMER_KEY = "wall_budget_ms"
+"""Scenarios that earlier releases wrote have it. It ended a run by the time that a machine took."""
 
 COUNT = "count"
 """In a file, an entry of ``clients`` with this key stands for so many clients that are alike."""
@@ -43,22 +44,19 @@ COUNT = "count"
 class Scenario:
     """What to run, and how far.
 
-    ``name`` and ``profile`` are labels. ``max_steps`` bounds the run deterministically,
-    ``wall_budget_ms`` is a safety net for whoever waits for it. Raises ScenarioError, with the
-    place, for a topic that nobody creates and for a client without topics.
+    ``name`` and ``profile`` are labels. ``max_steps`` bounds the run: by steps alone, so that it
+    ends alike on every machine. Raises ScenarioError, with the place, for a topic that nobody
+    creates and for a client without topics.
     """
 
     name: str
     world: WorldSpec
     profile: str = ""
     max_steps: int = MAX_STEPS
-    wall_budget_ms: int = WALL_BUDGET_MS
 
     def __post_init__(self) -> None:
-        for field_name in ("max_steps", "wall_budget_ms"):
-            value = getattr(self, field_name)
-            if value < 1:
-                raise ScenarioError(f"must be >= 1, got {value}", place=field_name)
+        if self.max_steps < 1:
+            raise ScenarioError(f"must be >= 1, got {self.max_steps}", place="max_steps")
         _check_topics(self.world)
 
     @property
@@ -91,7 +89,7 @@ class Scenario:
     def hash(self) -> str:
         """Sixteen hexadecimal digits; equal for two scenarios that are the same run.
 
-        Labels and the wall budget do not count.
+        Labels do not count.
         """
         content = {"world": encode(self.world), "max_steps": self.max_steps}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -125,6 +123,13 @@ def scenario_of(
     """
     if "sizes" in data and "world" not in data:
         raise ScenarioError("is a profile: run it with --profile and --seed")
+    if FORMER_KEY in data:
+        data = {key: value for key, value in data.items() if key != FORMER_KEY}
+        warnings.warn(
+            f"{FORMER_KEY} is ignored: a run is bounded by max_steps, and by the time limit of a "
+            "sweep (--time-limit-s); delete the line",
+            stacklevel=2,
+        )
     values = list(settings)
     if seed is not None:
         if any(one.path == "world.seed" for one in values):

@@ -35,13 +35,13 @@ class Steps:
         self._committed_step = self._kept[StepKind.LOG_COMMITTED.value]
         self.checker: Checker = NoChecker()
         self.count = 0
-        self._look_at = 0
-        self._look: Callable[[], int] | None = None
+        self._most = 0
+        self._stop: Callable[[], object] | None = None
 
-    def look_after(self, count: int, look: Callable[[], int]) -> None:
-        """Call ``look`` once there have been ``count`` steps; it says at which count next."""
-        self._look_at = count
-        self._look = look
+    def stop_after(self, count: int, stop: Callable[[], object]) -> None:
+        """Call ``stop`` once there have been ``count`` steps, and after each that still comes."""
+        self._most = count
+        self._stop = stop
 
     def request(self, shard: ShardView, operation: int, request: Request, outcome: Outcome) -> None:
         """A shard handled a request."""
@@ -211,5 +211,5 @@ class Steps:
         step.at_ms = self._clock.now_ms
         self._trace.on_step(step)
         self.checker.after_step(step)
-        if count >= self._look_at and self._look is not None:
-            self._look_at = self._look()
+        if count >= self._most and self._stop is not None:
+            self._stop()

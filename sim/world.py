@@ -49,9 +49,6 @@ from rebalance_sim.sim.steps import Steps
 from rebalance_sim.sim.streams import Streams
 from rebalance_sim.sim.trace import Trace
 
-_BUDGET_EVERY_STEPS = 1_024
-"""How often the runner's own budget is asked: a look at a wall clock is not free."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldResult:
@@ -72,8 +69,7 @@ class World:
 
     ``groups`` are those of its clients, and ``group_id`` the first of them. ``make_checker`` is
     called with each, and returns what looks at every step that concerns it.
-    ``max_steps`` bounds the run deterministically; ``is_over_budget`` is asked every 1,024 steps
-    and may read a wall clock. ``metrics_interval_ms``: how often metrics are sampled, None for
+    ``max_steps`` bounds the run. ``metrics_interval_ms``: how often metrics are sampled, None for
     never; a world that is sampled goes exactly the same way.
     """
 
@@ -84,7 +80,6 @@ class World:
         make_checker: Callable[[WorldView], Checker] | None = None,
         trace: Trace | None = None,
         max_steps: int | None = None,
-        is_over_budget: Callable[[], bool] | None = None,
         metrics_interval_ms: int | None = None,
     ) -> None:
         semantics = simulated(spec.semantics, defects=spec.defects, repairs=spec.repairs)
@@ -152,10 +147,8 @@ class World:
         self.admin = AdminTasks(self.network, self.steps)
         self._has_started = False
         self._is_quiet = False
-        self._max_steps = max_steps
-        self._is_over_budget = is_over_budget
-        if max_steps is not None or is_over_budget is not None:
-            self.steps.look_after(self._check_after(0), self._check_budget)
+        if max_steps is not None:
+            self.steps.stop_after(max_steps, self.clock.stop)
         register_probes(
             self.sampler,
             brokers=self.brokers,
@@ -263,21 +256,6 @@ class World:
         self.injector.schedule(self.spec.faults)
         if self.spec.admin_interval_ms is not None:
             AdminClient(self.network, self.groups, self.spec.admin_interval_ms).start()
-
-    def _check_budget(self) -> int:
-        """Stop the run if its budget is used up; at which count of steps to look again."""
-        count = self.steps.count
-        if self._max_steps is not None and count >= self._max_steps:
-            self.clock.stop()
-            return count + 1
-        if self._is_over_budget is not None and self._is_over_budget():
-            self.clock.stop()
-        return self._check_after(count)
-
-    def _check_after(self, count: int) -> int:
-        """At which count of steps a budget may be used up."""
-        at = count + _BUDGET_EVERY_STEPS
-        return at if self._max_steps is None else min(at, self._max_steps)
 
     # --- looking around ---------------------------------------------------------------------------
 

@@ -105,8 +105,6 @@ def seed_body(
             if again.digest != result.digest:
                 run["outcome"] = "nondeterministic"
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
-        elif result.outcome == "error" and result.reason.startswith("MemoryError"):
-            run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
         return batch_row(run, result, keeps_rebalances=keeps_rebalances)
 
     return body

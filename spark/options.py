@@ -79,6 +79,6 @@ class SweepOptions:
         for outcome in self.retry:
             if outcome not in MACHINE_OUTCOMES:
                 raise SweepError(
-                    f"retry {outcome!r}: only runs without a verdict can end otherwise: "
+                    f"retry {outcome!r}: only what a limit of the machine ended can end otherwise: "
                     + ", ".join(MACHINE_OUTCOMES)
                 )

@@ -3,7 +3,7 @@
 A case is a scenario's file or a profile with a seed. A lock file holds what each came to: its
 outcome, the violated properties, and the digest of its steps. A case that is in no lock has to
 pass. Another outcome is a failure; the same outcome by other steps is a change, which somebody may
-want to know of.
+want to know of. What a limit of the machine ends is a failure that no lock takes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.pool import run_calls
-from rebalance_sim.spark.supervised import Limits, supervised
+from rebalance_sim.spark.supervised import MACHINE_OUTCOMES, Limits, supervised
 
 LOCK_FILE = "regress.lock.json"
 LOCK_LAYOUT = 1
@@ -63,6 +63,11 @@ class Checked:
     expected: Expected | None
     reason: str
     wall_ms: float
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it came to anything: it was run, and no limit of this machine ended it."""
+        return self.verdict != SKIPPED and self.got.outcome not in MACHINE_OUTCOMES
 
     @property
     def replay(self) -> str:
@@ -158,8 +163,8 @@ def read_lock(file: Path) -> dict[str, Expected]:
 
 
 def lock_text(checked: Iterable[Checked], before: Mapping[str, Expected]) -> str:
-    """A lock with what these cases came to; those that were not run stay as they were."""
-    rows = {**before, **{one.case.id: one.got for one in checked if one.verdict != SKIPPED}}
+    """A lock with what these cases came to; those that came to nothing stay as they were."""
+    rows = {**before, **{one.case.id: one.got for one in checked if one.is_judged}}
     values = {"layout": LOCK_LAYOUT, "cases": {name: asdict(rows[name]) for name in sorted(rows)}}
     return json.dumps(values, indent=2) + "\n"
 
@@ -199,6 +204,8 @@ def _body(case: Case) -> tuple[Expected, str]:
 
 
 def _verdict(got: Expected, expected: Expected | None) -> str:
+    if got.outcome in MACHINE_OUTCOMES:
+        return FAILED
     if expected is None:
         return NEW if got.outcome in PASSING else FAILED
     if (got.outcome, got.properties) != (expected.outcome, expected.properties):

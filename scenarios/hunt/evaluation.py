@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
 from rebalance_sim.scenarios.hunt.pairs import Interval, PairingChecker, setting_pairs
-from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.result import OUTCOMES, RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 
@@ -34,6 +34,11 @@ class Evaluation:
     def is_finding(self) -> bool:
         """Whether a sweep would report it as a failure."""
         return self.outcome in FAILED
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run came to its end, and no limit of the machine to it."""
+        return self.outcome in OUTCOMES or self.outcome == NONDETERMINISTIC
 
 
 def evaluate(scenario: Scenario) -> Evaluation:

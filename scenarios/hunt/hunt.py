@@ -72,7 +72,8 @@ class Corpus:
     ``reached`` says by how many runs each situation was visited, pairs of requests and faults
     included; ``settings`` the same for pairs of settings. ``fresh`` is the next seed. ``found`` has
     the findings that are kept, ``findings`` counts all. ``discarded``: mutants that were no legal
-    scenario, or one that had been run before. ``seeds`` and ``mutants``: what they brought.
+    scenario, or one that had been run before, and not to a limit of the machine (``tried``).
+    ``seeds`` and ``mutants``: what they brought.
     """
 
     rounds: int = 0
@@ -187,7 +188,8 @@ class Hunt:
         corpus.runs += 1
         corpus.steps += evaluation.steps
         corpus.outcomes[evaluation.outcome] += 1
-        corpus.tried.add(candidate.scenario.hash)
+        if evaluation.has_ended:
+            corpus.tried.add(candidate.scenario.hash)
         first_to = tuple(name for name in evaluation.reached if name not in corpus.reached)
         gain = corpus.mutants if candidate.is_mutant else corpus.seeds
         gain.situations += len(first_to)

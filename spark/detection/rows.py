@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.supervised import MACHINE_OUTCOMES
 
 NOTICING = frozenset({"violation", "stuck", "error", "budget"})
 """Outcomes that say that something is wrong. ``known`` does not; nor does a limit of this
@@ -94,7 +95,8 @@ class RunStore:
         for line in whole.splitlines():
             row = json.loads(line)
             run = MeasuredRun(**row | {"asked": tuple(row["asked"])})
-            self._runs[run.key] = run
+            if run.outcome not in MACHINE_OUTCOMES:  # what a limit ended is tried again
+                self._runs[run.key] = run
 
 
 def _check_same(begun: Mapping[str, Any], asked: Mapping[str, Any], folder: Path) -> None:

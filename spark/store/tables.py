@@ -18,6 +18,7 @@ from rebalance_sim.scenarios.result import PASSING as RUN_PASSING
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import Unit
+from rebalance_sim.spark.supervised import MACHINE_OUTCOMES
 
 OUTCOMES: Mapping[str, str] = {
     **RUN_OUTCOMES,
@@ -30,7 +31,7 @@ OUTCOMES: Mapping[str, str] = {
 """What a run says, and what only whoever supervises it can say."""
 
 PASSING = RUN_PASSING
-NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
+NO_VERDICT = frozenset({"budget", *MACHINE_OUTCOMES})
 
 TEXT_MOST = 10_000
 """Characters of a text that is kept: nobody reads more, and a message may have millions."""

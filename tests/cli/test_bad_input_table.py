@@ -227,7 +227,7 @@ world.faults=[{kind="client_crash",at_ms=1,client="nobody",down_ms=5}] => 'nobod
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
 max_steps=0                                => max_steps | must be >= 1
 max_steps="many"                           => max_steps | must be an integer
-wall_budget_ms=0                           => wall_budget_ms | must be >= 1
+wall_budget_ms=1_000                       => wall_budget_ms | unknown key
 name=3                                     => name | must be a string
 =3                                         => sets nothing | as in world.duration_ms=60_000
 max_steps                                  => sets nothing | as in world.duration_ms=60_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,18 @@ def test_an_experiment_leaves_tables_and_a_report(call: Call, tmp_path: Path, fi
     assert list(read_experiment(out)["max_ms"]) == [5, 5, 200, 200] * 2
     again = call("experiment", file, "--backend", "pool", "--out", out)
     assert "start-up included" not in again.out
+
+
+@pytest.mark.parametrize("command", ["experiment", "compare"])
+def test_runs_that_a_limit_ended_are_tried_again_on_demand(
+    call: Call, tmp_path: Path, file: Path, command: str
+) -> None:
+    what = [file] if command == "experiment" else ["--profile", "calm", "--seeds", "0:1"]
+    line = [command, *what, "--backend", "pool", "--out", tmp_path / "out"]
+    cut = re.compile("timeout|hang")
+    assert cut.search(call(*line, "--time-limit-s", 0.001).out)
+    again = call(*line, "--retry", "no-verdict", "--time-limit-s", 100)
+    assert again.code == 0 and not cut.search(again.out)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -48,6 +49,21 @@ def test_a_corpus_pins_failing_scenarios_for_good(call: Call, corpus: Path, lock
     assert call("regress", corpus, "--lock", lock, "--update").code == 0
     again = call("regress", corpus, "--lock", lock)
     assert (again.code, again.out) == (0, "2 cases: 2 same\n")
+
+
+def test_no_lock_takes_what_a_limit_of_the_machine_ended(
+    call: Call, corpus: Path, lock: Path
+) -> None:
+    call("regress", corpus, "--lock", lock, "--update")
+    right = lock.read_text()
+    cut = call("regress", corpus, "--lock", lock, "--update", "--time-limit-s", 0.001)
+    assert cut.code == 1
+    assert re.search("failed   corpus/passing.toml: (timeout|hang), not ok", cut.out)
+    assert "but for 2 that a limit of this machine ended: give a longer --time-limit-s" in cut.err
+    assert lock.read_text() == right
+    lock.write_text(right.replace('"outcome": "ok"', '"outcome": "timeout"'))
+    again = call("regress", corpus, "--lock", lock, "--time-limit-s", 0.001)
+    assert again.code == 1 and "2 cases: 2 failed" in again.out
 
 
 def test_other_steps_are_told_apart_from_another_outcome(

@@ -202,18 +202,20 @@ def test_a_run_that_is_too_long_is_cut_off_at_a_step() -> None:
     assert result.reason == "stopped after max_steps (40)"
 
 
-def test_a_run_that_takes_too_long_is_cut_off_by_the_clock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seconds = iter(range(1_000_000))
-    monkeypatch.setattr(
-        "rebalance_sim.scenarios.runner.time.monotonic", lambda: float(next(seconds))
-    )
-    long = replace(
-        SCENARIO, wall_budget_ms=1_000, world=replace(SCENARIO.world, quiet_period_ms=10_000_000)
-    )
-    result = run(long, make_watcher=Watcher)
-    assert (result.outcome, result.reason) == ("budget", "stopped after wall_budget_ms (1000)")
+def test_a_run_reads_no_clock_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = run(SCENARIO)
+    for name in ("monotonic", "perf_counter", "process_time", "time", "sleep"):
+        monkeypatch.setattr(f"time.{name}", lambda *_: _raise(AssertionError("asked for the time")))
+    assert run(SCENARIO) == usual
+
+
+def test_memory_that_runs_out_is_no_outcome_of_a_run() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.at_step[3] = lambda w, step: w.find(Exclusive, step.index)
+        watcher.at_step[5] = lambda w, step: _raise(MemoryError())
+
+    with pytest.raises(MemoryError):
+        run(SCENARIO, make_watcher=_taught(teach))
 
 
 def test_a_world_that_cannot_be_made_is_an_error_too() -> None:

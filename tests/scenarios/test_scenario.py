@@ -59,10 +59,17 @@ def test_the_printed_scenario_shows_the_defaults() -> None:
 
 def test_the_hash_names_the_run_and_not_its_labels() -> None:
     scenario = parse_scenario(MINIMAL)
-    assert scenario.hash == replace(scenario, name="other", profile="p", wall_budget_ms=1).hash
+    assert scenario.hash == replace(scenario, name="other", profile="p").hash
     assert scenario.hash != replace(scenario, max_steps=5).hash
     assert scenario.hash != replace(scenario, world=replace(scenario.world, seed=8)).hash
     assert scenario.hash != replace(scenario, world=replace(scenario.world, faults=())).hash
+
+
+def test_the_wall_budget_of_an_earlier_release_is_ignored_with_a_word() -> None:
+    former = MINIMAL.replace("[world]", "wall_budget_ms = 1\n[world]", 1)
+    with pytest.warns(UserWarning, match="^wall_budget_ms is ignored: a run is bounded by max_"):
+        assert parse_scenario(former) == parse_scenario(MINIMAL)
+    assert "wall" not in dump_scenario(parse_scenario(MINIMAL))
 
 
 BAD_FILES: dict[str, tuple[str, str, str]] = {

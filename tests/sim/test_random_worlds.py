@@ -19,7 +19,7 @@ from rebalance_sim.sim.spec import WorldSpec
 @pytest.mark.parametrize("seed", range(40))
 def test_a_world_under_random_faults_satisfies_every_property(seed: int) -> None:
     watched = Watched(random_spec(seed))
-    watched.world._max_steps = 100_000
+    watched.world.steps.stop_after(100_000, watched.world.clock.stop)
     result = watched.run()
     assert result.is_complete
     assert watched.world.is_stable()
@@ -28,7 +28,7 @@ def test_a_world_under_random_faults_satisfies_every_property(seed: int) -> None
 @pytest.mark.parametrize("seed", range(20))
 def test_every_group_of_a_world_under_random_faults_satisfies_every_property(seed: int) -> None:
     watched = Watched(random_groups_spec(seed))
-    watched.world._max_steps = 100_000
+    watched.world.steps.stop_after(100_000, watched.world.clock.stop)
     result = watched.run()
     assert result.is_complete
     assert watched.world.is_stable()
@@ -40,7 +40,7 @@ def test_batches_under_random_faults_break_nothing_that_is_not_known(
     seed: int, make_spec: Callable[[int], WorldSpec]
 ) -> None:
     watched = Watched(make_spec(seed))
-    watched.world._max_steps = 100_000
+    watched.world.steps.stop_after(100_000, watched.world.clock.stop)
     result = watched.world.run()
     watched.assert_sound()
     assert result.is_complete

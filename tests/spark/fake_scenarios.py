@@ -39,7 +39,7 @@ def run_seed(variant: Variant, seed: int) -> RunResult:
         if seed == RAISES:
             raise ValueError("lone \ud800 surrogate")
     elif profile == "cramped":
-        extra = {"outcome": "error", "reason": "MemoryError; in simulate (world.py:1)"}
+        raise MemoryError
     values: dict[str, Any] = {
         "scenario_hash": "5ce9a210",
         "code_version": "test",

@@ -117,6 +117,13 @@ def test_a_measurement_goes_on_and_runs_nothing_twice(
     assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
 
 
+def test_a_run_that_a_limit_of_the_machine_ended_is_made_again(tmp_path: Path) -> None:
+    ended = [a_run(index, outcome) for index, outcome in enumerate(("timeout", "hang", "budget"))]
+    RunStore(tmp_path, {}).add(ended)
+    kept = RunStore(tmp_path, {})
+    assert [one.key in kept for one in ended] == [False, False, True]
+
+
 def test_a_defect_whose_rules_no_run_asks_for_is_not_run(tmp_path: Path) -> None:
     options = MeasureOptions(seeds=CLASSIC + 1, enough=0, processes=1)
     [figures] = measure_defects([DENSE], out=tmp_path, options=options)

@@ -162,6 +162,7 @@ def test_a_run_that_a_limit_ends_has_no_verdict(tmp_path: Path) -> None:
     found = a_hunt(tmp_path, replace(OPTIONS, runs=6, limits=limits))
     assert found.corpus.outcomes == {"timeout": 6}
     assert not found.corpus.findings
+    assert not found.corpus.tried  # a mutant that is drawn once more is run once more
 
 
 @pytest.mark.spark

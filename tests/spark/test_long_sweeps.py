@@ -128,8 +128,18 @@ def test_what_a_limit_ended_is_tried_again_under_a_wider_one(tmp_path: Path) -> 
         a_sweep(tmp_path / "out", **options, limits=tight, retry=("timeout",))
 
 
+def test_a_row_that_a_busy_machine_cut_off_becomes_that_of_an_idle_one(tmp_path: Path) -> None:
+    options = {"profile": "faulty", "seeds": "26:27", "runner": DEFAULT_RUNNER}
+    idle, busy = tmp_path / "idle", tmp_path / "busy"
+    wide = Limits(soft_s=100, hard_s=200)
+    a_sweep(idle, **options, limits=wide)
+    assert a_sweep(busy, **options, limits=Limits(soft_s=0.01, hard_s=200)).outcomes["timeout"] == 1
+    a_sweep(busy, **options, limits=wide, retry=retried("no-verdict"))
+    assert read_table(busy, "runs").to_pylist() == read_table(idle, "runs").to_pylist()
+
+
 def test_only_what_has_no_verdict_can_be_tried_again() -> None:
-    with pytest.raises(SweepError, match="only runs without a verdict"):
+    with pytest.raises(SweepError, match="only what a limit of the machine ended"):
         SweepOptions(retry=("violation",))
     assert retried(None) == ()
     assert retried("crash, hang") == ("crash", "hang")
