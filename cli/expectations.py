@@ -13,14 +13,15 @@ from rebalance_sim.scenarios.errors import did_you_mean
 
 KNOWN = "known"
 UNPROVEN = "unproven"
-_FAIL_ON = (KNOWN, UNPROVEN)
+NOT_JUDGED = "not-judged"
+_FAIL_ON = (KNOWN, UNPROVEN, NOT_JUDGED)
 
 FailOn = Annotated[
     list[str] | None,
     typer.Option(
         "--fail-on",
         help="Exit code 1 also if a known issue shows (known), or one that is not proven by a run "
-        "without it (unproven).",
+        "without it (unproven), or if liveness was not judged (not-judged).",
     ),
 ]
 Expect = Annotated[
@@ -39,8 +40,11 @@ class Expectation:
     issues: frozenset[str] | None = None
     fails_on: frozenset[str] = frozenset()
 
-    def objections(self, known: Iterable[str], unproven: Iterable[str]) -> list[str]:
-        """A line for each thing that makes known issues a failure; empty: they are expected."""
+    def objections(
+        self, known: Iterable[str], unproven: Iterable[str], not_judged: str
+    ) -> list[str]:
+        """A line for each thing that makes a run that passed a failure; empty: it is expected.
+        ``not_judged`` says what was not judged."""
         shown, not_proven = sorted(set(known)), sorted(set(unproven))
         lines = []
         if self.issues is not None and not self.issues.issuperset(shown):
@@ -50,6 +54,8 @@ class Expectation:
             lines.append(f"failed on known: {', '.join(shown)}")
         if UNPROVEN in self.fails_on and not_proven:
             lines.append(f"failed on unproven: {', '.join(not_proven)}")
+        if NOT_JUDGED in self.fails_on and not_judged:
+            lines.append(f"failed on not-judged: {not_judged}")
         return lines
 
 

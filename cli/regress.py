@@ -13,6 +13,7 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import CHANGED, FOUND, INTERRUPTED, OK
+from rebalance_sim.cli.expectations import NOT_JUDGED
 from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
 from rebalance_sim.spark import Limits
 
@@ -53,6 +54,12 @@ def regress(
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the results as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary as Markdown.")] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on", help="Exit code 1 also if liveness of a case was not judged (not-judged)."
+        ),
+    ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; without it, one per core.")
     ] = None,
@@ -74,6 +81,8 @@ def regress(
     )
     from rebalance_sim.spark.reports import regression
 
+    if fail_on not in (None, NOT_JUDGED):
+        raise BadInput(f"regress: --fail-on {fail_on!r}: no such thing; write {NOT_JUDGED}")
     if fresh is None and (fresh_from is not None or time_budget_s is not None):
         raise BadInput("regress: --fresh-from and --time-budget-s go with --fresh, how many seeds")
     variant = None if profile is None else cli_options.variant_of(profile, None)
@@ -122,6 +131,10 @@ def regress(
         say(line)
     if is_interrupted:
         return INTERRUPTED
+    silent = [one for one in (*checked, *found) if one.got.outcome == NOT_JUDGED]
+    if fail_on is not None and silent:
+        say(f"failed on {NOT_JUDGED}: {', '.join(one.case.id for one in silent[:SHOWN])}")
+        return FOUND
     return _code(checked, found, is_updated=update)
 
 

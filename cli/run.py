@@ -85,7 +85,7 @@ def run(
     values: list[dict[str, Any]] = []
     for chosen in every:
         result = _run(chosen.scenario, files)
-        objections = expected.objections(result.known, result.unproven)
+        objections = expected.objections(result.known, result.unproven, result.not_judged)
         passed = result.outcome in PASSING and not objections
         found = found or not passed
         if json:
@@ -192,7 +192,8 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
         known = f", known issues: {known}" if known else ""
-        empty = f", {result.reason}" if result.outcome == "vacuous" else ""
+        told = result.reason if result.outcome == "vacuous" else result.not_judged
+        empty = f", {told}" if told else ""
         headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{known}{empty}"
         return [headline, *_describe_known(result)]
     lines = [f"{result.outcome.upper()}: {result.reason or who}"]

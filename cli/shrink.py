@@ -105,7 +105,9 @@ def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
 
 
 def _seconds(scenario: Scenario) -> str:
-    return f"{(scenario.world.duration_ms + scenario.world.quiet_period_ms) / 1000:,.1f}"
+    from rebalance_sim.scenarios.quiet import quiet_period_ms
+
+    return f"{(scenario.world.duration_ms + quiet_period_ms(scenario.world)) / 1000:,.1f}"
 
 
 @contextmanager

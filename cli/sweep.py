@@ -10,7 +10,7 @@ import typer
 
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.expectations import Expect, FailOn, expectation
+from rebalance_sim.cli.expectations import NOT_JUDGED, Expect, FailOn, expectation
 from rebalance_sim.cli.output import print_json, say
 from rebalance_sim.cli.sweep_output import as_json, describe, progress_bar
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
@@ -88,7 +88,12 @@ def sweep(
             options=options,
             on_progress=on_progress,
         )
-    objections = expected.objections((issue.name for issue in summary.known), summary.unproven)
+    count = summary.outcomes.get(NOT_JUDGED, 0)
+    objections = expected.objections(
+        (issue.name for issue in summary.known),
+        summary.unproven,
+        f"{count:,} of {summary.runs:,} runs" if count else "",
+    )
     if json:
         print_json({**as_json(summary), "unexpected": objections})
     else:

@@ -21,11 +21,12 @@ OUTCOMES: Mapping[str, str] = {
     "stuck": "a liveness property did not hold in the quiet period",
     "budget": "the run was cut off: by its budget of steps, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
+    "not-judged": "nothing was violated, but the quiet period ended before liveness was due",
     "vacuous": "nothing was violated, but at the end no client that was to be in a group was",
 }
 """Every outcome of a run, with its meaning."""
 
-PASSING = frozenset({"ok", "known", "vacuous"})
+PASSING = frozenset({"ok", "known", "vacuous", "not-judged"})
 """Outcomes in which nothing was found."""
 
 
@@ -103,9 +104,10 @@ class RunResult:
     ``known`` counts, for each known issue of the simulated version, how often it showed;
     ``known_issues`` has them one by one, and ``repaired`` the run without them, if there was one.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
-    innermost frames. ``digest`` is that of the trace: equal digests, equal runs. ``samples`` are
-    the series of the run, if any were asked for. ``rebalances`` are the episodes of rebalancing
-    that ended, by group and time.
+    innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
+    empty if it was, or after a violation. ``digest`` is that of the trace: equal digests, equal
+    runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
+    episodes of rebalancing that ended, by group and time.
     """
 
     seed: int
@@ -122,6 +124,7 @@ class RunResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     coverage: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
+    not_judged: str = ""
     samples: tuple[MetricSample, ...] = ()
     known_issues: tuple[KnownRow, ...] = ()
     repaired: RepairedRun | None = None

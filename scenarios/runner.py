@@ -24,6 +24,7 @@ from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.own_metrics import Measured, Metric, registered_metrics, values_of
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
@@ -59,8 +60,13 @@ class LivenessCheck(Protocol):
         """What is late at this time, with the reason."""
         ...
 
-    def judges_all_by(self, at_ms: int) -> bool:
-        """Whether all that has to come about is due at this time."""
+    @property
+    def due_ms(self) -> int:
+        """When all that has to come about is due, as far as is known now; -1: never."""
+        ...
+
+    def not_judged(self, at_ms: int) -> str:
+        """Why not all that has to come about is due at this time; empty: it is."""
         ...
 
 
@@ -185,6 +191,7 @@ class _Run:
         self._own_metrics: list[Metric] = []
         self._late: list[tuple[str, Stuck]] = []
         self._is_judged = False
+        self._not_judged = ""
 
     def result(self) -> RunResult:
         error = ""
@@ -213,6 +220,7 @@ class _Run:
             metrics=self._metrics,
             coverage=self._coverage(),
             reason=reason,
+            not_judged=self._not_judged,
             samples=() if world is None else tuple(world.sampler.samples),
             known_issues=self._known_rows(),
             rebalances=self._rebalances,
@@ -226,8 +234,9 @@ class _Run:
             trace=self._trace,
             max_steps=scenario.max_steps,
             metrics_interval_ms=self._metrics_interval_ms,
+            quiet_period_ms=quiet_period_ms(scenario.world),
         )
-        result = self._world.run()
+        result = self._world.run(self._due_ms)
         self._is_complete = result.is_complete
         self._metrics = {**result.metrics, **values_of(self._own_metrics, result.metrics)}
         self._rebalances = tuple(self._world.metrics.rebalances.rows())
@@ -255,7 +264,17 @@ class _Run:
                 self._is_judged = False
                 continue
             self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
-            self._is_judged = self._is_judged and watcher.liveness.judges_all_by(now_ms)
+            why = watcher.liveness.not_judged(now_ms)
+            if why and not self._not_judged:
+                self._not_judged = f"liveness of {group_id} was not judged: {why}"
+            self._is_judged = self._is_judged and not why
+
+    def _due_ms(self) -> int:
+        """When all groups are judged that can be."""
+        return max(
+            (one.liveness.due_ms for one in self._watchers.values() if not one.unexplained),
+            default=0,
+        )
 
     def _verdict(
         self, violated: Sequence[ViolationRow], late: Sequence[ViolationRow], error: str
@@ -273,9 +292,12 @@ class _Run:
         known = self._known()
         if known:
             counts = ", ".join(f"{name} ({count} times)" for name, count in known.items())
-            return "known", f"known issues of {self._scenario.world.semantics} showed: {counts}"
+            shown = f"known issues of {self._scenario.world.semantics} showed: {counts}"
+            return "known", "; ".join(filter(None, (shown, self._not_judged)))
         if is_vacuous(self._views):
             return "vacuous", "at the end no client was in a group, though some were to be"
+        if self._not_judged:
+            return "not-judged", self._not_judged
         return "ok", ""
 
     def _exceeded(self) -> str:

@@ -51,7 +51,8 @@ class WorldSpec:
     """A whole world.
 
     Faults and changes happen until ``duration_ms``; then everything is healed, and
-    ``quiet_period_ms`` follows, in which every group must come to rest. ``group_id`` is the group
+    ``quiet_period_ms`` follows, in which every group must come to rest; None: for as long as its
+    settings call for, and longer where something holds a group up. ``group_id`` is the group
     of the clients that name no other. ``semantics`` names the protocol version and ``defects``
     those that are switched on, in coordinator, member or broker; ``repairs`` are known issues of
     the version that it is run without. ``seed`` feeds every random stream. ``data_plane``: clients
@@ -64,7 +65,7 @@ class WorldSpec:
     topics: tuple[TopicSpec, ...]
     clients: tuple[ClientSpec, ...]
     duration_ms: int
-    quiet_period_ms: int
+    quiet_period_ms: int | None = None
     group_id: str = "group"
     semantics: str = DEFAULT_SEMANTICS.name
     defects: tuple[str, ...] = ()
@@ -80,8 +81,10 @@ class WorldSpec:
         not_empty(self, "group_id")
         at_least(self, 0, "seed")
         at_least(self, 1, "duration_ms")
-        at_least(self, 0, "quiet_period_ms")
-        at_most(self, TIME_MOST_MS, "duration_ms", "quiet_period_ms")
+        at_most(self, TIME_MOST_MS, "duration_ms")
+        if self.quiet_period_ms is not None:
+            at_least(self, 0, "quiet_period_ms")
+            at_most(self, TIME_MOST_MS, "quiet_period_ms")
         semantics = simulated(self.semantics, defects=self.defects, repairs=self.repairs)
         forgets_committed = semantics.rules(BrokerRules).reads_newest
         if self.config.group_coordinator_append_linger_ms and forgets_committed:

@@ -49,6 +49,9 @@ from rebalance_sim.sim.steps import Steps
 from rebalance_sim.sim.streams import Streams
 from rebalance_sim.sim.trace import Trace
 
+_PROLONGED_MOST = 4
+"""How many times as long as at first an open quiet period lasts at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldResult:
@@ -70,7 +73,8 @@ class World:
     ``groups`` are those of its clients, and ``group_id`` the first of them. ``make_checker`` is
     called with each, and returns what looks at every step that concerns it.
     ``max_steps`` bounds the run. ``metrics_interval_ms``: how often metrics are sampled, None for
-    never; a world that is sampled goes exactly the same way.
+    never; a world that is sampled goes exactly the same way. ``quiet_period_ms``: how long an open
+    quiet period is at first. Raises ValueError where one is needed and there is none.
     """
 
     def __init__(
@@ -81,9 +85,18 @@ class World:
         trace: Trace | None = None,
         max_steps: int | None = None,
         metrics_interval_ms: int | None = None,
+        quiet_period_ms: int | None = None,
     ) -> None:
         semantics = simulated(spec.semantics, defects=spec.defects, repairs=spec.repairs)
         self.spec = spec
+        if spec.quiet_period_ms is not None:
+            quiet_period_ms = longest_ms = spec.quiet_period_ms
+        elif quiet_period_ms is None:
+            raise ValueError("quiet_period_ms is open: give one to the world")
+        else:
+            longest_ms = _PROLONGED_MOST * quiet_period_ms
+        self.end_ms = spec.duration_ms + quiet_period_ms
+        self._latest_end_ms = spec.duration_ms + longest_ms
         self.group_id = spec.group_ids[0]
         self.default_group_id = spec.group_id
         self.config = spec.config
@@ -123,7 +136,7 @@ class World:
             topic_logs=self.topic_logs,
             leaders=PartitionLeaders(self.brokers, broker_count=spec.brokers.count),
             deliveries=self.metrics.deliveries,
-            end_ms=self.end_ms,
+            end_ms=self._latest_end_ms,
         )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
@@ -161,16 +174,18 @@ class World:
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def run(self) -> WorldResult:
-        """Let everything happen: faults until ``duration_ms``, then the quiet period."""
-        if self.advance_to(self.end_ms):
-            self.steps.checker.at_end()
+    def run(self, next_end_ms: Callable[[], int] = lambda: 0) -> WorldResult:
+        """Let everything happen: faults until ``duration_ms``, then the quiet period. At its end
+        ``next_end_ms`` is asked for a later one; an open quiet period goes on until then."""
+        is_complete = self.advance_to(self.end_ms)
+        while is_complete:
+            end_ms = min(next_end_ms(), self._latest_end_ms)
+            if end_ms <= self.end_ms:
+                self.steps.checker.at_end()
+                break
+            self.end_ms = end_ms
+            is_complete = self.advance_to(end_ms)
         return self.result()
-
-    @property
-    def end_ms(self) -> int:
-        """The end of the quiet period."""
-        return self.spec.duration_ms + self.spec.quiet_period_ms
 
     def advance_to(self, at_ms: int) -> bool:
         """Let everything before ``at_ms`` happen; False if a budget stops the world before that.

@@ -95,7 +95,7 @@ class ClientWatch:
         if step.client is not None:
             # A process that comes back in the quiet period, as a supervisor sees to after a fatal
             # error, has all the time that a rebalance may take.
-            self._quiet.note_disturbance(step.at_ms)
+            self._quiet.note_client_start(step.client.name, step.at_ms)
             self._classic.forget(step.client.name)
             if step.client.member.kind in CLIENT_KINDS:
                 self._open_client(step, step.client)

@@ -31,10 +31,41 @@ class Liveness:
         """No fault and no deliberate change from now on."""
         self.quiet.note_start(at_ms)
 
-    def judges_all_by(self, at_ms: int) -> bool:
-        """Whether ``verdict`` at this time asks every property. It does not while what began the
-        bounds anew is too recent, or where a group is not bound to come to rest."""
-        return self.quiet.is_settled_by(at_ms) and Deadline.SETTLED in self._when_settled()
+    @property
+    def due_ms(self) -> int:
+        """From when on ``verdict`` asks every property, as far as is known now; -1: it never will,
+        because the group is not bound to come to rest."""
+        if self._unrest() or self.quiet.failing_client():
+            return -1
+        return self.quiet.due_ms
+
+    def not_judged(self, at_ms: int) -> str:
+        """Why ``verdict`` at this time does not ask every property; empty: it does."""
+        unrest = self._unrest()
+        if unrest or at_ms >= self.quiet.due_ms:
+            return unrest
+        failing = self.quiet.failing_client()
+        if failing is not None:
+            return (
+                f"{failing[0]} failed for good and was started again {failing[1]} times, "
+                "so that its group did not come to rest"
+            )
+        return (
+            f"the quiet period ends too early: {self.quiet.needed_ms():_} ms are needed "
+            "(set world.quiet_period_ms to that, or leave it out)"
+        )
+
+    def _unrest(self) -> str:
+        """Why the group is not bound to come to rest; empty: it is."""
+        name = self.quiet.too_slow_client()
+        if name is not None:
+            return (
+                f"{name} stays away from poll, or without a heartbeat, for half of its "
+                "max_poll_interval_ms, so that its group need not come to rest"
+            )
+        if self._model.waits_for_one_assignor():
+            return "the only member that can compute a target still runs its assignor"
+        return ""
 
     def verdict(self, at_ms: int) -> list[Stuck]:
         """Everything that is late at ``at_ms``; empty while no bound has passed."""

@@ -6,6 +6,7 @@ the configuration.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -21,6 +22,9 @@ SLACK_BATCHES = 4
 SLACK_INTERVALS = 4
 """Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
 acknowledge that, and one for polls, searches and round trips."""
+
+_STARTS_MOST = 5
+"""A process that was started more often in the quiet period fails each time."""
 
 _GRACE_MS = 5_000
 """Granted to a JoinGroup or SyncGroup on top of the time that it may be held."""
@@ -42,6 +46,7 @@ class QuietPeriod:
         self._model = model
         self.since_ms: int | None = None
         self._start_ms = 0
+        self._starts: Counter[str] = Counter()
         self._under_way: dict[int, ConsumerGroupHeartbeatRequest] = {}  # by identity
 
     def note_start(self, at_ms: int) -> None:
@@ -57,6 +62,12 @@ class QuietPeriod:
         """A join or a leave has changed the group."""
         if self._under_way.pop(id(request), None) is not None and at_ms > self._start_ms:
             self.note_disturbance(at_ms)
+
+    def note_client_start(self, name: str, at_ms: int) -> None:
+        """A process began."""
+        if self.since_ms is not None and at_ms > self._start_ms:
+            self._starts[name] += 1
+        self.note_disturbance(at_ms)
 
     def note_disturbance(self, at_ms: int) -> None:
         """Timers were restarted; before the quiet period this means nothing."""
@@ -183,31 +194,51 @@ class QuietPeriod:
         """Whether members without a client must have been removed at this time."""
         return self.since_ms is not None and at_ms - self.since_ms >= self.ghost_bound_ms
 
-    def is_settled_by(self, at_ms: int) -> bool:
-        """Whether everything must have come about at this time."""
-        return (
-            self.since_ms is not None
-            and at_ms - self.since_ms >= self.bound_ms
-            and at_ms >= self._aware_ms
-            and at_ms >= self._rejoined_ms
-            and at_ms >= self._found_ms
-            and at_ms >= self._vacated_ms
-            and not self._is_too_slow()
+    @property
+    def due_ms(self) -> int:
+        """When everything must have come about, as far as is known now, if no client is too slow;
+        -1 before the quiet period."""
+        if self.since_ms is None:
+            return -1
+        return max(
+            self.since_ms + self.bound_ms,
+            self._aware_ms,
+            self._rejoined_ms,
+            self._found_ms,
+            self._vacated_ms,
         )
 
-    def _is_too_slow(self) -> bool:
-        """Whether some application has stayed with a batch, or a classic client is to stay without
-        a heartbeat, for half of ``max.poll.interval.ms``.
+    def needed_ms(self) -> int:
+        """How long the quiet period has to be, as far as is known now."""
+        return self.due_ms - self._start_ms
+
+    def is_settled_by(self, at_ms: int) -> bool:
+        """Whether everything must have come about at this time."""
+        return 0 <= self.due_ms <= at_ms and self.too_slow_client() is None
+
+    def failing_client(self) -> tuple[str, int] | None:
+        """The client that was started most often in the quiet period, and how often, if that were
+        so many times that it is not going to work; None if there is none."""
+        name, count = max(self._starts.items(), key=lambda item: item[1], default=("", 0))
+        return (name, count) if count > _STARTS_MOST else None
+
+    def too_slow_client(self) -> str | None:
+        """The first client whose application has stayed with a batch, or which, as a classic one,
+        is to stay without a heartbeat, for half of ``max.poll.interval.ms``; None if none has.
 
         To give partitions up takes two polls, one to begin with the commit and one for the
         callback (client §4.1), and both have to fit into that time; and a classic member learns of
         a rebalance by a heartbeat, and has that time to join. A member that is removed instead,
         again and again, lets the group never come to rest.
         """
-        return any(
-            2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))
-            >= client.member.config.max_poll_interval_ms
-            for client in self._view.clients().values()
+        return next(
+            (
+                name
+                for name, client in self._view.clients().items()
+                if 2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))
+                >= client.member.config.max_poll_interval_ms
+            ),
+            None,
         )
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
-    CLASSIC_KINDS,
     LIBRDKAFKA,
     LIBRDKAFKA_CLASSIC,
     LIBRDKAFKA_KINDS,
@@ -20,9 +19,6 @@ from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.client.client_checks import COOPERATIVE
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import Streams
 
@@ -45,14 +41,6 @@ def speaks_classic(features: frozenset[str], rules: Iterable[FaultRule]) -> bool
     """Whether anybody in the scenario may speak the classic protocol, now or later."""
     return not features.isdisjoint(("classic_clients", "mixed_protocols")) or any(
         rule.kind == "rolling_migration" for rule in rules
-    )
-
-
-def may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
-    """Whether there may be a classic group at any time."""
-    return any(client.kind in CLASSIC_KINDS for client in clients) or any(
-        isinstance(fault, RollingMigration | ClientRedeploy) and fault.to_kind in CLASSIC_KINDS
-        for fault in faults
     )
 
 

@@ -30,7 +30,6 @@ from rebalance_sim.scenarios.generate.client_assignors import (
 )
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
 from rebalance_sim.scenarios.generate.faults import draw_faults
-from rebalance_sim.scenarios.generate.quiet import quiet_period_ms
 from rebalance_sim.scenarios.generate.records import (
     draw_records,
     keep_some_polling,
@@ -191,7 +190,6 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         topics=topics,
         clients=clients,
         duration_ms=duration_ms,
-        quiet_period_ms=quiet_period_ms(config, clients, faults),
         semantics=semantics,
         config=draw.size_limit(config, clients),
         network=draw.network(),

@@ -84,12 +84,3 @@ def _in_time(client: ClientSpec, max_poll_interval_ms: int) -> int:
         return client.max_poll_records
     in_time = rate * max_poll_interval_ms // (_POLLS_PER_INTERVAL * 1_000)
     return max(1, min(client.max_poll_records, in_time))
-
-
-def longest_batch_ms(client: ClientSpec) -> int:
-    """The longest batch that the quiet period has to have time for; after longer ones nothing is
-    judged."""
-    rate = client.processing_records_per_second
-    if rate is None:
-        return 0
-    return min(client.max_poll_records * 1_000 // rate, client.max_poll_interval_ms // 2)

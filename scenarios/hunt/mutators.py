@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rebalance_sim.scenarios.generate.client_assignors import keep_some_computing
-from rebalance_sim.scenarios.generate.quiet import quiet_period_ms as quiet_period_ms_of
 from rebalance_sim.scenarios.generate.records import keep_some_polling
 from rebalance_sim.scenarios.hunt.pairs import FAULT, Interval
 from rebalance_sim.scenarios.scenario import Scenario
@@ -161,15 +160,14 @@ def mutate(draw: Draw, scenario: Scenario, ground: Ground) -> tuple[Scenario, st
 
 
 def _judgeable(world: WorldSpec) -> WorldSpec:
-    """The world with faults in order, a quiet period that is long enough for them, and some clients
+    """The world with faults in order, an open quiet period, and some clients
     that polling and computing are left to, as in generated ones."""
     faults = tuple(sorted(world.faults, key=lambda fault: fault.at_ms))
     clients = world.clients
     if world.data_plane:
         clients = keep_some_polling(clients, faults)
     clients = keep_some_computing(clients, faults)
-    quiet_period_ms = max(world.quiet_period_ms, quiet_period_ms_of(world.config, clients, faults))
-    return replace(world, faults=faults, clients=clients, quiet_period_ms=quiet_period_ms)
+    return replace(world, faults=faults, clients=clients, quiet_period_ms=None)
 
 
 def _into_operation(draw: Draw, fault: Fault, world: WorldSpec, ground: Ground) -> Fault:

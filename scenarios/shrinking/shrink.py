@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run as run_scenario
 from rebalance_sim.scenarios.scenario import Scenario
@@ -277,7 +278,7 @@ def _shorter_quiet_period(search: _Search) -> None:
     if search.failure.outcome != "stuck":
         world = search.world
         minimal_number(
-            world.quiet_period_ms,
+            quiet_period_ms(world),
             0,
             lambda ms: search.accepts(lambda: replace(world, quiet_period_ms=ms)),
         )

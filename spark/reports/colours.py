@@ -9,8 +9,9 @@ _KINDS = {GREEN: "good", AMBER: "known", RED: "bad", GREY: ""}
 
 
 def colour_of(outcome: str) -> str:
-    """Green for what passed, amber for a known issue, red for a finding, grey for no verdict."""
-    if outcome in ("vacuous", *NO_VERDICT):
+    """Green for what passed, amber for a known issue, red for a finding, grey for what was
+    not judged."""
+    if outcome in ("vacuous", "not-judged", *NO_VERDICT):
         return GREY
     return {"ok": GREEN, "known": AMBER}.get(outcome, RED)
 

@@ -90,8 +90,10 @@ class Several:
         for checker in self.checkers:
             checker.liveness.on_quiet_period_start(at_ms)
 
-    def judges_all_by(self, at_ms: int) -> bool:
-        return True
+    due_ms = 0
+
+    def not_judged(self, at_ms: int) -> str:
+        return ""
 
     def verdict(self, at_ms: int) -> list[Any]:
         return []

@@ -88,20 +88,21 @@ def test_a_leave_from_before_the_quiet_period_starts_the_bounds_anew(is_from_bef
     world.now_ms += 10_000
     world.request(leave.request)
     due_ms = world.now_ms + bound_ms
-    assert world.checker.liveness.judges_all_by(due_ms - 1) is not is_from_before
-    assert world.checker.liveness.judges_all_by(due_ms)
+    liveness = world.checker.liveness
+    assert bool(liveness.not_judged(due_ms - 1)) is is_from_before
+    assert not liveness.not_judged(due_ms)
 
 
 def test_all_is_judged_once_the_bounds_have_passed_that_a_load_began_anew(quiet):
     """Until then silence means nothing, though the quiet period is as long as it was to be."""
     liveness = quiet.checker.liveness
     due_ms = quiet.now_ms + liveness.quiet.bound_ms
-    assert not liveness.judges_all_by(due_ms - 1)
-    assert liveness.judges_all_by(due_ms)
+    assert liveness.not_judged(due_ms - 1)
+    assert not liveness.not_judged(due_ms)
     quiet.now_ms += 1_000
     quiet.restart()
-    assert not liveness.judges_all_by(due_ms)
-    assert liveness.judges_all_by(due_ms + 1_000)
+    assert liveness.not_judged(due_ms)
+    assert not liveness.not_judged(due_ms + 1_000)
 
 
 def test_partitions_of_a_ghost_are_worked_on_by_nobody(quiet):

@@ -15,6 +15,7 @@ from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.ownership import OwnershipTrace
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
 from rebalance_sim.scenarios.variant import Variant
@@ -119,7 +120,7 @@ class RecordedRandom(Random):
 
 def draws_of(scenario: Scenario) -> dict[str, list[float]]:
     """What each stream of a world gave in a run, by the name of the stream."""
-    world = World(scenario.world)
+    world = World(scenario.world, quiet_period_ms=quiet_period_ms(scenario.world))
     world.run()
     return {name: stream.drawn for name, stream in world.streams._streams.items()}  # type: ignore[attr-defined]
 

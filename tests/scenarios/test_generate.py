@@ -26,6 +26,7 @@ from rebalance_sim.scenarios.profile import (
     load_profile,
     parse_profile,
 )
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
@@ -274,8 +275,8 @@ def test_client_side_assignors_leave_all_else_as_it_was() -> None:
             replace(client, client_assignors=None, server_assignor=votes[client.name])
             for client in world.clients
         )
-        assert world.quiet_period_ms > plain.quiet_period_ms
-        assert replace(world, clients=clients, quiet_period_ms=plain.quiet_period_ms) == plain
+        assert quiet_period_ms(world) > quiet_period_ms(plain)
+        assert replace(world, clients=clients) == plain
 
 
 def test_whoever_offers_client_side_assignors_has_no_vote_on_those_of_the_broker() -> None:

@@ -7,6 +7,7 @@ import pytest
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
@@ -16,7 +17,8 @@ from rebalance_sim.sim.world import World
 def a_run(profile: str, seed: int) -> tuple[World, list[OwnershipInterval]]:
     """A run to its end, and all that was owned of the partitions that ought to have an owner."""
     trace = OwnershipTrace()
-    world = World(generate(profile, seed).world, trace=trace)
+    spec = generate(profile, seed).world
+    world = World(spec, trace=trace, quiet_period_ms=quiet_period_ms(spec))
     world.run()
     group = world.groups["group"]
     return world, [

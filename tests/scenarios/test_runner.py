@@ -60,8 +60,12 @@ class LivenessCheck:
     def on_quiet_period_start(self, at_ms: int) -> None:
         self.since_ms = at_ms
 
-    def judges_all_by(self, at_ms: int) -> bool:
-        return at_ms >= self.bound_ms
+    @property
+    def due_ms(self) -> int:
+        return self.bound_ms
+
+    def not_judged(self, at_ms: int) -> str:
+        return "" if at_ms >= self.bound_ms else "the quiet period ends too early"
 
     def verdict(self, at_ms: int) -> list[Stuck]:
         return self.late if (self.since_ms, at_ms) == (10_000, 20_000) else []
