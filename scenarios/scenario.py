@@ -19,6 +19,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.protocol_settings import check_protocols
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
 from rebalance_sim.sim.checks import NONE
@@ -142,7 +143,9 @@ def scenario_of(
     world = tables.get("world")
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
         world["clients"] = list(_counted(world["clients"]))
-    return decode(Scenario, tables)
+    scenario = decode(Scenario, tables)
+    check_protocols(tables["world"], scenario.world, values)
+    return scenario
 
 
 def _counted(clients: Sequence[Any]) -> Iterator[Any]:

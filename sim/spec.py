@@ -28,6 +28,7 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.settings_change import configs_ever_in_force
 from rebalance_sim.sim.network.network import ADMIN
 from rebalance_sim.sim.network.network_spec import NetworkSpec
+from rebalance_sim.sim.protocol_settings import fitting
 
 CLIENTS_MOST = 10_000
 FAULTS_MOST = 100_000
@@ -127,6 +128,9 @@ class WorldSpec:
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
         configs_ever_in_force(self)
+        clients, faults = fitting(self.clients, self.faults)
+        object.__setattr__(self, "clients", clients)
+        object.__setattr__(self, "faults", faults)
 
     def _check_assignors(self, known: Mapping[str, object]) -> None:
         """A broker does not start with an assignor that it does not have. A client that asks for

@@ -46,6 +46,7 @@ from rebalance_sim.scenarios.profile import (
     profile_of,
 )
 from rebalance_sim.scenarios.profile_file import built_in, is_scenario
+from rebalance_sim.scenarios.protocol_settings import check_compared
 from rebalance_sim.scenarios.scenario import Scenario, scenario_of
 from rebalance_sim.scenarios.settings import apply_settings
 from rebalance_sim.scenarios.toml import parse_toml
@@ -92,6 +93,8 @@ def generate(variant: Variant | Path | str, seed: int | str) -> Scenario:
     """
     variant, seed = Variant.of(variant), _seed(seed)
     try:
+        if variant.protocol:
+            check_compared(variant.settings)
         scenario = _scenario_of(variant, seed)
     except ScenarioError as problem:
         if variant.text:

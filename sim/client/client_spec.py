@@ -60,7 +60,9 @@ class ClientSpec:
     alone the client rebalances cooperatively, with any other list eagerly; librdkafka takes no
     list with assignors of both sorts, and has no ``sticky``), ``session_timeout_ms``
     and ``heartbeat_interval_ms`` are the client's own, and every ``metadata_max_age_ms`` it looks
-    for what has become of topics. Other kinds have these from the coordinator, or need none.
+    for what has become of topics. Other kinds have these from the coordinator, or need none: a
+    world keeps them for a client that speaks the classic protocol at some time
+    (``sim/protocol_settings.py``).
     """
 
     name: str

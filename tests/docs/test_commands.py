@@ -27,6 +27,7 @@ RUN = frozenset({"console", "python"})
 WRITTEN = frozenset({"results", ".venv", ".git"})
 """Folders that commands write to, or that are not the project's: no links to them."""
 
+WRITES = re.compile(r"(?:--(?:out|trace|plot|svg|junit|markdown)|>)\s+(results/\S+)")
 MODE = re.compile(r"|slow|parse|\w+\.(py|toml)")
 MANY_SEEDS = 50
 
@@ -119,6 +120,30 @@ def test_every_sub_command_is_shown_in_the_documentation() -> None:
     assert shown == set(get_command(app_of()).commands)  # type: ignore[attr-defined]
 
 
+def test_no_page_writes_over_the_files_of_another() -> None:
+    """But for an experiment that two pages show: the second call goes on with the first."""
+    pages: dict[str, set[str]] = {}
+    words: dict[str, set[frozenset[str]]] = {}
+    for page in PAGES:
+        for command in _shown(page):
+            for file in WRITES.findall(command.words):
+                pages.setdefault(file, set()).add(_name(page))
+                words.setdefault(file, set()).add(frozenset(command.words.split()))
+    assert pages
+    assert not {file for file in pages if len(pages[file]) > 1 and len(words[file]) > 1}
+
+
+def test_nothing_is_installed_by_a_name_that_no_index_has() -> None:
+    """The package is not published: it is installed from a checkout, and its extras beside it."""
+    by_name = re.compile(r"pip install [^\n]*(?<![\w./-])rebalance-sim(?![\w/])")
+    files = [*PAGES, *(path for path in (ROOT / "examples").rglob("*") if path.is_file())]
+    found = [
+        file for file in files if by_name.search(file.read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert found == []
+    assert by_name.search("pip install 'rebalance-sim[hdfs]'")
+
+
 # --- the tools of this test -----------------------------------------------------------------------
 
 
@@ -130,7 +155,8 @@ def test_every_sub_command_is_shown_in_the_documentation() -> None:
         (["ok: 3 runs"], "ok: 4 runs\n", "ok: 3 runs"),
         (["a", "...", "b"], "a\nx\ny\nb\n", None),
         (["b", "a"], "a\nb\n", "a"),
-        (["digest 0123456789abcdef"], "digest fedcba9876543210\n", None),
+        (["digest 0123456789abcdef"], "digest 0123456789abcdef\n", None),
+        (["digest 0123456789abcdef"], "digest 0123456789abcdee\n", "digest 0123456789abcdef"),
         (["a (b) [c]"], "a (b) [c]\n", None),
     ],
 )

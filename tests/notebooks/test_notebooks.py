@@ -3,6 +3,7 @@ repository."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -27,6 +28,7 @@ def test_there_are_notebooks() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_pictures(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
+    stored = _digests(notebook)
     folder = {"metadata": {"path": str(path.parent)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=folder).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
@@ -34,6 +36,17 @@ def test_a_notebook_runs_and_shows_pictures(path: Path) -> None:
     assert not [output for output in shown if output.output_type == "error"]
     for words in ONLY_WITH_AN_EXTRA.get(path.stem, ()):
         assert any(words in str(output) for output in shown), words
+    assert _digests(notebook) == stored, "store the notebook as it runs now"
+
+
+def _digests(notebook: nbformat.NotebookNode) -> list[str]:
+    """Of the runs that it shows."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [
+        one
+        for output in outputs
+        for one in re.findall(r"digest \W*(?:code>)?(\w{32})", str(output))
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
