@@ -184,13 +184,18 @@ VIOLATING = sorted(
 """Of the others a metric shows it, or ``unobserved`` says why no scenario can."""
 
 
+NEVER_AT_REST = frozenset({"classic-forgotten-assignor"})
+"""A client learns of a rebalance too late for its group to come to rest for sure."""
+
+
 @pytest.mark.parametrize("issue", VIOLATING)
 def test_an_issue_is_known_of_the_version_and_gone_with_its_repair(issue: str) -> None:
     scenario = defect_scenario(issue, with_defect=False)
     shipped = run(scenario)
     assert (shipped.outcome, set(shipped.known)) == ("known", {issue}), shipped.reason
     repaired = run(scenario.without(issue))
-    assert (repaired.outcome, set(repaired.known)) == ("ok", set()), repaired.reason
+    passed = "not-judged" if issue in NEVER_AT_REST else "ok"
+    assert (repaired.outcome, set(repaired.known)) == (passed, set()), repaired.reason
 
 
 def test_every_known_issue_of_classic_groups_ships_with_the_newest_version() -> None:
