@@ -180,7 +180,7 @@ COMPARISON = pa.schema(
     [
         _column("metric", pa.string(), "metric of the runs, with its unit in the name"),
         _column("protocol", pa.string(), "what all clients spoke"),
-        _column("seeds", pa.int64(), "seeds in which it and the base have a value"),
+        _column("seeds", pa.int64(), "seeds in which all of these protocols have a value"),
         _column("median", pa.float64(), "median over these seeds"),
         _column("median_low", pa.float64(), "lower end of its 95 % interval; NaN: too few seeds"),
         _column("median_high", pa.float64(), "upper end"),
@@ -193,7 +193,7 @@ COMPARISON = pa.schema(
         _column("tied", pa.int64(), "seeds with as much as the base"),
         _column("lost", pa.int64(), "seeds with more than the base"),
     ],
-    metadata={"doc": "one row per metric and protocol, over the seeds that passed under each"},
+    metadata={"doc": "one row per metric and protocol in which no run failed, over the same seeds"},
 )
 
 NESTED: Mapping[str, tuple[str, pa.Schema]] = {
