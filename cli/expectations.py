@@ -9,18 +9,20 @@ from typing import Annotated
 import typer
 
 from rebalance_sim.cli.errors import BadInput
-from rebalance_sim.scenarios.errors import did_you_mean
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
 
 KNOWN = "known"
 UNPROVEN = "unproven"
-_FAIL_ON = (KNOWN, UNPROVEN)
+_FAIL_ON = (KNOWN, UNPROVEN, *map(limit_word, LIMITED))
 
 FailOn = Annotated[
     list[str] | None,
     typer.Option(
         "--fail-on",
         help="Exit code 1 also if a known issue shows (known), or one that is not proven by a run "
-        "without it (unproven).",
+        "without it (unproven); or if a run has more of a metric than so many: "
+        + ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED),
     ),
 ]
 Expect = Annotated[
@@ -34,10 +36,12 @@ Expect = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """``issues``: the known issues that may show; None: all that the simulated version has."""
+    """``issues``: the known issues that may show; None: all that the simulated version has.
+    ``limits``: what no run may have more of."""
 
     issues: frozenset[str] | None = None
     fails_on: frozenset[str] = frozenset()
+    limits: tuple[MetricLimit, ...] = ()
 
     def objections(self, known: Iterable[str], unproven: Iterable[str]) -> list[str]:
         """A line for each thing that makes known issues a failure; empty: they are expected."""
@@ -56,12 +60,23 @@ class Expectation:
 def expectation(expect: str | None, fail_on: list[str] | None) -> Expectation:
     """What ``--expect`` and ``--fail-on`` say. Raises BadInput for a word or an issue that there
     is not."""
-    for word in fail_on or ():
-        if word not in _FAIL_ON:
+    words = fail_on or ()
+    for word in words:
+        if word.partition(":")[0] not in _FAIL_ON:
             raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, _FAIL_ON)}")
     return Expectation(
-        issues=None if expect is None else _issues(expect), fails_on=frozenset(fail_on or ())
+        issues=None if expect is None else _issues(expect),
+        fails_on=frozenset(words) & {KNOWN, UNPROVEN},
+        limits=limits_of(word for word in words if word not in (KNOWN, UNPROVEN)),
     )
+
+
+def limits_of(words: Iterable[str]) -> tuple[MetricLimit, ...]:
+    """The limits that ``--fail-on`` names. Raises BadInput for what is none."""
+    try:
+        return tuple(map(MetricLimit.parse, words))
+    except ScenarioError as problem:
+        raise BadInput(f"--fail-on {problem}") from None
 
 
 def _issues(expect: str) -> frozenset[str]:
