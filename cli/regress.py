@@ -13,7 +13,9 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import CHANGED, FOUND, INTERRUPTED, OK
+from rebalance_sim.cli.expectations import limits_of
 from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
+from rebalance_sim.scenarios.metric_limits import LIMITED, limit_word
 from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
@@ -50,6 +52,14 @@ def regress(
     time_budget_s: Annotated[
         float | None, typer.Option(min=0, help="Fresh seeds stop after so many seconds.")
     ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            help="A case also fails if it has more of a metric than so many: "
+            + ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED),
+        ),
+    ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the results as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary as Markdown.")] = None,
@@ -83,6 +93,7 @@ def regress(
         raise BadInput("regress: give scenario files, or --profile with --seeds or --fresh")
     if variant is not None:
         generate(variant, next(case.seed for case in [*kept, *new] if case.variant is not None))
+    exceeding = limits_of(fail_on or ())
     known = read_lock(lock)
     if update and not lock.parent.is_dir():
         raise BadInput(f"cannot write {lock} (there is no folder {lock.parent}): make it first")
@@ -100,11 +111,19 @@ def regress(
     found: list[Checked] = []
     is_interrupted = False
     try:
-        check_cases(kept, known, limits=limits, processes=processes, on_checked=checked.append)
+        check_cases(
+            kept,
+            known,
+            limits=limits,
+            metric_limits=exceeding,
+            processes=processes,
+            on_checked=checked.append,
+        )
         check_cases(
             new,
             {},
             limits=limits,
+            metric_limits=exceeding,
             processes=processes,
             deadline_s=deadline_s,
             on_checked=found.append,

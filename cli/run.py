@@ -191,13 +191,13 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     lines about what led to it."""
     length = f"{result.steps:,} steps, {result.simulated_ms / 1000:,.1f} s simulated"
     who = f"seed {result.seed}" + (f", profile {result.profile}" if result.profile else "")
-    clients = client_words(result.metrics)
+    clients = f"; {words}" if (words := client_words(result.metrics)) else ""
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
         known = f", known issues: {known}" if known else ""
         empty = f", {result.reason}" if result.outcome == "vacuous" else ""
-        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{known}{empty}"
-        headline += f"; {clients}" if clients else ""
+        about = f"{known}{empty}{clients}"
+        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{about}"
         return [headline, *_describe_known(result)]
     lines = [f"{result.outcome.upper()}: {result.reason or who}"]
     for violation in result.violations[:VIOLATIONS_SHOWN]:
@@ -209,8 +209,7 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
         lines += ["", "  what led to it, as replay --diff tells it:", *story]
     lines += [
         "",
-        f"  run       {who}, {length}",
-        *([f"  clients   {clients}"] if clients else []),
+        f"  run       {who}, {length}{clients}",
         f"  scenario  {result.scenario_hash}",
         f"  code      {result.code_version}",
         f"  digest    {result.digest}",
