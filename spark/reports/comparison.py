@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
-from rebalance_sim.spark.reports.pairing import MISSING, pair
+from rebalance_sim.spark.reports.pairing import pair
 from rebalance_sim.spark.reports.report import Throughput
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, PASSING
+from rebalance_sim.spark.store.tables import COMPARISON, MISSING, OUTCOMES, PASSING
 
 REPORT_FILE = "report.md"
 TABLE_FILE = "comparison.parquet"

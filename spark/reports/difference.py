@@ -16,10 +16,10 @@ import pyarrow as pa
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
 from rebalance_sim.spark.reports.intervals import Median, median_of
-from rebalance_sim.spark.reports.pairing import MISSING, pair
+from rebalance_sim.spark.reports.pairing import pair
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import OUTCOMES
+from rebalance_sim.spark.store.tables import MISSING, OUTCOMES
 
 _COLUMNS = (
     "seed", "protocol", "settings", "outcome", "reason", "digest", "known", "coverage", "metrics",

@@ -19,12 +19,12 @@ from rebalance_sim.scenarios.experiment import GRID, Experiment
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.intervals import Median, median_of
-from rebalance_sim.spark.reports.pairing import MISSING, failure_of, pair, paired_runs
+from rebalance_sim.spark.reports.pairing import failure_of, pair, paired_runs
 from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan
 from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
+from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
 
 REPORT_FILE = "report.md"
 

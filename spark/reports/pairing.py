@@ -20,9 +20,6 @@ from rebalance_sim.spark.store.tables import PASSING
 COMPARED_OUTCOMES = frozenset({"ok", "known"})
 """Outcomes of runs whose figures are used: something was left to judge, and nothing was found."""
 
-MISSING: Mapping[str, float] = {"settling_ms": -1}
-"""Values of metrics that stand for none: the group was not stable at the end."""
-
 _WORDS: Mapping[str, str] = {
     "violation": "violated",
     "budget": "cut off",

@@ -32,6 +32,9 @@ OUTCOMES: Mapping[str, str] = {
 PASSING = RUN_PASSING
 NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
 
+MISSING: Mapping[str, float] = {"settling_ms": -1}
+"""Values of metrics that stand for none: the group was not stable at the end."""
+
 TEXT_MOST = 10_000
 """Characters of a text that is kept: nobody reads more, and a message may have millions."""
 
