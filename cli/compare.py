@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rebalance_sim.spark import ComparisonSummary
 
 FAILURES_SHOWN = 5
+COLUMNS_SHOWN = 7
+"""Of the differences: without means and percentiles, which the report has."""
 _DEFAULTS = Limits()
 
 
@@ -77,14 +79,14 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
-    from rebalance_sim.scenarios.units import title_of
-    from rebalance_sim.spark.reports.comparison_rows import difference, headline_rows
+    from rebalance_sim.spark.reports.comparison_rows import (
+        compared_line,
+        difference_rows,
+        headline_rows,
+    )
 
     plan, throughput = summary.plan, summary.throughput
-    yield (
-        f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds of {plan.base} passed under "
-        f"all {len(plan.protocols)} protocols and are compared"
-    )
+    yield compared_line(summary)
     for name, counts in summary.outcomes.items():
         yield f"  {name}: " + ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
     if throughput.seeds_run:
@@ -95,12 +97,8 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
         yield "medians over seeds, with 95 % intervals; less is better"
         yield from _columns(headline_rows(summary))
     for protocol in plan.protocols:
-        rows = [["metric", "difference", "95 %", "won", "tied", "lost"]]
-        for e in summary.estimates:
-            if e.protocol == protocol != summary.base:
-                shares = [f"{count / e.seeds:.1%}" for count in (e.won, e.tied, e.lost)]
-                rows.append([title_of(e.metric), *difference(e), *shares])
-        if len(rows) > 1:
+        rows = [row[:COLUMNS_SHOWN] for row in difference_rows(summary, protocol)]
+        if protocol != summary.base and len(rows) > 1:
             yield ""
             yield f"{protocol} against {summary.base}: medians of the differences, seed by seed"
             yield from _columns(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -63,6 +63,9 @@ def _describe(found: Difference) -> Iterator[str]:
         both = f"{other.before} -> {other.after}"
         yield f"seed {other.seed}{protocol}: {both}  {other.reason}".rstrip()
     yield from _more(found.others)
+    for cell, words in list(found.failed.items())[:SHOWN]:
+        yield f"no figures of {cell}: {words}"
+    yield from _more(found.failed)
     for change in found.metrics[:SHOWN]:
         d = change.difference
         yield (
@@ -89,6 +92,6 @@ def _table(title: str, counts: Mapping[str, tuple[int, int]]) -> Iterator[str]:
             yield f"{title} {name}: {before:,} -> {after:,}"
 
 
-def _more(items: Sequence[object]) -> Iterator[str]:
+def _more(items: Sized) -> Iterator[str]:
     if len(items) > SHOWN:
         yield f"  and {len(items) - SHOWN:,} more (--json has them all)"

@@ -9,19 +9,22 @@ from typing import Annotated
 import typer
 
 from rebalance_sim.cli.errors import BadInput
-from rebalance_sim.scenarios.errors import did_you_mean
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
 
 KNOWN = "known"
 UNPROVEN = "unproven"
 NOT_JUDGED = "not-judged"
-_FAIL_ON = (KNOWN, UNPROVEN, NOT_JUDGED)
+_WORDS = frozenset({KNOWN, UNPROVEN, NOT_JUDGED})
+_FAIL_ON = (KNOWN, UNPROVEN, NOT_JUDGED, *map(limit_word, LIMITED))
 
 FailOn = Annotated[
     list[str] | None,
     typer.Option(
         "--fail-on",
         help="Exit code 1 also if a known issue shows (known), or one that is not proven by a run "
-        "without it (unproven), or if liveness was not judged (not-judged).",
+        "without it (unproven), or if liveness was not judged (not-judged); or if a run has more "
+        "of a metric than so many: " + ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED),
     ),
 ]
 Expect = Annotated[
@@ -35,10 +38,12 @@ Expect = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """``issues``: the known issues that may show; None: all that the simulated version has."""
+    """``issues``: the known issues that may show; None: all that the simulated version has.
+    ``limits``: what no run may have more of."""
 
     issues: frozenset[str] | None = None
     fails_on: frozenset[str] = frozenset()
+    limits: tuple[MetricLimit, ...] = ()
 
     def objections(
         self, known: Iterable[str], unproven: Iterable[str], not_judged: str
@@ -62,12 +67,23 @@ class Expectation:
 def expectation(expect: str | None, fail_on: list[str] | None) -> Expectation:
     """What ``--expect`` and ``--fail-on`` say. Raises BadInput for a word or an issue that there
     is not."""
-    for word in fail_on or ():
-        if word not in _FAIL_ON:
+    words = fail_on or ()
+    for word in words:
+        if word.partition(":")[0] not in _FAIL_ON:
             raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, _FAIL_ON)}")
     return Expectation(
-        issues=None if expect is None else _issues(expect), fails_on=frozenset(fail_on or ())
+        issues=None if expect is None else _issues(expect),
+        fails_on=_WORDS.intersection(words),
+        limits=limits_of(word for word in words if word not in _WORDS),
     )
+
+
+def limits_of(words: Iterable[str]) -> tuple[MetricLimit, ...]:
+    """The limits that ``--fail-on`` names. Raises BadInput for what is none."""
+    try:
+        return tuple(map(MetricLimit.parse, words))
+    except ScenarioError as problem:
+        raise BadInput(f"--fail-on {problem}") from None
 
 
 def _issues(expect: str) -> frozenset[str]:

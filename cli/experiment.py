@@ -100,16 +100,21 @@ def _time(seconds: float) -> str:
 
 
 def _describe(summary: ExperimentSummary) -> Iterator[str]:
-    from rebalance_sim.spark.reports.experiment_rows import effect_rows
+    from rebalance_sim.spark.reports.experiment_rows import effect_rows, failed_rows
 
     outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
     yield f"{len(summary.runs):,} runs of {summary.experiment.base}: {outcomes}"
     if summary.runs_done:
         yield f"{summary.runs_done:,} runs in {summary.elapsed_s:,.1f} s, start-up included"
+    for *cell, group, words in failed_rows(summary)[1 : FAILURES_SHOWN + 1]:
+        yield f"  no figure of {', '.join(filter(None, [*cell, group])) or 'the cell'}: {words}"
+    if len(summary.failed) > FAILURES_SHOWN:
+        yield f"  and {len(summary.failed) - FAILURES_SHOWN} more cells: see the report"
     rows = effect_rows(summary)
-    for metric, choice, group, difference, share, *_ in rows[1 : EFFECTS_SHOWN + 1]:
+    for metric, choice, group, difference, share, seeds, *_ in rows[1 : EFFECTS_SHOWN + 1]:
         where = f" ({group})" if group else ""
-        yield f"  {metric}: {choice}{where}: {difference} {share}".rstrip()
+        over = f", {seeds} seeds" if seeds != "0" else ""
+        yield f"  {metric}: {choice}{where}: {difference} {share}".rstrip() + over
     if len(rows) - 1 > EFFECTS_SHOWN:
         yield f"  and {len(rows) - 1 - EFFECTS_SHOWN} more effects: see the report"
     for outcome, reason, command in summary.failures[:FAILURES_SHOWN]:

@@ -13,8 +13,9 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import CHANGED, FOUND, INTERRUPTED, OK
-from rebalance_sim.cli.expectations import NOT_JUDGED
+from rebalance_sim.cli.expectations import NOT_JUDGED, limits_of
 from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
+from rebalance_sim.scenarios.metric_limits import LIMITED, limit_word
 from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
@@ -51,15 +52,18 @@ def regress(
     time_budget_s: Annotated[
         float | None, typer.Option(min=0, help="Fresh seeds stop after so many seconds.")
     ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit code 1 also if liveness of a case was not judged (not-judged), or if it has "
+            "more of a metric than so many: "
+            + ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED),
+        ),
+    ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the results as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary as Markdown.")] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(
-            "--fail-on", help="Exit code 1 also if liveness of a case was not judged (not-judged)."
-        ),
-    ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; without it, one per core.")
     ] = None,
@@ -81,8 +85,6 @@ def regress(
     )
     from rebalance_sim.spark.reports import regression
 
-    if fail_on not in (None, NOT_JUDGED):
-        raise BadInput(f"regress: --fail-on {fail_on!r}: no such thing; write {NOT_JUDGED}")
     if fresh is None and (fresh_from is not None or time_budget_s is not None):
         raise BadInput("regress: --fresh-from and --time-budget-s go with --fresh, how many seeds")
     variant = None if profile is None else cli_options.variant_of(profile, None)
@@ -92,6 +94,8 @@ def regress(
         raise BadInput("regress: give scenario files, or --profile with --seeds or --fresh")
     if variant is not None:
         generate(variant, next(case.seed for case in [*kept, *new] if case.variant is not None))
+    words = fail_on or ()
+    exceeding = limits_of(word for word in words if word != NOT_JUDGED)
     known = read_lock(lock)
     if update and not lock.parent.is_dir():
         raise BadInput(f"cannot write {lock} (there is no folder {lock.parent}): make it first")
@@ -109,11 +113,19 @@ def regress(
     found: list[Checked] = []
     is_interrupted = False
     try:
-        check_cases(kept, known, limits=limits, processes=processes, on_checked=checked.append)
+        check_cases(
+            kept,
+            known,
+            limits=limits,
+            metric_limits=exceeding,
+            processes=processes,
+            on_checked=checked.append,
+        )
         check_cases(
             new,
             {},
             limits=limits,
+            metric_limits=exceeding,
             processes=processes,
             deadline_s=deadline_s,
             on_checked=found.append,
@@ -132,7 +144,7 @@ def regress(
     if is_interrupted:
         return INTERRUPTED
     silent = [one for one in (*checked, *found) if one.got.outcome == NOT_JUDGED]
-    if fail_on is not None and silent:
+    if NOT_JUDGED in words and silent:
         say(f"failed on {NOT_JUDGED}: {', '.join(one.case.id for one in silent[:SHOWN])}")
         return FOUND
     return _code(checked, found, is_updated=update)

@@ -17,6 +17,7 @@ from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import Expect, FailOn, expectation
 from rebalance_sim.cli.output import check_outputs, print_json, say, write_text
+from rebalance_sim.scenarios.metric_limits import client_words
 from rebalance_sim.scenarios.profile_file import is_file
 from rebalance_sim.scenarios.result import PASSING, VERDICTS
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
@@ -86,6 +87,7 @@ def run(
     for chosen in every:
         result = _run(chosen.scenario, files)
         objections = expected.objections(result.known, result.unproven, result.not_judged)
+        objections += filter(None, (one.objection(result.metrics) for one in expected.limits))
         passed = result.outcome in PASSING and not objections
         found = found or not passed
         if json:
@@ -189,12 +191,14 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     lines about what led to it."""
     length = f"{result.steps:,} steps, {result.simulated_ms / 1000:,.1f} s simulated"
     who = f"seed {result.seed}" + (f", profile {result.profile}" if result.profile else "")
+    clients = f"; {words}" if (words := client_words(result.metrics)) else ""
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
         known = f", known issues: {known}" if known else ""
         told = result.reason if result.outcome == "vacuous" else result.not_judged
         empty = f", {told}" if told else ""
-        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{known}{empty}"
+        about = f"{known}{empty}{clients}"
+        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{about}"
         return [headline, *_describe_known(result)]
     lines = [f"{result.outcome.upper()}: {result.reason or who}"]
     for violation in result.violations[:VIOLATIONS_SHOWN]:
@@ -206,7 +210,7 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
         lines += ["", "  what led to it, as replay --diff tells it:", *story]
     lines += [
         "",
-        f"  run       {who}, {length}",
+        f"  run       {who}, {length}{clients}",
         f"  scenario  {result.scenario_hash}",
         f"  code      {result.code_version}",
         f"  digest    {result.digest}",

@@ -91,11 +91,15 @@ class PlainLines:
 
 def describe(summary: SweepSummary) -> Iterator[str]:
     """What a sweep came to, line by line."""
+    from rebalance_sim.spark.reports.sweep_rows import client_line
+
     throughput = summary.throughput
     total = len(summary.plan.seeds)
     of = f"{total:,}" if summary.is_complete else f"{summary.runs:,} of {total:,}"
     outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
     yield f"{of} seeds of {summary.plan.base}: {outcomes or 'none is done'}"
+    if clients := client_line(summary):
+        yield clients
     if summary.stopped:
         yield f"stopped, {summary.stopped}: finished batches are kept, the same command goes on"
     yield f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}"

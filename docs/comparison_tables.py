@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from rebalance_sim.spark.reports.pairing import failure_of
 
 MEASURED = Path(__file__).parent / "measured"
 FIGURES, BUGS = "production", "faulty"
@@ -81,12 +84,13 @@ def headlines() -> str:
             continue
         cells = [words]
         for profile in (FIGURES, BUGS):
-            medians = {
-                one["protocol"]: one["median"]
-                for one in _measured(profile)["rows"]
+            data = _measured(profile)
+            medians = _failed(data) | {
+                one["protocol"]: shown(one["median"])
+                for one in data["rows"]
                 if one["metric"] == metric
             }
-            cells += [shown(medians[name]) for name in _PROTOCOLS_OF_HEADLINES]
+            cells += [medians[name] for name in _PROTOCOLS_OF_HEADLINES]
         rows.append(cells)
     here, there = _measured(FIGURES), _measured(BUGS)
     commits = " and ".join(dict.fromkeys((here["commit"], there["commit"])))
@@ -100,11 +104,17 @@ def _whole(profile: str) -> str:
     data = _measured(profile)
     names = list(data["outcomes"])
     found = {(one["metric"], one["protocol"]): one for one in data["rows"]}
-    rows = [
-        [words, *(_interval(found[metric, name], shown) for name in names)]
-        for metric, words, shown in _ROWS
-    ]
-    head = ["median over seeds [95 % interval]", *(f"`{name}`" for name in names)]
+    failed = _failed(data)
+    rows = []
+    for metric, words, shown in _ROWS:
+        of_each = [found.get((metric, name)) for name in names]
+        seeds = " to ".join(f"{n:,}" for n in sorted({one["seeds"] for one in of_each if one}))
+        cells = [
+            failed.get(name, "") if one is None else _interval(one, shown)
+            for name, one in zip(names, of_each, strict=True)
+        ]
+        rows.append([words, seeds, *cells])
+    head = ["median over seeds [95 % interval]", "seeds", *(f"`{name}`" for name in names)]
     counts = "; ".join(
         f"`{name}` " + ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
         for name, outcomes in data["outcomes"].items()
@@ -115,11 +125,17 @@ def _whole(profile: str) -> str:
     )
 
 
+def _failed(data: Mapping[str, Any]) -> dict[str, str]:
+    """Protocol -> what became of its runs, where some failed: it has no figures."""
+    words = {name: failure_of(Counter(one).elements()) for name, one in data["outcomes"].items()}
+    return {name: text for name, text in words.items() if text}
+
+
 def _won(found: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
     shares = []
     for metric, words, _ in _ROWS:
-        one = found[metric, _NEW]
-        if metric in _WON:
+        one = found.get((metric, _NEW))
+        if one and metric in _WON:
             shares.append(f"{words.rpartition(',')[0] or words}: {one['won'] / one['seeds']:.0%}")
     return (
         f"Share of seeds in which `{_NEW}` has less than `{_OLD}`: {'; '.join(shares)}. "

@@ -25,7 +25,6 @@ from typing import Any
 
 import rebalance_sim as rs
 from rebalance_sim.scenarios.experiment import load_experiment
-from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.version import code_version
 
 ROOT = Path(__file__).parent.parent
@@ -78,11 +77,10 @@ def keep_comparison(folder: Path) -> None:
     runs = rs.read_table(folder, "runs")
     for code in runs["code_version"].unique():
         _check_code(code)
-    passed = runs["outcome"].isin(sorted(PASSING)).groupby(runs["seed"]).all()
     head = {
         "code": code_version(),
         "seeds": f"{runs['seed'].min()}:{runs['seed'].max() + 1}",
-        "compared": int(passed.sum()),
+        "compared": rs.paired_runs(runs, by=["protocol"])["seed"].nunique(),
         "outcomes": {
             name: runs["outcome"][runs["protocol"] == name].value_counts().to_dict()
             for name in names

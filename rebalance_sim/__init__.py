@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from rebalance_sim.spark import (
         SweepOptions,
         experiment,
+        paired_runs,
         read_comparison,
         read_experiment,
         read_metrics,
@@ -101,6 +102,7 @@ __all__ = [
     "load_scenario",
     "metrics_frame",
     "ownership_intervals",
+    "paired_runs",
     "parse_scenario",
     "partition_for",
     "plot_case_study",
@@ -145,6 +147,7 @@ _PUBLIC = {
     "spark": (
         "SweepOptions",
         "experiment",
+        "paired_runs",
         "read_comparison",
         "read_experiment",
         "read_metrics",

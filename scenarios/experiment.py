@@ -246,7 +246,7 @@ class Experiment:
 
 
 RESERVED = frozenset(
-    {"seed", "cell", "profile", "semantics", "protocol", "outcome", "reason", "repairs"}
+    {"seed", "cell", "group", "profile", "semantics", "protocol", "outcome", "reason", "repairs"}
 )
 """Columns that every experiment has."""
 

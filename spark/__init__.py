@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rebalance_sim.spark.plan import SeedRange, SweepPlan
     from rebalance_sim.spark.progress import Progress
     from rebalance_sim.spark.reports.comparison import ComparisonSummary, read_comparison
+    from rebalance_sim.spark.reports.pairing import paired_runs
     from rebalance_sim.spark.reports.report import SweepSummary, summarise
     from rebalance_sim.spark.reports.sweep_report import write_report
     from rebalance_sim.spark.runner import DEFAULT_RUNNER
@@ -49,6 +50,7 @@ __all__ = [
     "compare",
     "experiment",
     "extend",
+    "paired_runs",
     "read_comparison",
     "read_experiment",
     "read_metrics",
@@ -71,6 +73,7 @@ _HOMES = {
     "rebalance_sim.spark.plan": ("SeedRange", "SweepPlan"),
     "rebalance_sim.spark.experiments": ("carry_out_experiment", "experiment"),
     "rebalance_sim.spark.store.experiment_tables": ("read_experiment", "read_rebalances"),
+    "rebalance_sim.spark.reports.pairing": ("paired_runs",),
     "rebalance_sim.spark.reports.report": ("SweepSummary", "summarise"),
     "rebalance_sim.spark.reports.sweep_report": ("write_report",),
     "rebalance_sim.spark.store.compact": ("compact",),

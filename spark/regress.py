@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any
 
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.metric_limits import MetricLimit
 from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.errors import SweepError
@@ -114,11 +115,13 @@ def check_cases(
     lock: Mapping[str, Expected],
     *,
     limits: Limits,
+    metric_limits: Sequence[MetricLimit] = (),
     processes: int | None = None,
     deadline_s: float | None = None,
     on_checked: Callable[[Checked], None] = lambda checked: None,
 ) -> list[Checked]:
-    """Run the cases on the cores of this machine; what is left after the deadline is skipped."""
+    """Run the cases on the cores of this machine; what is left after the deadline is skipped. One
+    that exceeds a limit of ``metric_limits`` fails, whatever the lock says."""
     done: list[Checked] = []
 
     def keep(checked: Checked) -> None:
@@ -129,7 +132,7 @@ def check_cases(
         chunk = cases[first : first + FRESH_CHUNK]
         if deadline_s is not None and monotonic() > deadline_s:
             break
-        calls = [partial(_check, case, lock.get(case.id), limits) for case in chunk]
+        calls = [partial(_check, case, lock.get(case.id), limits, metric_limits) for case in chunk]
         run_calls(calls, processes=processes, on_result=keep, report_progress=lambda: None)
     return in_order(cases, done)
 
@@ -169,16 +172,24 @@ def lock_text(checked: Iterable[Checked], before: Mapping[str, Expected]) -> str
     return json.dumps(values, indent=2) + "\n"
 
 
-def _check(case: Case, expected: Expected | None, limits: Limits) -> Checked:
+def _check(
+    case: Case,
+    expected: Expected | None,
+    limits: Limits,
+    metric_limits: Sequence[MetricLimit],
+) -> Checked:
     """In a process of the pool: run a case in a child of its own."""
     attempt = next(supervised(_body, [case], limits))
+    exceeded: list[str] = []
     if attempt.failure:
         got, reason = Expected(outcome=attempt.failure), attempt.reason
     else:
-        got, reason = attempt.result
+        got, reason, metrics = attempt.result
+        exceeded = [words for one in metric_limits if (words := one.objection(metrics))]
+        reason = "; ".join(filter(None, [reason, *exceeded]))
     return Checked(
         case=case,
-        verdict=_verdict(got, expected),
+        verdict=FAILED if exceeded else _verdict(got, expected),
         got=got,
         expected=expected,
         reason=reason,
@@ -186,7 +197,7 @@ def _check(case: Case, expected: Expected | None, limits: Limits) -> Checked:
     )
 
 
-def _body(case: Case) -> tuple[Expected, str]:
+def _body(case: Case) -> tuple[Expected, str, Mapping[str, float]]:
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.runner import run
     from rebalance_sim.scenarios.scenario import load_scenario
@@ -200,7 +211,7 @@ def _body(case: Case) -> tuple[Expected, str]:
     result = run(scenario)
     properties = tuple(dict.fromkeys(row.property for row in result.violations))
     got = Expected(outcome=result.outcome, properties=properties, digest=result.digest)
-    return got, result.reason
+    return got, result.reason, result.metrics
 
 
 def _verdict(got: Expected, expected: Expected | None) -> str:

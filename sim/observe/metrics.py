@@ -71,6 +71,8 @@ class Metrics:
         self.ownership = {group_id: Ownership(clock) for group_id in group_ids}
         self.deliveries = {group_id: _Deliveries() for group_id in self.ownership}
         self.epoch_delays = EpochDelays()
+        self._started: set[str] = set()
+        self._stable: set[str] = set()
         self._groups: dict[str, WorldView] = {}
         self.rebalances = Rebalances(clock, self._groups, self.ownership)
 
@@ -102,6 +104,7 @@ class Metrics:
 
     def on_client_started(self, client: ClientView) -> None:
         """A client has a new process."""
+        self._started.add(client.name)
         self.ownership[client.member.config.group_id].on_started(client)
 
     def on_client_event(self, client: ClientView, effects: tuple[Any, ...]) -> None:
@@ -121,6 +124,8 @@ class Metrics:
                 self.last_unrest_ms = self._clock.now_ms
                 if effect.to_state is ClientState.FENCED:
                     self.fences += 1
+                elif effect.to_state is ClientState.STABLE:
+                    self._stable.add(client.name)
                 self.rebalances.on_state(client, effect.to_state)
         ownership.look_at(client)
         if self.rebalances.is_watching:
@@ -155,20 +160,26 @@ class Metrics:
         moves = [group.episode_moves() for group in owned]
         delivered = self.deliveries.values()
         settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
+        clients = [one for group in self._groups.values() for one in group.clients().values()]
+        owners = frozenset[str]().union(*(group.owners for group in owned))
         delays, rebalances = self.epoch_delays, self.rebalances
         found: dict[str, float] = {
             **self._sent,
             "assignment_delay_ms": delays.assignment_ms,
             "assignment_delay_ms_max": delays.longest_assignment_ms,
             "callbacks_run": self.callbacks_run,
+            "clients_started": len(self._started),
+            "fatal_clients": sum(one.member.state is ClientState.FATAL for one in clients),
             "fences": self.fences,
             "group_bytes_written": self.group_bytes_written,
             "group_records_written": self.group_records_written,
             "group_stopped_ms": sum(group.group_stopped_ms for group in owned),
+            "idle_clients": len(self._started - owners),
             "member_rebalance_ms": rebalances.at_member.sum_ms,
             "member_rebalance_ms_max": rebalances.at_member.longest_ms,
             "member_stopped_ms": sum(group.member_stopped_ms for group in owned),
             "needless_revocations": sum(group.needless_revocations for group in owned),
+            "never_stable_clients": len(self._started - self._stable),
             "overlap_partition_ms": sum(group.overlap_ms for group in owned),
             "partition_moves": sum(group.move_count for group in owned),
             "partition_moves_beyond_need": sum(moved - needed for moved, needed in moves),

@@ -58,6 +58,7 @@ class Ownership:
         self.member_stopped_ms = 0
         self.group_stopped_ms = 0
         self.first_assignment = Waits()
+        self.owners: set[str] = set()
 
     @property
     def partition_count(self) -> int:
@@ -145,6 +146,7 @@ class Ownership:
     def _on_something(self, name: str) -> None:
         """A client may fetch something: it no longer waits for its first partition, or again."""
         now_ms = self._clock.now_ms
+        self.owners.add(name)
         started_ms = self._started_ms.pop(name, None)
         if started_ms is not None:
             self.first_assignment.add(now_ms - started_ms)

@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
-from rebalance_sim.spark.reports.intervals import median_of
+from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
+from rebalance_sim.spark.reports.pairing import pair
 from rebalance_sim.spark.reports.report import Throughput
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, PASSING
+from rebalance_sim.spark.store.tables import COMPARISON, MISSING, OUTCOMES, PASSING
 
 REPORT_FILE = "report.md"
 TABLE_FILE = "comparison.parquet"
@@ -83,17 +84,14 @@ COMPARED: tuple[ComparedMetric, ...] = tuple(
 )
 """What is held side by side, in this order."""
 
-_MISSING: Mapping[str, float] = {"settling_ms": -1}
-"""Values that stand for none: the group was not stable at the end."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One metric under one protocol, over the seeds in which it and the base have a value.
+    """One metric under one protocol, over the compared seeds in which every protocol has a value.
 
     Intervals are 95 %, exact (``intervals.py``), NaN where there are too few seeds. ``difference``:
-    median over seeds of the value minus that of the base. ``won``, ``tied`` and ``lost`` count
-    seeds in which it is below, at and above that of the base.
+    median over seeds of the value minus that of the base; NaN where the base has no figure.
+    ``won``, ``tied`` and ``lost`` count seeds in which it is below, at and above that of the base.
     """
 
     metric: str
@@ -116,9 +114,10 @@ class Estimate:
 class ComparisonSummary:
     """What a finished comparison says.
 
-    ``outcomes`` and ``known`` are by protocol. A seed counts as compared when each of its runs
-    ended ``ok`` or ``known``; in the others a protocol failed, and figures of the rest would
-    flatter it. ``failures``: seed, protocol, outcome and reason of the runs that did not.
+    ``outcomes`` and ``known`` are by protocol. ``seeds`` are compared: each of their runs ended
+    ``ok`` or ``known``. ``failed``: protocol -> what became of its runs, for protocols that have no
+    figures (``pairing.py``). ``failures``: seed, protocol, outcome and reason of the runs that did
+    not pass.
     """
 
     plan: SweepPlan
@@ -126,7 +125,8 @@ class ComparisonSummary:
     report: Location
     outcomes: Mapping[str, Mapping[str, int]]
     known: Mapping[str, Mapping[str, int]]
-    seeds_compared: int
+    seeds: tuple[int, ...]
+    failed: Mapping[str, str]
     unstable: Mapping[str, int]
     estimates: tuple[Estimate, ...]
     failures: tuple[tuple[int, str, str, str], ...]
@@ -136,6 +136,22 @@ class ComparisonSummary:
     def passed(self) -> bool:
         """Whether every run gave a verdict and no run found anything new."""
         return all(set(counts) <= PASSING for counts in self.outcomes.values())
+
+    @property
+    def seeds_compared(self) -> int:
+        """How many seeds are compared."""
+        return len(self.seeds)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The protocols that have figures."""
+        return tuple(name for name in self.plan.protocols if name not in self.failed)
+
+    def failure_against_base(self, protocol: str) -> str:
+        """Why this protocol is not held against the base; empty if it is."""
+        if protocol in self.failed:
+            return self.failed[protocol]
+        return f"{self.base}: {self.failed[self.base]}" if self.base in self.failed else ""
 
     def replay_command(self, seed: int, protocol: str) -> str:
         """What to type to see one run again."""
@@ -156,8 +172,13 @@ def summarise_comparison(
         raise SweepError(f"{out} holds a sweep: nothing is compared in it")
     base = plan.protocols[0] if base is None else base
     of_protocol = {name: _runs_of(runs, name) for name in plan.protocols}
-    compared = sorted(set.intersection(*(_passing_seeds(t) for t in of_protocol.values())))
-    values = {name: _values(table, compared) for name, table in of_protocol.items()}
+    columns = (runs.column(name).to_pylist() for name in ("protocol", "seed", "outcome"))
+    paired = pair(zip(*columns, strict=True))
+    values = {
+        name: _values(table, paired.seeds)
+        for name, table in of_protocol.items()
+        if name not in paired.failed
+    }
     wall = read_table(out, "timing").column("wall_ms")
     return ComparisonSummary(
         plan=plan,
@@ -165,7 +186,8 @@ def summarise_comparison(
         report=open_store(out).location(REPORT_FILE),
         outcomes={name: _outcomes(table) for name, table in of_protocol.items()},
         known={name: _known(table) for name, table in of_protocol.items()},
-        seeds_compared=len(compared),
+        seeds=paired.seeds,
+        failed=paired.failed,
         unstable={
             name: int((frame["settling_ms"].isna()).sum()) if "settling_ms" in frame else 0
             for name, frame in values.items()
@@ -221,11 +243,6 @@ def _runs_of(runs: pa.Table, protocol: str) -> pa.Table:
     return runs.filter(pc.field("protocol") == protocol)
 
 
-def _passing_seeds(runs: pa.Table) -> set[int]:
-    passing = runs.filter(pc.field("outcome").isin(sorted(PASSING)))
-    return set(passing.column("seed").to_pylist())
-
-
 def _outcomes(runs: pa.Table) -> dict[str, int]:
     counts = Counter(runs.column("outcome").to_pylist())
     return {name: counts[name] for name in OUTCOMES if name in counts}
@@ -241,27 +258,36 @@ def _known(runs: pa.Table) -> dict[str, int]:
 def _values(runs: pa.Table, seeds: Sequence[int]) -> pd.DataFrame:
     long = _entries(runs, "metrics")
     wide = long.pivot(index="seed", columns="name", values="value").reindex(list(seeds))
-    for name, none in _MISSING.items():
+    for name, none in MISSING.items():
         if name in wide:
             wide[name] = wide[name].where(wide[name] != none)
     return wide
 
 
-def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estimate]:
+def paired_values(
+    values: Mapping[str, pd.DataFrame],
+) -> Iterator[tuple[ComparedMetric, pd.DataFrame]]:
+    """Each metric of the protocols' ``values``, with a row for each seed in which all of them have
+    one, and a column for each protocol. One that no seed has under all is left out."""
     for metric in COMPARED:
-        if not all(metric.name in frame for frame in values.values()):
-            continue
-        of_base = values[base][metric.name]
-        for protocol, frame in values.items():
-            pairs = pd.DataFrame({"own": frame[metric.name], "base": of_base}).dropna()
-            if len(pairs):
-                yield _estimate(metric.name, protocol, pairs)
+        if values and all(metric.name in frame for frame in values.values()):
+            rows = pd.DataFrame({name: f[metric.name] for name, f in values.items()}).dropna()
+            if len(rows):
+                yield metric, rows
 
 
-def _estimate(metric: str, protocol: str, pairs: pd.DataFrame) -> Estimate:
-    own = [float(value) for value in pairs["own"]]
-    differences = [float(value) for value in pairs["own"] - pairs["base"]]
-    median, difference = median_of(own), median_of(differences)
+def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estimate]:
+    for metric, rows in paired_values(values):
+        for protocol in rows:
+            against = rows.get(base)
+            yield _estimate(metric.name, str(protocol), rows[protocol], against)
+
+
+def _estimate(metric: str, protocol: str, values: pd.Series, base: pd.Series | None) -> Estimate:
+    own = [float(value) for value in values]
+    differences = [] if base is None else [float(value) for value in values - base]
+    median = median_of(own)
+    difference = median_of(differences) if differences else NO_MEDIAN
     return Estimate(
         metric=metric,
         protocol=protocol,
@@ -270,7 +296,7 @@ def _estimate(metric: str, protocol: str, pairs: pd.DataFrame) -> Estimate:
         median_low=median.low,
         median_high=median.high,
         mean=math.fsum(own) / len(own),
-        p95=float(pairs["own"].quantile(0.95)),
+        p95=float(values.quantile(0.95)),
         difference=difference.value,
         difference_low=difference.low,
         difference_high=difference.high,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.html_page import HtmlPage
-from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
-from rebalance_sim.spark.reports.comparison_plots import SeedDrawn, compared_seeds
+from rebalance_sim.spark.reports.comparison import ComparisonSummary, paired_values, read_values
+from rebalance_sim.spark.reports.comparison_plots import SeedDrawn
 from rebalance_sim.spark.reports.comparison_rows import (
     NOTES,
+    compared_line,
     difference_rows,
     failure_rows,
     headline_rows,
@@ -18,7 +19,7 @@ from rebalance_sim.spark.reports.page_plots import boxes, outcome_bars
 from rebalance_sim.spark.store.store import Location
 
 BOXES_DRAWN = 9
-"""Metrics with a picture, the first of ``COMPARED``; all of them are in the tables."""
+"""Metrics with a picture, those that come first; all of them are in the tables."""
 
 
 def comparison_page(out: Location, summary: ComparisonSummary, drawn: SeedDrawn | None) -> HtmlPage:
@@ -34,7 +35,7 @@ def comparison_page(out: Location, summary: ComparisonSummary, drawn: SeedDrawn 
         page.paragraph(f"`{name}`{base}: {PROTOCOLS[name].title}")
     page.figures(
         [
-            (f"{summary.seeds_compared:,}", "seeds passed under all, and are compared", "good"),
+            (f"{summary.seeds_compared:,}", "seeds are compared", "good"),
             (
                 f"{len(summary.failures):,}",
                 "runs that did not pass",
@@ -42,6 +43,8 @@ def comparison_page(out: Location, summary: ComparisonSummary, drawn: SeedDrawn 
             ),
         ]
     )
+    if summary.failed:
+        page.paragraph(f"{compared_line(summary)}.")
     _distributions(page, out, summary)
     page.heading("Medians over seeds, with 95 % intervals")
     page.paragraph("Less is better throughout.")
@@ -70,17 +73,13 @@ def comparison_page(out: Location, summary: ComparisonSummary, drawn: SeedDrawn 
 
 
 def _distributions(page: HtmlPage, out: Location, summary: ComparisonSummary) -> None:
-    seeds = compared_seeds(summary)
-    if not seeds:
+    values = {name: read_values(out, name, summary.seeds) for name in summary.compared}
+    metrics = list(paired_values(values))
+    if not metrics:
         return
-    values = {name: read_values(out, name, seeds) for name in summary.plan.protocols}
-    metrics = [m for m in COMPARED if all(m.name in frame for frame in values.values())]
     page.heading("What rebalances cost")
     page.paragraph("Boxes are the middle half of the seeds, whiskers go from 5 to 95 %.")
-    page.panels(
-        boxes(m.name, m.words, {name: frame[m.name] for name, frame in values.items()})
-        for m in metrics[:BOXES_DRAWN]
-    )
+    page.panels(boxes(metric.name, metric.words, rows) for metric, rows in metrics[:BOXES_DRAWN])
 
 
 def _timelines(page: HtmlPage, summary: ComparisonSummary, drawn: SeedDrawn) -> None:

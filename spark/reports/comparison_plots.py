@@ -12,7 +12,7 @@ from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.html_page import COLOURS
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.timeline import Timeline, timeline_of
-from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
+from rebalance_sim.spark.reports.comparison import ComparisonSummary, paired_values, read_values
 from rebalance_sim.spark.reports.plots import PLOT_FOLDER, write_figure
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location
@@ -39,9 +39,8 @@ def draw_comparison(
 ) -> SeedDrawn | None:
     """Draw what there is data for into ``out``; the timeline, if any."""
     store = open_store(out)
-    compared = compared_seeds(summary)
-    values = {name: read_values(out, name, compared) for name in summary.plan.protocols}
-    if compared:
+    values = {name: read_values(out, name, summary.seeds) for name in summary.compared}
+    if summary.seeds:
         write_figure(store, DISTRIBUTIONS_FILE, _distributions(values))
     why = "It was asked for."
     if timeline_seed is None:
@@ -62,25 +61,18 @@ def draw_comparison(
     return SeedDrawn(seed=timeline_seed, file=file, why=why, timelines=timelines)
 
 
-def compared_seeds(summary: ComparisonSummary) -> list[int]:
-    left_out = {seed for seed, *_ in summary.failures}
-    seeds = range(summary.plan.seeds.first, summary.plan.seeds.end)
-    return [seed for seed in seeds if seed not in left_out]
-
-
 def _distributions(values: Mapping[str, pd.DataFrame]) -> Figure:
     """For each metric the share of seeds that stay below a value, a line for each protocol."""
-    metrics = [m for m in COMPARED if any(m.name in frame for frame in values.values())]
+    metrics = list(paired_values(values))
     lines = max(1, -(-len(metrics) // 3))
     figure = Figure(figsize=(10, 2.4 * lines), layout="constrained")
     grid = list(figure.subplots(lines, 3, squeeze=False).flat)
-    for axes, metric in zip(grid, metrics, strict=False):
-        for colour, (name, frame) in zip(COLOURS, values.items(), strict=False):
-            if metric.name in frame and frame[metric.name].notna().any():
-                axes.ecdf(frame[metric.name].dropna(), label=name, color=colour, linewidth=1.2)
-        axes.set_title(metric.name, fontsize=9)
+    for axes, (metric, rows) in zip(grid, metrics, strict=False):
+        for colour, name in zip(COLOURS, rows, strict=False):
+            axes.ecdf(rows[name], label=name, color=colour, linewidth=1.2)
+        axes.set_title(f"{metric.name}, n = {len(rows):,}", fontsize=9)
         axes.tick_params(labelsize=8)
-        if max(f[metric.name].max() for f in values.values() if metric.name in f) > 0:
+        if rows.max(axis=None) > 0:
             axes.set_xscale("symlog")
     for axes in grid[len(metrics) :]:
         axes.set_axis_off()

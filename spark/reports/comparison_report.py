@@ -15,6 +15,7 @@ from rebalance_sim.spark.reports.comparison_plots import (
 )
 from rebalance_sim.spark.reports.comparison_rows import (
     NOTES,
+    compared_line,
     difference_rows,
     failure_rows,
     headline_rows,
@@ -46,8 +47,7 @@ def _page(summary: ComparisonSummary, timeline: SeedDrawn | None, has_page: bool
     yield (
         f"Comparison `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}. "
         f"Each seed is one world with one schedule of faults, run once under each protocol; "
-        f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds passed under all and are "
-        "compared."
+        f"{compared_line(summary)}."
     )
     if has_page:
         yield f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."

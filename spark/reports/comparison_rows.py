@@ -18,30 +18,48 @@ NOTES = (
     "(`group_initial_rebalance_delay_ms`, 3 s by default), and their clients look for new "
     "partitions every ten seconds, if not more often. Lag begins with a partition's first "
     "consumer: a late start shows in the time without an owner, not in the lag.",
-    "A seed counts when its run ended `ok` or `known` under every protocol; the others are listed "
-    "as outcomes, and none of their figures are used. A metric that a run does not have (nothing "
-    "moved, so nobody waited) leaves its seed out of that row.",
+    "A protocol with a run that did not pass has no figures, but says what became of its runs: "
+    "seeds that survive are the easy ones. A seed counts when its run ended `ok` or `known` under "
+    "all other protocols. A metric that a run does not have (no partition moved, so none waited) "
+    "leaves its seed out of that row; `seeds` is how many are left, the same under each protocol.",
 )
+
+
+def compared_line(summary: ComparisonSummary) -> str:
+    """How many seeds are compared, under which protocols, and why not under all."""
+    plan = summary.plan
+    compared = f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds of {plan.base}"
+    if not summary.failed:
+        return f"{compared} passed under all {len(plan.protocols)} protocols and are compared"
+    failed = ", ".join(f"{name} ({words})" for name, words in summary.failed.items())
+    return f"{compared} passed under {len(summary.compared)} protocols; no figures of {failed}"
 
 
 def headline_rows(summary: ComparisonSummary, *, in_words: bool = False) -> list[list[str]]:
     """One row for each metric: its median under each protocol, with the interval; ``in_words``:
     with what it is."""
     names = summary.plan.protocols
-    rows = [["metric", *(["what it is"] if in_words else []), *names]]
+    rows = [["metric", *(["what it is"] if in_words else []), "seeds", *names]]
     by_place = {(e.metric, e.protocol): e for e in summary.estimates}
     for metric in COMPARED:
         found = [by_place.get((metric.name, name)) for name in names]
-        if any(found):
+        seeds = max((e.seeds for e in found if e), default=0)
+        if seeds:
             words = [metric.words] if in_words else []
-            medians = ("" if e is None else _median(e) for e in found)
-            rows.append([title_of(metric.name), *words, *medians])
+            medians = (
+                summary.failed.get(name, "") if e is None else _median(e)
+                for name, e in zip(names, found, strict=True)
+            )
+            rows.append([title_of(metric.name), *words, f"{seeds:,}", *medians])
     return rows
 
 
 def difference_rows(summary: ComparisonSummary, protocol: str) -> list[list[str]]:
     """One row for each metric: a protocol against the base, seed by seed."""
     rows = [["metric", "seeds", "median difference", "95 %", "won", "tied", "lost", "mean", "p95"]]
+    failed = summary.failure_against_base(protocol)
+    if failed:
+        return [*rows, ["all", "0", failed, *[""] * 6]]
     for e in summary.estimates:
         if e.protocol == protocol:
             rows.append(
@@ -73,7 +91,7 @@ def outcome_rows(summary: ComparisonSummary) -> list[list[str]]:
     rows = [["protocol", *OUTCOMES, "not stable at the end, of those compared"]]
     for name, counts in summary.outcomes.items():
         of_each = (f"{counts.get(outcome, 0):,}" for outcome in OUTCOMES)
-        rows.append([f"`{name}`", *of_each, f"{summary.unstable[name]:,}"])
+        rows.append([f"`{name}`", *of_each, f"{summary.unstable.get(name, 0):,}"])
     return rows
 
 

@@ -16,14 +16,15 @@ import pyarrow as pa
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
 from rebalance_sim.spark.reports.intervals import Median, median_of
+from rebalance_sim.spark.reports.pairing import pair
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
+from rebalance_sim.spark.store.tables import MISSING, OUTCOMES
 
 _COLUMNS = (
     "seed", "protocol", "settings", "outcome", "reason", "digest", "known", "coverage", "metrics",
 )  # fmt: skip
-FIRST_SEEDS = 10
+SIDES = ("before", "after")
 
 
 class OtherRun(NamedTuple):
@@ -38,7 +39,8 @@ class OtherRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricChange:
-    """What has become of a metric, over runs that pass in both: the median of the differences."""
+    """What has become of a metric, over the runs that are compared: the median of the
+    differences."""
 
     metric: str
     runs: int
@@ -52,7 +54,9 @@ class Difference:
     """What two sweeps differ in. ``names``, then pairs ``(before, after)`` of counts by name.
 
     ``common`` runs are in both; ``other_steps`` of them went another way (another digest), the
-    first of which is of ``first_seed``. ``others`` have another outcome.
+    first of which is of ``first_seed``. ``others`` have another outcome. ``failed`` has the cells
+    without a figure, as ``before consumer-range``, with what became of their runs; ``metrics`` are
+    of all others, over the same seeds in each of them (``pairing.py``).
     """
 
     before: SweepPlan
@@ -65,6 +69,7 @@ class Difference:
     won: Sequence[str]
     lost: Sequence[str]
     others: Sequence[OtherRun]
+    failed: Mapping[str, str]
     metrics: tuple[MetricChange, ...]
 
     @property
@@ -95,6 +100,17 @@ def difference_of(before: Location, after: Location) -> Difference:
     pairs = [(rows[0][key], rows[1][key]) for key in keys]
     moved = [key for key, (a, b) in zip(keys, pairs, strict=True) if a["digest"] != b["digest"]]
     coverage = [_visited(side) for side in zip(*pairs, strict=True)]
+    paired = pair(
+        ((side, key[1:]), key[0], row["outcome"])
+        for key, both in zip(keys, pairs, strict=True)
+        for side, row in zip(SIDES, both, strict=True)
+    )
+    seeds, left_out = frozenset(paired.seeds), {cell for _, cell in paired.failed}
+    compared = [
+        both
+        for key, both in zip(keys, pairs, strict=True)
+        if key[0] in seeds and key[1:] not in left_out
+    ]
     return Difference(
         before=plans[0],
         after=plans[1],
@@ -110,7 +126,8 @@ def difference_of(before: Location, after: Location) -> Difference:
             for key, (a, b) in zip(keys, pairs, strict=True)
             if a["outcome"] != b["outcome"]
         ],
-        metrics=tuple(_metrics(pairs)),
+        failed={_words(side, *cell): words for (side, cell), words in paired.failed.items()},
+        metrics=tuple(_metrics(compared)),
     )
 
 
@@ -125,6 +142,10 @@ def _rows(table: pa.Table, *, by_seed: bool) -> dict[_Key, _Row]:
     if by_seed:
         return {(row["seed"], "", ()): row for row in rows}
     return {(row["seed"], row["protocol"], tuple(row["settings"])): row for row in rows}
+
+
+def _words(side: str, protocol: str, settings: tuple[tuple[str, str], ...]) -> str:
+    return " ".join(filter(None, [side, protocol, *map("=".join, settings)]))
 
 
 def _visited(rows: Sequence[_Row]) -> set[str]:
@@ -146,11 +167,11 @@ def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
     """Metrics that changed in some run, those that changed in most runs first."""
     values: dict[str, list[float]] = {}
     for a, b in pairs:
-        if a["outcome"] in PASSING and b["outcome"] in PASSING:
-            before = dict(a["metrics"])
-            for name, value in b["metrics"]:
-                if name in before:
-                    values.setdefault(name, []).append(value - before[name])
+        before = dict(a["metrics"])
+        for name, value in b["metrics"]:
+            none = MISSING.get(name)
+            if name in before and none not in (value, before[name]):
+                values.setdefault(name, []).append(value - before[name])
     changes = [
         MetricChange(
             metric=name,

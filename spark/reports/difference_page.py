@@ -55,11 +55,14 @@ def difference_page(before: Location, after: Location, found: Difference) -> Htm
             page.table(list(_other_rows(others)))
     page.heading("Known issues, in runs")
     page.table([["known issue", "before", "after"], *_count_rows(found.known)])
+    if found.failed:
+        page.heading("No figures: runs did not pass")
+        page.table([["cell", "runs"], *map(list, found.failed.items())])
     if found.metrics:
         page.heading("What rebalances cost")
         page.paragraph(
-            "Of runs that pass in both: in how many a metric is less now, and in how many it is "
-            "more; and the median of the differences, with its 95 % interval."
+            "Of the seeds that pass in all that is compared: in how many runs a metric is less "
+            "now, in how many it is more, and the median of the differences with its 95 % interval."
         )
         page.figure(ways_of_change(found.metrics[:CHANGES_DRAWN]))
         page.table(list(_metric_rows(found.metrics)))

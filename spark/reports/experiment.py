@@ -1,16 +1,17 @@
 """What an experiment says: each metric in each cell, and what every choice changes.
 
-A metric of a cell is the median over its seeds, with an exact interval (``intervals.py``). What a
-choice changes is a difference between runs that have the seed and all else in common: its mean over
-all else, seed by seed, and of that the median over seeds. Runs of one seed are alike; seeds are
-not, so the interval is over seeds.
+A metric of a cell is the median over the seeds that are compared, the same in every cell
+(``pairing.py``), with an exact interval (``intervals.py``). What a choice changes is a difference
+between runs that have the seed and all else in common: its mean over all else, seed by seed, and of
+that the median over seeds. Runs of one seed are alike; seeds are not, so the interval is over
+seeds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -18,22 +19,21 @@ from rebalance_sim.scenarios.experiment import GRID, Experiment
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.intervals import Median, median_of
+from rebalance_sim.spark.reports.pairing import failure_of, pair, paired_runs
 from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan
 from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
+from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
 
 REPORT_FILE = "report.md"
-_NONE: Mapping[str, float] = {"settling_ms": -1}
-"""Values that stand for none: the group was not stable at the end."""
 
 WORDS: Mapping[str, str] = {metric.name: metric.words for metric in COMPARED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A metric in one cell, under one version and protocol, over the seeds that passed."""
+    """A metric in one cell, under one version and protocol, over the seeds that are compared."""
 
     metric: str
     cell: int
@@ -48,7 +48,8 @@ class Effect:
 
     ``difference`` is the median over ``seeds`` of value minus base, each a mean over cells;
     ``relative`` is the same in shares of the base's median over seeds (None: that is 0). In
-    ``less`` seeds the value has less of it.
+    ``less`` seeds the value has less of it. Where runs of either did not pass there is no
+    difference, and ``failed`` says what became of them.
     """
 
     metric: str
@@ -56,17 +57,23 @@ class Effect:
     base: str
     value: str
     group: str
-    seeds: int
-    difference: Median
-    relative: float | None
-    less: int
-    more: int
+    seeds: int = 0
+    difference: Median | None = None
+    relative: float | None = None
+    less: int = 0
+    more: int = 0
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentSummary:
     """What a finished experiment says. ``runs`` has a row for each run, ``rebalances`` for each
-    rebalance."""
+    rebalance.
+
+    ``groups`` are what is held side by side: protocols, versions, or both; a single empty name for
+    neither. ``failed``: group and cell -> what became of its runs, for cells without a figure; all
+    others are compared over the same seeds (``pairing.py``).
+    """
 
     experiment: Experiment
     plan: SweepPlan
@@ -74,6 +81,8 @@ class ExperimentSummary:
     runs: pd.DataFrame
     rebalances: pd.DataFrame
     outcomes: Mapping[str, int]
+    groups: tuple[str, ...]
+    failed: Mapping[tuple[str, int], str]
     points: tuple[Point, ...]
     effects: tuple[Effect, ...]
     failures: tuple[tuple[str, str, str], ...]
@@ -84,12 +93,6 @@ class ExperimentSummary:
     def passed(self) -> bool:
         """Whether every run gave a verdict and no run found anything new."""
         return set(self.outcomes) <= PASSING
-
-    @property
-    def groups(self) -> list[str]:
-        """What is held side by side: protocols, versions, or both; a single empty name for
-        neither."""
-        return list(dict.fromkeys(point.group for point in self.points))
 
 
 def summarise_experiment(
@@ -118,12 +121,14 @@ def summary_of(
     elapsed_s: float = 0.0,
 ) -> ExperimentSummary:
     """What these rows say, wherever they come from."""
-    for name, none in _NONE.items():
+    for name, none in MISSING.items():
         if name in runs:
             runs[name] = runs[name].where(runs[name] != none)
     counts = Counter(runs["outcome"])
-    passing = runs[runs["outcome"].isin(sorted(PASSING))].copy()
-    passing["group"] = _groups(passing)
+    grouped = runs.assign(group=_groups(runs))
+    cells = zip(grouped["group"], grouped["cell"], strict=True)
+    failed = pair(zip(cells, grouped["seed"], grouped["outcome"], strict=True)).failed
+    compared = paired_runs(grouped, by=("group", "cell"))
     return ExperimentSummary(
         experiment=experiment,
         plan=plan,
@@ -131,8 +136,10 @@ def summary_of(
         runs=runs,
         rebalances=rebalances,
         outcomes={name: counts[name] for name in OUTCOMES if name in counts},
-        points=tuple(_points(passing, experiment)),
-        effects=tuple(_effects(passing, experiment)),
+        groups=tuple(dict.fromkeys(grouped["group"])),
+        failed=failed,
+        points=tuple(_points(compared, experiment)),
+        effects=tuple(_effects(grouped, compared, experiment)),
         failures=tuple(_failures(plan, runs)),
         runs_done=runs_done,
         elapsed_s=elapsed_s,
@@ -141,17 +148,27 @@ def summary_of(
 
 def _groups(frame: pd.DataFrame) -> pd.Series:
     """Protocol and version of each run, as far as there are several."""
-    names = [name for name in ("protocol", "semantics") if frame[name].nunique() > 1]
+    names = _sides(frame)
     if not names:
         return pd.Series("", index=frame.index)
     return frame[names].agg(" ".join, axis=1)
 
 
-def _points(frame: pd.DataFrame, experiment: Experiment) -> Iterator[Point]:
+def _sides(frame: pd.DataFrame) -> list[str]:
+    return [name for name in ("protocol", "semantics") if frame[name].nunique() > 1]
+
+
+def _in_every_cell(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The runs of the seeds that have a value of the metric in every cell."""
+    lacking = frame.loc[frame[metric].isna(), "seed"]
+    return frame[~frame["seed"].isin(lacking)]
+
+
+def _points(compared: pd.DataFrame, experiment: Experiment) -> Iterator[Point]:
     for metric in experiment.metrics:
-        if metric not in frame:
+        if metric not in compared:
             continue
-        values = frame.dropna(subset=[metric])
+        values = _in_every_cell(compared, metric)
         for (group, cell), rows in values.groupby(["group", "cell"], sort=False):
             yield Point(
                 metric=metric,
@@ -162,33 +179,45 @@ def _points(frame: pd.DataFrame, experiment: Experiment) -> Iterator[Point]:
             )
 
 
-def _effects(frame: pd.DataFrame, experiment: Experiment) -> Iterator[Effect]:
+def _effects(
+    runs: pd.DataFrame, compared: pd.DataFrame, experiment: Experiment
+) -> Iterator[Effect]:
     """Against the first protocol, the first version, and the first value of each parameter."""
-    parameters = [parameter.name for parameter in experiment.vary]
-    of_sides = [name for name in ("protocol", "semantics") if frame[name].nunique() > 1]
+    of_sides = _sides(runs)
     # Only in a grid are there runs that differ in one parameter alone.
-    varied = parameters if experiment.design == GRID else []
+    varied = [one.name for one in experiment.vary] if experiment.design == GRID else []
     for metric in experiment.metrics:
-        if metric not in frame:
+        if metric not in runs:
             continue
+        values = _in_every_cell(compared, metric)
         for choice in (*of_sides, *varied):
-            common = ["seed", *(n for n in (*parameters, *of_sides) if n != choice)]
-            wide = _hashable(frame, [choice, *common]).pivot(
-                index=common, columns=choice, values=metric
-            )
-            levels = _levels(frame, choice, experiment)
-            sides = [""] if choice in of_sides else list(dict.fromkeys(frame["group"]))
-            for value in levels[1:]:
-                for group in sides:
-                    rows = wide[[levels[0], value]].dropna()
-                    if group:
-                        rows = rows[_belongs(rows, frame, group, of_sides)]
+            base, *others = _levels(runs, choice, experiment)
+            is_side = choice in of_sides
+            groups = [""] if is_side else list(dict.fromkeys(runs["group"]))
+            alike = ["cell", *of_sides] if is_side else list(varied)
+            alike.remove(choice)
+            for value in others:
+                for group in groups:
+                    effect = Effect(
+                        metric=metric, choice=choice, base=str(base), value=str(value), group=group
+                    )
+                    of_group = runs if is_side else runs[runs["group"] == group]
+                    failed = _failure(of_group, choice, base, value)
+                    if failed:
+                        yield replace(effect, failed=failed)
+                        continue
+                    rows = values.loc[values.index.intersection(of_group.index)]
                     if len(rows):
-                        yield _effect(metric, choice, levels[0], value, group, rows)
+                        wide = rows.pivot(index=["seed", *alike], columns=choice, values=metric)
+                        yield _measured(effect, wide[value] - wide[base], wide[base])
 
 
-def _hashable(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    return frame.drop_duplicates(subset=names)
+def _failure(runs: pd.DataFrame, choice: str, base: object, value: object) -> str:
+    """What became of the runs with the one value, and of those with the other, if some failed."""
+    words = [failure_of(runs.loc[runs[choice] == one, "outcome"]) for one in (base, value)]
+    if words[0]:
+        words[0] = f"{base}: {words[0]}"
+    return "; ".join(filter(None, reversed(words)))
 
 
 def _levels(frame: pd.DataFrame, choice: str, experiment: Experiment) -> list[object]:
@@ -200,31 +229,13 @@ def _levels(frame: pd.DataFrame, choice: str, experiment: Experiment) -> list[ob
     return list(order)
 
 
-def _belongs(
-    rows: pd.DataFrame, frame: pd.DataFrame, group: str, of_sides: list[str]
-) -> list[bool]:
-    side = frame[frame["group"] == group].iloc[0]
-    kept = [True] * len(rows)
-    for name in of_sides:
-        level = rows.index.get_level_values(name)
-        kept = [one and value == side[name] for one, value in zip(kept, level, strict=True)]
-    return kept
-
-
-def _effect(
-    metric: str, choice: str, base: object, value: object, group: str, rows: pd.DataFrame
-) -> Effect:
-    by_seed = (rows[value] - rows[base]).groupby(level="seed", sort=True).mean()
-    differences = [float(one) for one in by_seed]
+def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:
+    differences = [float(one) for one in changes.groupby(level="seed", sort=True).mean()]
     # Averaged over cells as the differences are: of a long tail, both have the same share.
-    middle = float(rows[base].groupby(level="seed").mean().median())
+    middle = float(base.groupby(level="seed").mean().median())
     difference = median_of(differences)
-    return Effect(
-        metric=metric,
-        choice=choice,
-        base=str(base),
-        value=str(value),
-        group=group,
+    return replace(
+        effect,
         seeds=len(differences),
         difference=difference,
         relative=difference.value / middle if middle else None,

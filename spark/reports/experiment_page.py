@@ -7,7 +7,7 @@ from typing import Any
 
 from rebalance_sim.scenarios.html_page import COLOURS, HtmlPage
 from rebalance_sim.scenarios.units import title_of
-from rebalance_sim.spark.reports.colours import tile_of
+from rebalance_sim.spark.reports.colours import RED, tile_of
 from rebalance_sim.spark.reports.experiment import WORDS, ExperimentSummary
 from rebalance_sim.spark.reports.experiment_panels import MetricPicture, Panel, pictures
 from rebalance_sim.spark.reports.experiment_rows import (
@@ -15,6 +15,7 @@ from rebalance_sim.spark.reports.experiment_rows import (
     NOTES,
     cause_rows,
     effect_rows,
+    failed_rows,
     headline_rows,
     outcome_rows,
 )
@@ -42,11 +43,15 @@ def experiment_page(summary: ExperimentSummary) -> HtmlPage:
         shown = [row for row in effects[1:] if row[0] == first][:EFFECTS_FIRST]
         page.paragraph(f"What each choice changes of `{experiment.metrics[0]}`, seed by seed:")
         page.table([effects[0], *shown])
+    if summary.failed:
+        page.heading("Cells without a figure: runs did not pass")
+        page.table(failed_rows(summary))
     for picture in pictures(summary):
         words = WORDS.get(picture.metric, "")
         page.heading(words.capitalize() or picture.metric)
         page.paragraph(
-            f"`{title_of(picture.metric)}`: medians over seeds with exact 95 % intervals."
+            f"`{title_of(picture.metric)}`: medians over the same {picture.seeds:,} seeds in every "
+            "cell, with exact 95 % intervals. A cross is a cell without a figure."
         )
         for row in picture.rows:
             page.panels(_panels(picture, row))
@@ -95,8 +100,22 @@ def _figure(picture: MetricPicture, panel: Panel, top: float) -> Any:
             showlegend=bool(line.name),
             marker_color=COLOURS[place % len(COLOURS)],
         )
+    if panel.failed:
+        figure.add_scatter(
+            x=list(panel.failed),
+            y=[0.0] * len(panel.failed),
+            text=list(panel.failed.values()),
+            mode="markers+text",
+            textposition="top center",
+            textfont={"color": RED, "size": 11},
+            marker={"color": RED, "symbol": "x", "size": 9},
+            cliponaxis=False,
+            showlegend=False,
+        )
     kind = "log" if panel.is_log else ("linear" if panel.is_numeric else "category")
     figure.update_xaxes(title_text=panel.x_title, type=kind)
+    if not panel.is_numeric:
+        figure.update_xaxes(categoryorder="array", categoryarray=list(panel.xs))
     figure.update_yaxes(title_text=picture.unit, range=[0, top], automargin=True)
     figure.update_layout(
         template="plotly_white",

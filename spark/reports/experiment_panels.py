@@ -8,7 +8,7 @@ are drawn from ranges, every cell is a point.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,20 +33,25 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One of the small pictures."""
+    """One of the small pictures. ``xs`` are all places of its axis in order. ``failed``: place ->
+    what became of runs of cells there that have no figure."""
 
     title: str
     x_title: str
+    xs: tuple[Any, ...]
     is_numeric: bool
     is_log: bool
     lines: tuple[Line, ...]
+    failed: Mapping[Any, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPicture:
-    """All panels of one metric: a row for each parameter, a column for each group."""
+    """All panels of one metric: a row for each parameter, a column for each group. Every figure is
+    over the same ``seeds``."""
 
     metric: str
+    seeds: int
     unit: str
     rows: tuple[tuple[Panel, ...], ...]
 
@@ -56,11 +61,12 @@ def pictures(summary: ExperimentSummary) -> Iterator[MetricPicture]:
     experiment = summary.experiment
     for metric in experiment.metrics:
         points = [point for point in summary.points if point.metric == metric]
-        if points:
+        if points or (summary.failed and metric in summary.runs):
             unit, scale = unit_of(metric)
             parameters = experiment.vary or (None,)
             yield MetricPicture(
                 metric=metric,
+                seeds=max((point.seeds for point in points), default=0),
                 unit=unit,
                 rows=tuple(_row(summary, points, parameter, scale) for parameter in parameters),
             )
@@ -70,18 +76,24 @@ def _row(
     summary: ExperimentSummary, points: Sequence[Point], parameter: Parameter | None, scale: float
 ) -> tuple[Panel, ...]:
     cells = {cell.number: cell for cell in summary.experiment.cells}
+    xs = tuple(dict.fromkeys(_x(cell, parameter) for cell in cells.values()))
+    is_numeric = common(xs)
     panels = []
     for group in summary.groups:
         of_group = [point for point in points if point.group == group]
-        xs = [_x(cells[point.cell], parameter) for point in of_group]
-        is_numeric = common(xs)
+        failed: dict[Any, list[str]] = {}
+        for (name, number), words in summary.failed.items():
+            if name == group:
+                failed.setdefault(_x(cells[number], parameter), []).append(words)
         panels.append(
             Panel(
                 title=group,
                 x_title="" if parameter is None else parameter.name,
+                xs=xs,
                 is_numeric=is_numeric,
                 is_log=parameter is not None and parameter.scale == "log" and is_numeric,
                 lines=tuple(_lines(summary, of_group, cells, parameter, scale)),
+                failed={x: "; ".join(dict.fromkeys(words)) for x, words in failed.items()},
             )
         )
     return tuple(panels)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from matplotlib.figure import Figure
 
 from rebalance_sim.scenarios.html_page import COLOURS
+from rebalance_sim.spark.reports.colours import RED
 from rebalance_sim.spark.reports.experiment import ExperimentSummary
 from rebalance_sim.spark.reports.experiment_panels import MetricPicture, pictures
 from rebalance_sim.spark.reports.plots import PLOT_FOLDER, write_figure
@@ -36,6 +38,8 @@ def figure_of(picture: MetricPicture) -> Figure:
     for row, of_row in zip(picture.rows, grid, strict=True):
         names: list[str] = []
         for panel, axes in zip(row, of_row, strict=True):
+            if not panel.is_numeric:  # the first to be drawn say the order of names
+                axes.plot(list(map(str, panel.xs)), [math.nan] * len(panel.xs))
             for colour, line in zip(COLOURS, panel.lines, strict=False):
                 below = [m - low for m, low in zip(line.medians, line.lows, strict=True)]
                 above = [high - m for m, high in zip(line.medians, line.highs, strict=True)]
@@ -52,6 +56,11 @@ def figure_of(picture: MetricPicture) -> Figure:
                     capsize=2,
                 )
                 names += [line.name] if line.name else []
+            for x, words in panel.failed.items():
+                place = x if panel.is_numeric else str(x)
+                axes.plot([place], [0], marker="x", color=RED, linestyle="none", clip_on=False)
+                axes.annotate(words, (place, 0), (0, 6), textcoords="offset points", rotation=90,
+                              color=RED, fontsize=7, ha="center", va="bottom")  # fmt: skip
             axes.set_title(panel.title, fontsize=9)
             axes.set_xlabel(panel.x_title, fontsize=8)
             axes.tick_params(labelsize=8)
@@ -61,5 +70,5 @@ def figure_of(picture: MetricPicture) -> Figure:
             of_row[-1].legend(fontsize=7, frameon=False)
     grid[0, 0].set_ylim(bottom=0)  # shared; only now, since it ends the search for the top
     figure.supylabel(picture.unit, fontsize=9)
-    figure.suptitle(picture.metric, fontsize=10)
+    figure.suptitle(f"{picture.metric}, n = {picture.seeds:,} seeds", fontsize=10)
     return figure

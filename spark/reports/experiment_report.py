@@ -14,6 +14,7 @@ from rebalance_sim.spark.reports.experiment_rows import (
     NOTES,
     cause_rows,
     effect_rows,
+    failed_rows,
     headline_rows,
     outcome_rows,
 )
@@ -46,6 +47,8 @@ def _page(summary: ExperimentSummary, files: dict[str, str], has_page: bool) -> 
     if has_page:
         yield ""
         yield f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."
+    if summary.failed:
+        yield from section("Cells without a figure: runs did not pass", failed_rows(summary))
     for metric, file in files.items():
         yield ""
         yield f"**{title_of(metric)}**" + (f": {WORDS[metric]}." if metric in WORDS else "")

@@ -28,6 +28,10 @@ class Median:
     high: float
 
 
+NO_MEDIAN = Median(value=math.nan, low=math.nan, high=math.nan)
+"""Of no values."""
+
+
 def median_of(values: Sequence[float], *, confidence: float = 0.95) -> Median:
     """The median of the values and its interval. Raises ValueError without a value, or for a
     confidence outside (0, 1)."""

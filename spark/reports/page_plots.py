@@ -74,31 +74,30 @@ def histogram(metric: str, words: str, counts: Mapping[float, int], median: floa
     return figure
 
 
-def boxes(metric: str, words: str, values: Mapping[str, pd.Series]) -> Any:
-    """A box for each protocol: the middle half of the seeds, whiskers from 5 to 95 %."""
+def boxes(metric: str, words: str, values: pd.DataFrame) -> Any:
+    """A box for each protocol: the middle half of the seeds, whiskers from 5 to 95 %. ``values``
+    has a row for each seed and a column for each protocol."""
     from plotly.graph_objects import Figure
 
     unit, scale = unit_of(metric)
     figure = Figure()
-    for colour, (name, column) in zip(_colours(len(values)), values.items(), strict=True):
-        rows = column.dropna() / scale
-        if len(rows):
-            low, q1, middle, q3, high = (float(rows.quantile(q)) for q in (0.05, 0.25, 0.5, 0.75,
-                                                                           0.95))  # fmt: skip
-            figure.add_box(
-                x0=name,
-                lowerfence=[low],
-                q1=[q1],
-                median=[middle],
-                mean=[float(rows.mean())],
-                q3=[q3],
-                upperfence=[high],
-                name=f"{name} ({len(rows):,} seeds)",
-                x=[name],
-                marker_color=colour,
-                showlegend=False,
-            )
-    _tidy(figure, title=words or metric, y_title=unit or metric, height=320)
+    for colour, name in zip(_colours(len(values.columns)), values, strict=True):
+        rows = values[name] / scale
+        low, q1, middle, q3, high = (float(rows.quantile(q)) for q in (0.05, 0.25, 0.5, 0.75, 0.95))
+        figure.add_box(
+            lowerfence=[low],
+            q1=[q1],
+            median=[middle],
+            mean=[float(rows.mean())],
+            q3=[q3],
+            upperfence=[high],
+            name=str(name),
+            x=[name],
+            marker_color=colour,
+            showlegend=False,
+        )
+    title = f"{words or metric}, n = {len(values):,} seeds"
+    _tidy(figure, title=title, y_title=unit or metric, height=320)
     figure.update_yaxes(rangemode="tozero")
     return figure
 

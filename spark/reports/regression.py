@@ -12,7 +12,7 @@ from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Che
 from rebalance_sim.spark.reports.markdown import section
 
 VERDICTS = {
-    FAILED: "another outcome than before, or a new case that does not pass",
+    FAILED: "another outcome than before, a new case that does not pass, or too much of a metric",
     CHANGED: "the same outcome by other steps",
     NEW: "in no lock, and it passed",
     SAME: "as before",
@@ -32,6 +32,8 @@ def headline(one: Checked) -> str:
     got = one.got.outcome + (f" ({', '.join(one.got.properties)})" if one.got.properties else "")
     if one.expected is None or one.verdict in (SAME, CHANGED):
         return got
+    if (one.got.outcome, one.got.properties) == (one.expected.outcome, one.expected.properties):
+        return got  # it failed on a metric: the reason says so
     before = one.expected.outcome
     if one.expected.properties:
         before += f" ({', '.join(one.expected.properties)})"

@@ -14,6 +14,7 @@ from rebalance_sim.spark.reports.page_plots import band_over_time, histogram, ou
 from rebalance_sim.spark.reports.plots import SERIES
 from rebalance_sim.spark.reports.report import MetricSummary, SweepSummary
 from rebalance_sim.spark.reports.sweep_rows import (
+    client_line,
     coverage_rows,
     failure_rows,
     finding_rows,
@@ -70,6 +71,8 @@ def _head(page: HtmlPage, summary: SweepSummary) -> None:
     if not summary.is_complete:
         came += f" Not complete: {summary.runs:,} of {len(plan.seeds):,} seeds have run."
     page.paragraph(f"Came out: {came}")
+    if clients := client_line(summary):
+        page.paragraph(f"{clients.capitalize()}.")
     page.figures(
         (f"{count:,}", f"{name} ({count / (summary.runs or 1):.1%})", tile_of(name))
         for name, count in summary.outcomes.items()

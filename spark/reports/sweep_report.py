@@ -11,6 +11,7 @@ from rebalance_sim.spark.reports.plots import SERIES, draw_plots
 from rebalance_sim.spark.reports.report import REPORT_FILE, SweepSummary
 from rebalance_sim.spark.reports.sweep_page import sweep_page
 from rebalance_sim.spark.reports.sweep_rows import (
+    client_line,
     coverage_rows,
     failure_rows,
     finding_rows,
@@ -63,6 +64,9 @@ def _page(summary: SweepSummary, plots: dict[str, str], has_page: bool) -> Itera
             f"The last call ran {throughput.seeds_run:,} seeds in {throughput.elapsed_s:.1f} s: "
             f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included."
         )
+    if clients := client_line(summary):
+        yield ""
+        yield f"{clients.capitalize()}."
     if has_page:
         yield ""
         yield f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."

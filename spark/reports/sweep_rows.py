@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.scenarios.units import number, title_of, unit_of
+from rebalance_sim.scenarios.metric_limits import LIMITED
+from rebalance_sim.scenarios.units import number, shown_in_unit, title_of, unit_of
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.report import Finding, MetricSummary, SweepSummary
 from rebalance_sim.spark.store.tables import NO_VERDICT, OUTCOMES
@@ -19,6 +20,24 @@ def outcome_rows(summary: SweepSummary) -> list[list[str]]:
     for name, count in summary.outcomes.items():
         rows.append([name, f"{count:,}", f"{count / total:.2%}", OUTCOMES[name]])
     return rows
+
+
+def client_line(summary: SweepSummary) -> str:
+    """In how many runs clients ended fatal, never were stable or were idle, and for how long
+    partitions had no owner; empty if no run has measured it."""
+    runs = {metric.name: metric.runs for metric in summary.metrics}
+    if not all(name in runs for name in LIMITED):
+        return ""
+    counts = []
+    for name, words in zip(LIMITED[:3], ("ended fatal", "never stable", "idle"), strict=True):
+        some = sum(count for value, count in summary.distributions[name].items() if value)
+        counts.append(f"{words} in {some:,}")
+    [longest] = (metric for metric in summary.metrics if metric.name == LIMITED[-1])
+    ends = [f"{shown_in_unit(longest.name, end)} s" for end in (longest.p50, longest.max)]
+    return (
+        f"clients: {', '.join(counts)} of {runs[LIMITED[0]]:,} runs; longest time of a partition "
+        f"without an owner: median {ends[0]}, at most {ends[1]}"
+    )
 
 
 def finding_rows(summary: SweepSummary, findings: tuple[Finding, ...]) -> list[list[str]]:

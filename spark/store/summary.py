@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from rebalance_sim.spark.store.sketch import Sketch
-from rebalance_sim.spark.store.tables import PASSING
+from rebalance_sim.spark.store.tables import MISSING, PASSING
 
 FAILURES_KEPT = 200
 """So many runs that did not pass are kept by name, those with the smallest seeds."""
@@ -134,7 +134,8 @@ class Summary:
         values: dict[str, list[float]] = {}
         for row in rows:
             for name, value in row["metrics"]:
-                values.setdefault(name, []).append(value)
+                if value != MISSING.get(name):
+                    values.setdefault(name, []).append(value)
             for name, count in row["coverage"]:
                 if count > 0:
                     _add_all(summary.coverage, {name: Sighting(1, count, row["seed"])})

@@ -33,6 +33,9 @@ OUTCOMES: Mapping[str, str] = {
 PASSING = RUN_PASSING
 NO_VERDICT = frozenset({"budget", *MACHINE_OUTCOMES})
 
+MISSING: Mapping[str, float] = {"settling_ms": -1}
+"""Values of metrics that stand for none: the group was not stable at the end."""
+
 TEXT_MOST = 10_000
 """Characters of a text that is kept: nobody reads more, and a message may have millions."""
 
@@ -181,7 +184,7 @@ COMPARISON = pa.schema(
     [
         _column("metric", pa.string(), "metric of the runs, with its unit in the name"),
         _column("protocol", pa.string(), "what all clients spoke"),
-        _column("seeds", pa.int64(), "seeds in which it and the base have a value"),
+        _column("seeds", pa.int64(), "seeds in which all of these protocols have a value"),
         _column("median", pa.float64(), "median over these seeds"),
         _column("median_low", pa.float64(), "lower end of its 95 % interval; NaN: too few seeds"),
         _column("median_high", pa.float64(), "upper end"),
@@ -194,7 +197,7 @@ COMPARISON = pa.schema(
         _column("tied", pa.int64(), "seeds with as much as the base"),
         _column("lost", pa.int64(), "seeds with more than the base"),
     ],
-    metadata={"doc": "one row per metric and protocol, over the seeds that passed under each"},
+    metadata={"doc": "one row per metric and protocol in which no run failed, over the same seeds"},
 )
 
 NESTED: Mapping[str, tuple[str, pa.Schema]] = {

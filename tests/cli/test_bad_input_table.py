@@ -97,7 +97,7 @@ run --profile calm --seed 1 --set timings.session_timeout_ms=[1] => calm: makes 
 run --profile nokind.toml --seed 1         => nokind.toml: faults[0]: key 'kind' is missing | add it
 run --profile twice.toml --seed 1          => twice.toml: faults: 'broker_crash' | name each of them once
 run --profile calm --seed 1 --expect ok    => --expect 'ok' | write known:ISSUE
-run --profile calm --seed 1 --fail-on odd  => --fail-on 'odd' | known: known, unproven
+run --profile calm --seed 1 --fail-on odd  => --fail-on 'odd' | known: fatal-clients, idle-clients, known,
 run --profile calm --seed 1 --plugin none  => plug-in 'none' cannot be imported | ModuleNotFoundError
 run --profile calm --seed 1 --plot a.gif   => a.gif: no kind of picture is '.gif' | choose one of
 run --profile calm --seed 1 --plot folder  => folder: no kind of picture is '' | choose one of

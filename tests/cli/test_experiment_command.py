@@ -87,3 +87,16 @@ def test_what_cannot_be_asked_is_refused_in_one_line(
     assert outcome.err.startswith("rebalance-sim: error: ")
     assert outcome.err.count("\n") == 1
     assert said in outcome.err
+
+
+def test_a_rule_that_violates_is_said_to_and_has_no_gain(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(
+        'base = "calm"\nseeds = 2\n[vary]\n"world.defects" = [[], ["mut-early-grant"]]\n'
+    )
+    outcome = call("experiment", file, "--backend", "pool", "--out", tmp_path / "out")
+    assert outcome.code == 1
+    assert "  no figure of ['mut-early-grant']: 2 of 2 violated\n" in outcome.out
+    effects = [line for line in outcome.out.splitlines() if ", not [" in line]
+    assert len(effects) == 4
+    assert all(line.endswith(": 2 of 2 violated") for line in effects)

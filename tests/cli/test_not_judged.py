@@ -79,8 +79,3 @@ def test_a_sweep_has_the_reason_in_its_table(call: Call, tmp_path: Path) -> None
     assert row["outcome"] == "not-judged"
     assert "client-01 failed for good" in row["reason"]
     assert "not-judged" in (out / "report.md").read_text(encoding="utf-8")
-
-
-def test_only_liveness_can_be_not_judged(call: Call) -> None:
-    code, _, err = call("regress", STUCK, "--fail-on", "known")
-    assert (code, "write not-judged" in err) == (2, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isnan
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from rebalance_sim.spark import (
 )
 from rebalance_sim.spark.options import BACKENDS
 from rebalance_sim.spark.reports.comparison import COMPARED, read_values, summarise_comparison
+from rebalance_sim.spark.reports.comparison_rows import difference_rows, headline_rows
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import COMPARISON
 
@@ -105,7 +107,7 @@ def test_the_page_names_what_was_left_out_and_how_to_see_a_run(
 ) -> None:
     out, summary = finished
     text = summary.report.read_text()
-    assert "8 of 8 seeds passed under all" in text
+    assert "8 of 8 seeds of calm passed under all" in text
     assert "`consumer-range` against `consumer-uniform`" in text
     assert re.search(r"rebalance-sim run --profile calm\+consumer-range --seed \d", text)
     plots = re.findall(r"!\[.*?\]\((.*?)\)", text)
@@ -114,7 +116,7 @@ def test_the_page_names_what_was_left_out_and_how_to_see_a_run(
         assert (out / plot).read_bytes().startswith(b"\x89PNG")
 
 
-def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path) -> None:
+def test_a_protocol_in_which_a_run_failed_has_no_figures(tmp_path: Path) -> None:
     a_comparison(tmp_path / "out")
     folder = ResultFolder(tmp_path / "out")
     first = folder.rows("b000000.parquet")
@@ -124,10 +126,40 @@ def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path)
     summary = summarise_comparison(tmp_path / "out")
     assert summary.outcomes["consumer-uniform"] == {"ok": 7, "known": 1}
     assert summary.outcomes["consumer-range"] == {"ok": 7, "violation": 1}
-    assert summary.seeds_compared == 7
-    assert {e.seeds for e in summary.estimates if e.metric == "partition_moves"} == {7}
+    assert summary.failed == {"consumer-range": "1 of 8 violated"}
+    assert {(e.protocol, e.seeds) for e in summary.estimates} == {("consumer-uniform", 8)}
+    rows = headline_rows(summary)
+    assert rows[0] == ["metric", "seeds", "consumer-uniform", "consumer-range"]
+    assert {(row[1], row[3]) for row in rows[1:]} == {("8", "1 of 8 violated")}
+    assert difference_rows(summary, "consumer-range")[1][:3] == ["all", "0", "1 of 8 violated"]
     assert summary.failures == ((0, "consumer-range", "violation", "a property was violated"),)
     assert not summary.passed
+
+
+def test_against_a_base_in_which_a_run_failed_nothing_is_held(tmp_path: Path) -> None:
+    a_comparison(tmp_path / "out")
+    folder = ResultFolder(tmp_path / "out")
+    first = folder.rows("b000000.parquet")
+    first[0] |= {"outcome": "budget", "reason": "stopped after max_steps (9)"}
+    folder.write_batch(read_plan(tmp_path / "out"), 0, first)
+    summary = a_comparison(tmp_path / "out")
+    assert {(e.protocol, e.seeds) for e in summary.estimates} == {("consumer-range", 8)}
+    assert all(isnan(e.difference) and not e.won + e.tied + e.lost for e in summary.estimates)
+    assert "| consumer-uniform: 1 of 8 cut off |" in summary.report.read_text()
+
+
+def test_a_seed_whose_clients_all_failed_under_one_protocol_counts_under_none(
+    tmp_path: Path,
+) -> None:
+    a_comparison(tmp_path / "out")
+    folder = ResultFolder(tmp_path / "out")
+    first = folder.rows("b000000.parquet")
+    first[1] |= {"outcome": "vacuous"}
+    folder.write_batch(read_plan(tmp_path / "out"), 0, first)
+    summary = summarise_comparison(tmp_path / "out")
+    assert summary.seeds == tuple(range(1, 8))
+    moves = {(e.protocol, e.seeds) for e in summary.estimates if e.metric == "partition_moves"}
+    assert moves == {(name, 7) for name in PROTOCOLS}
 
 
 def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
@@ -142,7 +174,8 @@ def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
     assert summary.estimates == ()
     assert read_comparison(tmp_path / "out").empty
     text = summary.report.read_text()
-    assert "0 of 3 seeds passed under all" in text
+    assert "0 of 3 seeds of calm passed under 0 protocols; no figures of" in text
+    assert "consumer-range (3 of 3 stuck)" in text
     assert "nothing goes on" in text
     assert "![" not in text
 

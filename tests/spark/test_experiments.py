@@ -96,7 +96,7 @@ def test_the_report_shows_each_metric_over_each_parameter(summary: ExperimentSum
         assert (folder / "report" / f"{metric}.png").stat().st_size > 5_000
     assert "latency_ms 200, not 5" in text
     rows = headline_rows(summary)
-    assert rows[0] == ["metric", "latency_ms", "label", "eager", "consumer-uniform"]
+    assert rows[0] == ["metric", "latency_ms", "label", "seeds", "eager", "consumer-uniform"]
     assert len(rows) == 1 + 2 * 4
 
 

@@ -134,6 +134,14 @@ def test_the_summary_of_batches_is_that_of_their_rows(folder: ResultFolder) -> N
     assert Summary.from_text(merged.to_text()) == merged
 
 
+def test_a_group_that_did_not_settle_is_in_no_mean_of_how_long_it_took() -> None:
+    rows = batch_of(range(3))
+    for row, settling_ms in zip(rows, (100.0, -1.0, 300.0), strict=True):
+        row["metrics"] = [("settling_ms", settling_ms)]
+    sketch = Summary.of(rows).metrics["settling_ms"]
+    assert (sketch.count, sketch.mean) == (2, 200.0)
+
+
 def test_a_known_issue_is_summed_up_with_its_first_row_and_its_verdicts() -> None:
     rows = batch_of(range(10))
     for row in rows:

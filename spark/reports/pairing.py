@@ -1,0 +1,90 @@
+"""What may be held side by side: the same seeds in every cell, and no cell in which runs failed.
+
+A cell is one choice of all that differs: a protocol, a version, values of parameters, a sweep. The
+seeds that survive a bad rule are the easy ones. So a cell with a run that did not pass has no
+figure, but says what became of its runs; and all others are compared over the seeds whose run
+ended ``ok`` or ``known`` in each of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import pandas as pd
+
+from rebalance_sim.spark.store.tables import PASSING
+
+COMPARED_OUTCOMES = frozenset({"ok", "known"})
+"""Outcomes of runs whose figures are used: something was left to judge, and nothing was found."""
+
+_WORDS: Mapping[str, str] = {
+    "violation": "violated",
+    "budget": "cut off",
+    "error": "errored",
+    "timeout": "timed out",
+    "hang": "hung",
+    "memory": "out of memory",
+    "crash": "crashed",
+}
+
+_Cell = TypeVar("_Cell", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing(Generic[_Cell]):
+    """``seeds`` are compared, in ascending order. ``failed`` has the cells without a figure, each
+    with what became of its runs in words."""
+
+    seeds: tuple[int, ...]
+    failed: Mapping[_Cell, str]
+
+
+def pair(runs: Iterable[tuple[_Cell, int, str]]) -> Pairing[_Cell]:
+    """Which seeds of these runs are compared; each run by cell, seed and outcome. Of several runs
+    of a seed in a cell, all have to pass."""
+    of_cell: dict[_Cell, list[tuple[int, str]]] = {}
+    for cell, seed, outcome in runs:
+        of_cell.setdefault(cell, []).append((seed, outcome))
+    failed: dict[_Cell, str] = {}
+    passed: list[set[int]] = []
+    for cell, ended in of_cell.items():
+        words = failure_of(outcome for _, outcome in ended)
+        if words:
+            failed[cell] = words
+        else:
+            left_out = {seed for seed, outcome in ended if outcome not in COMPARED_OUTCOMES}
+            passed.append({seed for seed, _ in ended} - left_out)
+    return Pairing(seeds=tuple(sorted(set.intersection(*passed) if passed else ())), failed=failed)
+
+
+def failure_of(outcomes: Iterable[str]) -> str:
+    """Why runs with these outcomes give no figure: ``5 of 6 violated``; empty if they give one."""
+    counts = Counter(outcomes)
+    failed = set(counts) - PASSING
+    if not COMPARED_OUTCOMES & set(counts):
+        failed = set(counts)
+    total = f"{counts.total():,}"
+    return ", ".join(f"{counts[n]:,} of {total} {_WORDS.get(n, n)}" for n in sorted(failed))
+
+
+def paired_runs(
+    runs: pd.DataFrame, by: Sequence[str] = ("cell", "semantics", "protocol")
+) -> pd.DataFrame:
+    """The rows of ``runs`` that may be held side by side: those of the seeds that are compared, in
+    the cells that have a figure.
+
+    ``runs`` has a row for each run, with ``seed`` and ``outcome``, as ``rs.experiment`` gives it;
+    what tells its cells apart are the columns ``by``. Raises KeyError for a column that it lacks.
+    """
+    cells = list(zip(*(runs[name] for name in by), strict=True))
+    paired = pair(zip(cells, runs["seed"], runs["outcome"], strict=True))
+    seeds = frozenset(paired.seeds)
+    return runs[
+        [
+            cell not in paired.failed and seed in seeds
+            for cell, seed in zip(cells, runs["seed"], strict=True)
+        ]
+    ]
