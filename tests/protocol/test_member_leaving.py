@@ -11,6 +11,8 @@ from rebalance_sim.protocol.clients import (
     CallReturned,
     ClientState,
     Close,
+    CommitOffsets,
+    CommitReturned,
     PollingResumed,
     PollingStopped,
     SendHeartbeat,
@@ -436,6 +438,33 @@ def test_a_member_that_joins_leaves_with_the_lost_callback() -> None:
     assert sent(effects) == []
     assert story.states(story.finish_callback()) == []
     assert returned(story) == [Call.CLOSE]
+
+
+def test_the_leave_of_a_poll_expiry_that_gets_lost_costs_no_coordinator() -> None:
+    """The leave is logged, and nothing listens to it (client §6.1)."""
+    story = Story(max_poll_interval_ms=4_000)
+    story.stabilise(0)
+    story.wait(5_000)
+    assert (story.state, story.last.member_epoch) == (S.STALE, -1)
+    story.disconnect(story.heartbeats[-1])
+    assert story.member.coordinator_id is not None
+    assert story.searches == []
+
+
+def test_a_commit_that_waits_for_a_coordinator_does_not_hold_up_close() -> None:
+    """KAFKA-19357."""
+    story = Story(enable_auto_commit=False)
+    story.stabilise(0)
+    story.wait(INTERVAL_MS)
+    story.refuse(ErrorCode.NOT_COORDINATOR)
+    offsets = dict.fromkeys(partitions(0), 10)
+    story.handle(CommitOffsets(commit_id=1, is_sync=False, offsets=offsets))
+    assert story.commits == []
+    story.handle(Close(timeout_ms=30_000))
+    story.finish_callback()
+    assert returned(story) == [Call.CLOSE]
+    results = [effect for effect in story.effects if isinstance(effect, CommitReturned)]
+    assert [result.error_code for result in results] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
 def test_a_leaving_member_without_coordinator_gives_up_at_once() -> None:

@@ -29,7 +29,7 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
     SendCommit,
 )
-from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA, JAVA_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 247
@@ -302,9 +302,10 @@ class SyncTriesOn(Property):
     id = "client.commit.sync_tries_on"
     sentence = (
         "commitSync of a Java client of either protocol fails by an error after which "
-        "another attempt may succeed only when its time is over."
+        "another attempt may succeed only when its time is over, or when a member of the consumer "
+        "protocol closes and knows no coordinator."
     )
-    clauses = ("client §7", "classic §4.3")
+    clauses = ("client §6.2", "client §7", "classic §4.3")
     violated_by = ("KAFKA-15456",)
     client_kinds = JAVA_KINDS
     judges_mixed = True
@@ -335,7 +336,13 @@ class SyncTriesOn(Property):
             if type(effect) is not CommitReturned:
                 continue
             left_ms = until_ms.pop(effect.commit_id, 0) - step.at_ms
-            if left_ms > 0 and effect.error_code in _PASSING:
+            member = entry.member
+            gives_up = (
+                effect.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+                and member.kind not in CLASSIC_KINDS
+                and member.blocked_in is Call.CLOSE
+            )
+            if left_ms > 0 and effect.error_code in _PASSING and not gives_up:
                 return Finding(
                     f"commitSync of {entry.name} fails with {effect.error_code.name}, "
                     f"{left_ms} ms before its time is over",

@@ -127,6 +127,15 @@ class Commits(JavaCommits[_Commit]):
 
     # --- sending ----------------------------------------------------------------------------------
 
+    def run(self) -> None:
+        """As for all clients; who closes does not wait for a coordinator (KAFKA-19357)."""
+        if self._is_closing and self._core.coordinator_id is None:
+            waiting, self.waiting = self.waiting, []
+            for commit in waiting:
+                commit.finish(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            super().run()
+
     def _can_time_out(self, commit: _Commit) -> bool:
         """A request expires only after an attempt; the application's own wait expires anyway."""
         return commit.pacer.attempts > 0 or not (commit.is_before_revocation or commit.is_over)

@@ -335,11 +335,12 @@ class Heartbeats:
             self._search.mark_unknown()
 
     def _on_lost(self, loss: Loss, *, is_handled: bool) -> None:
+        if not is_handled:
+            return  # Nobody listens to what becomes of the leave of a poll timer (client §6.1).
         if loss is Loss.TRANSPORT and self._core.rules.disconnect_loses_coordinator:
             self._search.mark_unknown()
-        if is_handled:
-            self.handled_count -= 1
-            self._on_failure()
+        self.handled_count -= 1
+        self._on_failure()
 
     def _on_failure(self) -> None:
         """After any failure the next heartbeat is due at once, but for the backoff, and full."""
