@@ -329,6 +329,7 @@ class World:
         self.topic_logs.create(
             topic_id, numbers, records_per_second=records_per_second, now_ms=now_ms
         )
+        self.data_plane.on_partitions_created(name, topic_id, numbers)
         for group in self.groups.values():
             if group.subscribes_to(name):
                 ownership = self.metrics.ownership[group.group_id]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.observe.deliveries import Deliveries
 from rebalance_sim.sim.observe.durations import Waits
 
 
@@ -190,13 +190,6 @@ class PartitionProgress:
         if self._processed_to is not None:
             totals.reprocessed += max(0, min(end, self._processed_to) - start)
             self._processed_to = max(self._processed_to, end)
-
-
-class Deliveries(Protocol):
-    """Counts what the applications of a group are handed."""
-
-    def add(self, partition: TopicPartition, start: int, end: int) -> None:
-        """Records from ``start`` to ``end`` (exclusive)."""
 
 
 class GroupProgress:

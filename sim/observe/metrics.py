@@ -2,10 +2,9 @@
 
 Times of partitions are summed over partitions: two partitions without an owner for a second each
 are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
-Records are counted when they are handed to an application: again if it, or another, had them
-before, and skipped if nobody ever gets them. Clients keep up with whatever is produced. Each group
-has owners and deliveries of its own; the numbers of all groups are added up. What rebalances cost
-is the same number for every protocol (``rebalances.py``, ``ownership.py``).
+Records are counted when they are handed to an application (``deliveries.py``). Each group has
+owners and deliveries of its own; the numbers of all groups are added up. What rebalances cost is
+the same number for every protocol (``rebalances.py``, ``ownership.py``).
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.deliveries import Deliveries
 from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 from rebalance_sim.sim.observe.ownership import Ownership
@@ -69,7 +69,7 @@ class Metrics:
         self.last_fault_ms = 0
         self.last_unrest_ms = 0
         self.ownership = {group_id: Ownership(clock) for group_id in group_ids}
-        self.deliveries = {group_id: _Deliveries() for group_id in self.ownership}
+        self.deliveries = {group_id: Deliveries() for group_id in self.ownership}
         self.epoch_delays = EpochDelays()
         self._groups: dict[str, WorldView] = {}
         self.rebalances = Rebalances(clock, self._groups, self.ownership)
@@ -204,24 +204,3 @@ class Metrics:
         found |= first.as_dict("first_assignment_ms")
         found |= rebalances.crash_detection.as_dict("crash_detection_ms")
         return found
-
-
-class _Deliveries:
-    """Which records of the subscribed topics applications have been handed, and how often."""
-
-    def __init__(self) -> None:
-        self._next_offset: dict[TopicPartition, int] = {}
-        self.delivered = 0
-        self.redelivered = 0
-        self.skipped = 0
-
-    def add(self, partition: TopicPartition, start: int, end: int) -> None:
-        """The records from ``start`` to ``end`` (exclusive) are handed out."""
-        expected = self._next_offset.get(partition, start)
-        self.delivered += end - start
-        if start < expected:
-            self.redelivered += min(end, expected) - start
-        elif start > expected:
-            self.skipped += start - expected
-        if end > expected:
-            self._next_offset[partition] = end
