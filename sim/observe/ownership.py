@@ -120,7 +120,11 @@ class Ownership:
             self._calling_back.discard(client.name)
         given_up = self._change(client.name, fetchable)
         for partition in given_up:
-            self._given_up[partition] = client.name
+            # What another client has too is no loss to anybody, and so not given up in vain.
+            if self._owner_count.get(partition) == 0:
+                self._given_up[partition] = client.name
+            else:
+                self._given_up.pop(partition, None)
         if fetchable:
             self._on_something(client.name)
         elif given_up:
@@ -249,7 +253,7 @@ class Ownership:
             unowned_ms = now_ms - self._unowned_since_ms[partition]
             self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
         elif count > 1:
-            self.overlap_ms += span_ms * (count - 1)
+            self.overlap_ms += span_ms
 
     def _integrate(self) -> None:
         span_ms = self._clock.now_ms - self._area_ms

@@ -88,6 +88,23 @@ def test_time_with_two_owners_is_an_overlap(clock: Clock, metrics: Metrics) -> N
     assert values(metrics)["unowned_partition_ms"] == 0
 
 
+def test_three_owners_overlap_no_longer_than_two(clock: Clock, metrics: Metrics) -> None:
+    stubs = [StubClient(name) for name in "abc"]
+    for stub in stubs:
+        change(metrics, stub, 0, 1)
+    at(clock, 100)
+    assert values(metrics)["overlap_partition_ms"] == 2 * 100
+
+
+def test_what_another_client_has_meanwhile_is_not_given_up_in_vain(metrics: Metrics) -> None:
+    a, b = StubClient("a"), StubClient("b")
+    change(metrics, a, 0, 1)
+    change(metrics, b, 0)
+    change(metrics, a)
+    change(metrics, a, 0, 1)
+    assert values(metrics)["needless_revocations"] == 1
+
+
 def test_a_partition_moves_when_another_client_takes_it(clock: Clock, metrics: Metrics) -> None:
     a, b = StubClient("a"), StubClient("b")
     change(metrics, a, 0, 1)

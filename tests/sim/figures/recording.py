@@ -1,0 +1,201 @@
+"""What happened in a run, moment by moment: facts, from which figures are computed again.
+
+Nothing here adds anything up. A moment is a step of the world with what was true right after it: of
+a client what it may fetch and where it stands, of a shard how it sees its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.sim.spec import WorldSpec
+from rebalance_sim.sim.trace import Trace
+from rebalance_sim.sim.world import World, WorldResult
+
+
+class GroupSeen(NamedTuple):
+    """A group as a shard has it: type, state and epoch or generation, and its member ids."""
+
+    type: str
+    state: str
+    epoch: int
+    members: frozenset[str]
+
+
+class ClientSeen(NamedTuple):
+    """A client process. ``is_member``: it has an identity to commit with."""
+
+    name: str
+    incarnation: int
+    group_id: str
+    member_id: str
+    state: str
+    is_in_group: bool
+    member_epoch: int
+    fetchable: frozenset[TopicPartition]
+    is_member: bool
+    subscription: tuple[frozenset[str], str | None]
+
+
+class ShardSeen(NamedTuple):
+    """A shard. ``groups``: those of its partition; None for one that it has not."""
+
+    name: str
+    leader_epoch: int
+    groups: Mapping[str, GroupSeen | None]
+
+
+class Moment(NamedTuple):
+    """One step. ``acting``: how the acting shard of its group sees it, when a client crashes."""
+
+    at_ms: int
+    kind: StepKind
+    event: Any
+    effects: tuple[Any, ...]
+    records: tuple[Record, ...]
+    client: ClientSeen | None
+    shard: ShardSeen | None
+    acting: GroupSeen | None
+
+
+class PartitionLife(NamedTuple):
+    """A partition from its creation to its deletion, or the end of the run."""
+
+    partition: TopicPartition
+    topic: str
+    from_ms: int
+    to_ms: int
+
+
+class Delivery(NamedTuple):
+    """Records that an application was handed: offsets from ``start`` to ``end`` (exclusive)."""
+
+    group_id: str
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass
+class Recording:
+    """A run. ``is_served``: how each group stands for its acting shard at the end, if it has one."""
+
+    spec: WorldSpec
+    result: WorldResult
+    moments: list[Moment] = field(default_factory=list)
+    partitions: list[PartitionLife] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    subscribed_from: dict[tuple[str, str], int] = field(default_factory=dict)
+    at_end: dict[str, GroupSeen | None] = field(default_factory=dict)
+    unserved: set[str] = field(default_factory=set)
+
+    @property
+    def end_ms(self) -> int:
+        """When the run was over."""
+        return self.result.simulated_ms
+
+
+def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
+    """Run a world, and write down what happens."""
+    trace = _MomentTrace()
+    world = _RecordedWorld(spec, trace, max_steps=max_steps)
+    result = world.run()
+    ends_ms = result.simulated_ms
+    recording = Recording(spec, result, trace.moments)
+    for (partition, topic), from_ms in world.created_ms.items():
+        to_ms = world.deleted_ms.get(partition, ends_ms)
+        recording.partitions.append(PartitionLife(partition, topic, from_ms, to_ms))
+    for group_id, group in world.groups.items():
+        shard = group.acting_shard()
+        if shard is None:
+            recording.unserved.add(group_id)
+        else:
+            recording.at_end[group_id] = _seen(shard.coordinator, group_id)
+    return recording
+
+
+class _RecordedWorld(World):
+    def __init__(self, spec: WorldSpec, trace: _MomentTrace, *, max_steps: int | None) -> None:
+        self.created_ms: dict[tuple[TopicPartition, str], int] = {}
+        self.deleted_ms: dict[TopicPartition, int] = {}
+        super().__init__(spec, trace=trace, max_steps=max_steps)
+        trace.world = self
+
+    def on_partitions_created(
+        self, topic_id: str, name: str, numbers: range, *, records_per_second: int
+    ) -> None:
+        for number in numbers:
+            self.created_ms[TopicPartition(topic_id, number), name] = self.clock.now_ms
+        super().on_partitions_created(
+            topic_id, name, numbers, records_per_second=records_per_second
+        )
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        for number in range(topic.partition_count):
+            self.deleted_ms[TopicPartition(topic.topic_id, number)] = self.clock.now_ms
+        super().on_topic_deleted(topic)
+
+
+class _MomentTrace(Trace):
+    world: World
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[Moment] = []
+
+    def on_step(self, step: Step) -> None:
+        super().on_step(step)
+        client = None if step.client is None else _client(step.client)
+        acting = None
+        if client is not None and step.kind is StepKind.CLIENT_CRASHED:
+            shard = self.world.groups[client.group_id].acting_shard()
+            acting = None if shard is None else _seen(shard.coordinator, client.group_id)
+        self.moments.append(
+            Moment(
+                step.at_ms,
+                step.kind,
+                step.event,
+                step.effects,
+                step.records,
+                client,
+                None if step.shard is None else self._shard(step.shard),
+                acting,
+            )
+        )
+
+    def _shard(self, shard: Any) -> ShardSeen:
+        groups: dict[str, GroupSeen | None] = {}
+        if shard.is_active:
+            for group_id, group in self.world.groups.items():
+                if group.partition == shard.partition:
+                    groups[group_id] = _seen(shard.coordinator, group_id)
+        return ShardSeen(shard.name, shard.leader_epoch, groups)
+
+
+def _client(process: Any) -> ClientSeen:
+    member = process.member
+    return ClientSeen(
+        process.name,
+        process.incarnation,
+        member.config.group_id,
+        member.member_id,
+        member.state.value,
+        member.state.is_in_group,
+        member.member_epoch,
+        member.fetchable,
+        bool(member.commit_identity),
+        (frozenset(member.subscribed_topic_names), member.subscribed_topic_regex),
+    )
+
+
+def _seen(coordinator: GroupCoordinator, group_id: str) -> GroupSeen | None:
+    found = coordinator.project(group_id)
+    if found is None:
+        return None
+    return GroupSeen(found.group_type, found.state, found.epoch, frozenset(found.members))

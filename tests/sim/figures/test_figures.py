@@ -1,0 +1,44 @@
+"""Every figure of a run, computed a second time from what happened in it."""
+
+from __future__ import annotations
+
+import pytest
+from counts import count_figures
+from owners import owner_figures
+from recording import Recording, record
+
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.profile import PROFILES
+
+SECOND_COMPUTATIONS = (owner_figures, count_figures)
+
+SEEDS = range(100, 105)
+MORE_SEEDS = range(105, 155)
+MAX_STEPS = 8_000
+
+
+def assert_figures(recording: Recording) -> None:
+    """Both computations agree, figure by figure."""
+    expected: dict[str, float] = {}
+    for compute in SECOND_COMPUTATIONS:
+        expected |= compute(recording)
+    found = recording.result.metrics
+    differing = {
+        name: {"run": found.get(name), "again": value}
+        for name, value in expected.items()
+        if found.get(name) != pytest.approx(value)
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_figures_are_what_a_second_computation_makes_of_the_run(profile: str, seed: int) -> None:
+    assert_figures(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.parametrize("seed", MORE_SEEDS)
+def test_figures_of_many_more_runs_are_the_same(profile: str, seed: int) -> None:
+    assert_figures(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
