@@ -28,7 +28,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.hosting.record_size import record_bytes
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
+from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.deliveries import Deliveries
@@ -63,7 +63,6 @@ class Metrics:
         self.records_written = 0
         self.group_records_written = 0
         self.group_bytes_written = 0
-        self.epoch_bumps = 0
         self.session_timeouts = 0
         self.rebalance_timeouts = 0
         self.last_fault_ms = 0
@@ -88,8 +87,6 @@ class Metrics:
         self.group_records_written += len(of_groups)
         for record in of_groups:
             self.group_bytes_written += record_bytes(record)
-            if type(record) is ConsumerGroupMetadata and record.value is not None:
-                self.epoch_bumps += 1
         self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
 
     def on_timer(self, key: TimerKey, timed_out: int) -> None:
@@ -182,7 +179,7 @@ class Metrics:
             "rebalance_requests": rebalances.requests,
             "rebalance_timeouts": self.rebalance_timeouts,
             "rebalance_unowned_partition_ms": rebalances.unowned_area,
-            "rebalances": self.epoch_bumps,
+            "rebalances": rebalances.epoch_rises,
             "reconciliation_delay_ms": delays.reconciliation_ms,
             "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
             "records_delivered": sum(group.delivered for group in delivered),

@@ -75,6 +75,7 @@ class Rebalances:
         self.at_coordinator = Waits()
         self.at_member = Waits()
         self.crash_detection = Waits()
+        self.epoch_rises = 0
         self.requests = 0
         self.unowned_area = 0
         self.partition_area = 0
@@ -84,6 +85,8 @@ class Rebalances:
     def on_operation(self, shard: ShardView, group_id: str | None, outcome: Outcome) -> None:
         """A coordinator did something for a group; to be reported if it began to rebalance it, and
         while ``is_watching``."""
+        for rebalance in outcome.rebalances:
+            self.epoch_rises += rebalance.protocol == "consumer"
         group = None if group_id is None else self._of.get(group_id)
         if group is None or group_id is None or shard.leader_epoch < group.leader_epoch:
             return  # nobody's group, or a leader that has been replaced

@@ -23,6 +23,9 @@ SENT = {
 AT_REST = ("Stable", "Empty", "Dead")
 OFFSET_RECORDS = ("OffsetCommit",)
 
+StepOfGroup = tuple[int, Moment, str, GroupSeen | None, GroupSeen | None]
+"""A step of a shard, by index, with a group as the shard had it before, and has it after."""
+
 
 def effects(recording: Recording, *names: str) -> list[tuple[Moment, Any]]:
     """What members wanted done, of these types."""
@@ -59,9 +62,9 @@ def is_offset(record: Any) -> bool:
 
 def before_and_after(
     recording: Recording,
-) -> list[tuple[int, Moment, str, GroupSeen | None, GroupSeen | None]]:
+) -> list[StepOfGroup]:
     """Every step of a shard with each of its groups, as it was for it before and is after it."""
-    found: list[tuple[int, Moment, str, GroupSeen | None, GroupSeen | None]] = []
+    found: list[StepOfGroup] = []
     before: dict[tuple[str, str], GroupSeen | None] = {}
     for index, moment in enumerate(recording.moments):
         shard = moment.shard
@@ -82,24 +85,27 @@ def timed_out(recording: Recording, *, is_session: bool) -> int:
         if moment.kind is not StepKind.COORDINATOR_TIMER or before is None:
             continue
         key: TimerKey = moment.event
-        if (key.kind.value == "session") == is_session:
+        if key.kind.value.endswith("session") == is_session:
             left = before.members - (frozenset() if after is None else after.members)
             count += len(left)
     return count
 
 
 def rises(recording: Recording) -> list[tuple[int, Moment, str, int]]:
-    """Every rise of the epoch of a consumer group: the step, its group, and the epoch."""
+    """Every step that raises the epoch of a consumer group, with the group and the new epoch. One
+    that is converted, or begins, rises from 0."""
     found = []
     for index, moment, group_id, before, _ in before_and_after(recording):
-        epoch = 0 if before is None else before.epoch
-        for record in moment.records:
-            if isinstance(record, ConsumerGroupMetadata) and record.group_id == group_id:
-                if record.value is None:
-                    epoch = 0
-                elif record.value.epoch > epoch:
-                    epoch = record.value.epoch
-                    found.append((index, moment, group_id, epoch))
+        epoch = before.epoch if before is not None and before.type == "consumer" else 0
+        written = [
+            record.value.epoch
+            for record in moment.records
+            if isinstance(record, ConsumerGroupMetadata)
+            and record.group_id == group_id
+            and record.value is not None
+        ]
+        if written and max(written) > epoch:
+            found.append((index, moment, group_id, max(written)))
     return found
 
 
