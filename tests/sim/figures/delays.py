@@ -36,7 +36,7 @@ def delay_figures(recording: Recording) -> dict[str, float]:
                     waits_for_target = False
                 if seen is None or seen.type != "consumer" or seen.state == "Empty":
                     break
-                if waits_for_members and seen.state == "Stable":
+                if waits_for_members and seen.state == "Stable" and seen.epoch >= epoch:
                     reconciliation.append(now.at_ms - moment.at_ms)
                     waits_for_members = False
     return {

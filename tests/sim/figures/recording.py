@@ -6,7 +6,7 @@ a client what it may fetch and where it stands, of a shard how it sees its group
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -62,6 +62,7 @@ class Moment(NamedTuple):
     client: ClientSeen | None
     shard: ShardSeen | None
     acting: GroupSeen | None
+    fault: Any
 
 
 class PartitionLife(NamedTuple):
@@ -91,7 +92,6 @@ class Recording:
     moments: list[Moment] = field(default_factory=list)
     partitions: list[PartitionLife] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
-    subscribed_from: dict[tuple[str, str], int] = field(default_factory=dict)
     at_end: dict[str, GroupSeen | None] = field(default_factory=dict)
     unserved: set[str] = field(default_factory=set)
 
@@ -107,7 +107,7 @@ def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
     world = _RecordedWorld(spec, trace, max_steps=max_steps)
     result = world.run()
     ends_ms = result.simulated_ms
-    recording = Recording(spec, result, trace.moments)
+    recording = Recording(spec, result, trace.moments, deliveries=world.handed_out)
     for (partition, topic), from_ms in world.created_ms.items():
         to_ms = world.deleted_ms.get(partition, ends_ms)
         recording.partitions.append(PartitionLife(partition, topic, from_ms, to_ms))
@@ -120,12 +120,25 @@ def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
     return recording
 
 
+Add = Callable[[TopicPartition, int, int], None]
+
+
 class _RecordedWorld(World):
     def __init__(self, spec: WorldSpec, trace: _MomentTrace, *, max_steps: int | None) -> None:
         self.created_ms: dict[tuple[TopicPartition, str], int] = {}
         self.deleted_ms: dict[TopicPartition, int] = {}
         super().__init__(spec, trace=trace, max_steps=max_steps)
         trace.world = self
+        self.handed_out: list[Delivery] = []
+        for group_id, deliveries in self.metrics.deliveries.items():
+            setattr(deliveries, "add", self._recorded(group_id, deliveries.add))  # noqa: B010
+
+    def _recorded(self, group_id: str, add: Add) -> Add:
+        def recorded(partition: TopicPartition, start: int, end: int) -> None:
+            self.handed_out.append(Delivery(group_id, partition, start, end))
+            add(partition, start, end)
+
+        return recorded
 
     def on_partitions_created(
         self, topic_id: str, name: str, numbers: range, *, records_per_second: int
@@ -166,6 +179,7 @@ class _MomentTrace(Trace):
                 client,
                 None if step.shard is None else self._shard(step.shard),
                 acting,
+                step.fault,
             )
         )
 
