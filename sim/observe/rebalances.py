@@ -95,8 +95,9 @@ class Rebalances:
             self._begin(group_id, group, outcome.rebalances)
         self._look_at(group_id, group, shard)
 
-    def on_loaded(self, shard: ShardView) -> None:
-        """A shard is active; to be reported while ``is_watching``."""
+    def on_restored(self, shard: ShardView) -> None:
+        """A shard has become active, or has taken back what it could not write; to be reported
+        while ``is_watching``."""
         for group_id in sorted(self._watched):
             if self._groups[group_id].acting_shard() is shard:
                 group = self._of[group_id]
@@ -139,8 +140,7 @@ class Rebalances:
 
     def on_state(self, client: ClientView, state: ClientState) -> None:
         """A client changed its state; always to be reported."""
-        group_id = client.member.config.group_id
-        group = self._of[group_id]
+        group = self._of[client.member.config.group_id]
         name = client.name
         if state in _BUSY:
             group.busy_since_ms.setdefault(name, self._clock.now_ms)
@@ -148,22 +148,21 @@ class Rebalances:
             since_ms = group.busy_since_ms.pop(name)
             if state is ClientState.STABLE:
                 self.at_member.add(self._clock.now_ms - since_ms)
-            self._end_if_over(group_id, group)
 
     def on_event(self, client: ClientView, request_count: int) -> None:
         """A client took an event and sent so many requests to its coordinator; to be reported after
         its change of state, and while ``is_watching``."""
-        group_id = client.member.config.group_id
+        member = client.member
+        group_id = member.config.group_id
         group = self._of[group_id]
         if group.began_ms is None:
             return
+        # Before it may be over: what acknowledges a rebalance is a part of it.
         self.requests += request_count
         epoch = group.behind.get(client.name)
-        if epoch is not None:
-            member = client.member
-            if member.member_epoch >= epoch or not member.state.is_in_group:
-                del group.behind[client.name]
-                self._end_if_over(group_id, group)
+        if epoch is not None and (member.member_epoch >= epoch or not member.state.is_in_group):
+            del group.behind[client.name]
+        self._end_if_over(group_id, group)
 
     def on_crashed(self, client: ClientView) -> None:
         """A process was killed; to be reported before ``on_gone``."""

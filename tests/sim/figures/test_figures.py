@@ -6,13 +6,20 @@ import pytest
 from counts import count_figures
 from delays import delay_figures
 from deliveries import delivery_figures
+from episodes import episode_figures
 from owners import owner_figures
 from recording import Recording, record
 
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.profile import PROFILES
 
-SECOND_COMPUTATIONS = (owner_figures, count_figures, delay_figures, delivery_figures)
+SECOND_COMPUTATIONS = (
+    owner_figures,
+    count_figures,
+    delay_figures,
+    delivery_figures,
+    episode_figures,
+)
 
 SEEDS = range(100, 105)
 MORE_SEEDS = range(105, 155)
