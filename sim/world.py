@@ -226,6 +226,8 @@ class World:
         )
 
     def _metrics(self) -> Mapping[str, float]:
+        for process in self.clients().values():
+            process.application.count_records()
         of_data_plane = self.data_plane.metrics()
         return {**self.metrics.as_dict(is_stable=self.is_stable()), **of_data_plane}
 

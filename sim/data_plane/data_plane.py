@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.protocol.clients import GroupMember, Subscribe
+from rebalance_sim.protocol.clients import GroupMember, PartitionState, Subscribe
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.broker import Broker
@@ -65,6 +65,8 @@ class DataPlane:
         self._deliveries = deliveries
         self._subscriptions: dict[str, list[Subscribe]] = {name: [] for name in deliveries}
         self._topic_names: dict[TopicPartition, str] = {}
+        self._counted: dict[GroupMember, dict[TopicPartition, tuple[PartitionState, int]]] = {}
+        """What clients that keep up were handed: to where, and in which time with a partition."""
         self._intakes: dict[str, Intake] = {}
         self._totals = Totals()
         self.progress = {
@@ -88,8 +90,15 @@ class DataPlane:
         positions = positions_after_polling(self.topic_logs, member, self.clock.now_ms)
         deliveries = self._deliveries[member.config.group_id]
         assigned = member.assigned
+        counted = self._counted.setdefault(member, {})
         for partition, position in positions.items():
-            deliveries.add(partition, assigned[partition].position, position)
+            state = assigned[partition]
+            before, start = counted.get(partition, (None, 0))
+            if before is not state or start < state.position:
+                start = state.position
+            if start < position:
+                deliveries.add(partition, start, position)
+                counted[partition] = state, position
         return positions
 
     def on_process_end(self, name: str) -> None:
