@@ -44,6 +44,7 @@ class Ownership:
         self._held_before: dict[str, int] = {}
         self._staying: frozenset[str] | None = None
         self._are_alike = False
+        self._share = 0
         self._moved = self._needed = 0
         self._area_ms = 0
         self._unowned_area = 0
@@ -206,6 +207,7 @@ class Ownership:
         all of them subscribe to the same."""
         self._staying = staying
         self._are_alike = are_alike
+        self._share = -(-len(self._owner_count) // len(staying)) if staying else 0
 
     def episode_moves(self) -> tuple[int, int]:
         """In the episodes that are over: how many partitions moved from one client to another, and
@@ -220,13 +222,12 @@ class Ownership:
             return self._moved, self._needed
         before = self._before
         moved = sum(owner not in (None, self._last_owner[p]) for p, owner in before.items())
-        share = -(-len(self._owner_count) // len(staying)) if staying else 0
         needed = 0
         for name, held in self._held_before.items():
             if name not in staying:
                 needed += held
             elif self._are_alike:
-                needed += max(0, held - share)
+                needed += max(0, held - self._share)
         return self._moved + moved, self._needed + min(moved, needed)
 
     # --- integrals --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Figures that count requests, records, timers and rises, from the definitions in docs/results.md."""
+"""Figures that count requests, records, timers and rises, as docs/results.md defines them."""
 
 from __future__ import annotations
 

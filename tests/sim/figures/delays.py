@@ -1,4 +1,4 @@
-"""Figures of how long an epoch waits for its target and for its members, as docs/results.md has it."""
+"""Figures of how long an epoch waits for its target and its members, as docs/results.md says."""
 
 from __future__ import annotations
 

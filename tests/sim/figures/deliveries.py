@@ -8,6 +8,7 @@ from recording import Recording
 
 from rebalance_sim.protocol.clients import Subscribe
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 
 
 def delivery_figures(recording: Recording) -> dict[str, float]:
@@ -54,9 +55,9 @@ def subscriptions(
     patterns = {one.name: one.topic_regex for one in spec.clients}
     found = []
     for moment in recording.moments:
-        if moment.fault is not None and moment.fault.kind == "subscription_change":
-            if moment.fault.topic_regex is not None:
-                patterns[moment.fault.client] = moment.fault.topic_regex
+        fault = moment.fault
+        if isinstance(fault, SubscriptionChange) and fault.topic_regex is not None:
+            patterns[fault.client] = fault.topic_regex
         client, event = moment.client, moment.event
         if client is None or client.group_id != group_id or not isinstance(event, Subscribe):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from recording import Moment, PartitionLife, Recording
@@ -111,7 +112,7 @@ def owner_figures(recording: Recording) -> dict[str, float]:
             longest_ms = max([longest_ms, *without])
             overlap_ms += sum(s.to_ms - s.from_ms for s in of_partition if len(s.owners) > 1)
             owners = consumers(life, changes)
-            moves += sum(a != b for a, b in zip(owners, owners[1:], strict=False))
+            moves += sum(a != b for a, b in pairwise(owners))
             needless += given_up_in_vain(life, changes)
         for own in processes(changes):
             first_ms += waits_for_first(own)

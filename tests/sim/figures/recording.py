@@ -85,7 +85,7 @@ class Delivery(NamedTuple):
 
 @dataclass
 class Recording:
-    """A run. ``is_served``: how each group stands for its acting shard at the end, if it has one."""
+    """A run. ``at_end``: how the acting shard of each group sees it; ``unserved`` have none."""
 
     spec: WorldSpec
     result: WorldResult
