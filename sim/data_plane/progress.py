@@ -16,7 +16,7 @@ from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
-from rebalance_sim.sim.observe.deliveries import Deliveries
+from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.observe.durations import Waits
 
 
@@ -74,6 +74,7 @@ class PartitionProgress:
         self._last: tuple[str, int | None] | None = None
         self._position: int | None = None
         self._processed_to: int | None = None
+        self._done = OffsetSpans()
         self._handed_out_to = 0
         self._finished_to = 0
         self._since_ms = origin_ms
@@ -187,8 +188,9 @@ class PartitionProgress:
     def _count(self, start: int, end: int) -> None:
         totals = self._totals
         totals.processed += end - start
+        if end > start:
+            totals.reprocessed += self._done.add(start, end)
         if self._processed_to is not None:
-            totals.reprocessed += max(0, min(end, self._processed_to) - start)
             self._processed_to = max(self._processed_to, end)
 
 

@@ -14,6 +14,7 @@ from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.sim.data_plane.progress import PartitionProgress
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.trace import Trace
 from rebalance_sim.sim.world import World, WorldResult
@@ -83,6 +84,25 @@ class Delivery(NamedTuple):
     end: int
 
 
+class Flowed(NamedTuple):
+    """What became of one partition at one client. Positions are in parts of a record.
+
+    ``kind``: ``begin`` and ``end`` of its time with it, ``lose`` and ``regain`` the right to hand
+    it out, ``first`` record handed out; ``moved`` along a line, with records ``processed`` or
+    without. ``flow`` tells these times apart.
+    """
+
+    kind: str
+    at_ms: int
+    group_id: str
+    partition: TopicPartition
+    flow: int
+    client: str
+    position: int
+    before: int = 0
+    assigned_ms: int = 0
+
+
 @dataclass
 class Recording:
     """A run. ``at_end``: how the acting shard of each group sees it; ``unserved`` have none."""
@@ -92,6 +112,7 @@ class Recording:
     moments: list[Moment] = field(default_factory=list)
     partitions: list[PartitionLife] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
+    flowed: list[Flowed] = field(default_factory=list)
     at_end: dict[str, GroupSeen | None] = field(default_factory=dict)
     unserved: set[str] = field(default_factory=set)
 
@@ -107,7 +128,9 @@ def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
     world = _RecordedWorld(spec, trace, max_steps=max_steps)
     result = world.run()
     ends_ms = result.simulated_ms
-    recording = Recording(spec, result, trace.moments, deliveries=world.handed_out)
+    recording = Recording(
+        spec, result, trace.moments, deliveries=world.handed_out, flowed=world.flowed
+    )
     for (partition, topic), from_ms in world.created_ms.items():
         to_ms = world.deleted_ms.get(partition, ends_ms)
         recording.partitions.append(PartitionLife(partition, topic, from_ms, to_ms))
@@ -132,6 +155,61 @@ class _RecordedWorld(World):
         self.handed_out: list[Delivery] = []
         for group_id, deliveries in self.metrics.deliveries.items():
             setattr(deliveries, "add", self._recorded(group_id, deliveries.add))  # noqa: B010
+
+        self.flowed: list[Flowed] = []
+        self._flows: dict[Any, tuple[int, str, int]] = {}
+        for group_id, progress in self.data_plane.progress.items():
+            setattr(progress, "of", self._recorded_flows(group_id, progress.of))  # noqa: B010
+
+    def _recorded_flows(
+        self, group_id: str, of: Callable[[TopicPartition], PartitionProgress]
+    ) -> Callable[[TopicPartition], PartitionProgress]:
+        seen: set[TopicPartition] = set()
+
+        def recorded(partition: TopicPartition) -> PartitionProgress:
+            found = of(partition)
+            if partition not in seen:
+                seen.add(partition)
+                for kind in ("begin", "lose", "regain", "end", "on_moved", "on_first_record"):
+                    inner = getattr(found, kind)
+                    setattr(found, kind, self._recorded_flow(kind, group_id, partition, inner))
+            return found
+
+        return recorded
+
+    def _recorded_flow(
+        self, kind: str, group_id: str, partition: TopicPartition, inner: Callable[..., None]
+    ) -> Callable[..., None]:
+        def recorded(flow: Any, *rest: int, **named: Any) -> None:
+            if kind == "begin":
+                inner(flow, *rest, **named)  # which first settles what came before
+                about = (len(self._flows), named["name"], named["assigned_ms"])
+                self._flows[flow] = about
+            number, client, assigned_ms = self._flows[flow]
+            at_ms, name, before = self.clock.now_ms, kind, 0
+            if kind == "on_moved":
+                at_ms, before = rest
+                name = "processed" if flow.outgoing else "moved"
+            elif kind == "on_first_record":
+                (at_ms,) = rest
+                name = "first"
+            self.flowed.append(
+                Flowed(
+                    name,
+                    at_ms,
+                    group_id,
+                    partition,
+                    number,
+                    client,
+                    flow.position,
+                    before,
+                    assigned_ms,
+                )
+            )
+            if kind != "begin":
+                inner(flow, *rest, **named)
+
+        return recorded
 
     def _recorded(self, group_id: str, add: Add) -> Add:
         def recorded(partition: TopicPartition, start: int, end: int) -> None:

@@ -8,6 +8,7 @@ from delays import delay_figures
 from deliveries import delivery_figures
 from episodes import episode_figures
 from owners import owner_figures
+from record_flow import flow_figures
 from recording import Recording, record
 
 from rebalance_sim.scenarios.generate.generator import generate
@@ -19,6 +20,7 @@ SECOND_COMPUTATIONS = (
     delay_figures,
     delivery_figures,
     episode_figures,
+    flow_figures,
 )
 
 SEEDS = range(100, 105)
