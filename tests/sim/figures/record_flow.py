@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from recording import Flowed, Recording
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -29,7 +31,7 @@ def flow_figures(recording: Recording) -> dict[str, float]:
             reprocessed += len(offsets) - len(set(offsets))
             lost += len(passed_over(recording, group_id, life.partition, told))
             lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms)
-            for (from_ms, first), (to_ms, last) in zip(lags, lags[1:], strict=False):
+            for (from_ms, first), (to_ms, last) in pairwise(lags):
                 area += (first + last) * (to_ms - from_ms) / 2
             highest = max([highest, *(lag for _, lag in lags)])
             if lags and life.to_ms == recording.end_ms:

@@ -11,6 +11,7 @@ from owners import owner_figures
 from record_flow import flow_figures
 from recording import Recording, record
 
+from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.profile import PROFILES
 
@@ -27,6 +28,9 @@ SEEDS = range(100, 105)
 MORE_SEEDS = range(105, 155)
 MAX_STEPS = 8_000
 
+ONCE_ONLY = {"group_bytes_written"}
+"""A size "about"."""
+
 
 def assert_figures(recording: Recording) -> None:
     """Both computations agree, figure by figure."""
@@ -40,6 +44,7 @@ def assert_figures(recording: Recording) -> None:
         if found.get(name) != pytest.approx(value)
     }
     assert differing == {}
+    assert found.keys() - expected.keys() == ONCE_ONLY
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
@@ -53,3 +58,13 @@ def test_figures_are_what_a_second_computation_makes_of_the_run(profile: str, se
 @pytest.mark.parametrize("seed", MORE_SEEDS)
 def test_figures_of_many_more_runs_are_the_same(profile: str, seed: int) -> None:
     assert_figures(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
+
+
+def test_these_runs_have_every_kind_of_client_and_group() -> None:
+    worlds = [generate(profile, seed=seed).world for profile in PROFILES for seed in SEEDS]
+    kinds = {client.kind for world in worlds for client in world.clients}
+    assert kinds == set(KINDS)
+    assert {world.data_plane for world in worlds} == {False, True}
+    assert any(len(world.group_ids) > 1 for world in worlds)
+    strategies = {one for world in worlds for client in world.clients for one in client.assignors}
+    assert {"range", "cooperative-sticky"} <= strategies
