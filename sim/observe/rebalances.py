@@ -88,9 +88,10 @@ class Rebalances:
         for rebalance in outcome.rebalances:
             self.epoch_rises += rebalance.protocol == "consumer"
         group = None if group_id is None else self._of.get(group_id)
-        if group is None or group_id is None or shard.leader_epoch < group.leader_epoch:
-            return  # nobody's group, or a leader that has been replaced
-        group.leader_epoch = shard.leader_epoch
+        if group is None or group_id is None:
+            return
+        if self._groups[group_id].acting_shard() is not shard:
+            return  # A leader that has been replaced: none of this will be committed.
         if outcome.rebalances:
             self._begin(group_id, group, outcome.rebalances)
         self._look_at(group_id, group, shard)
@@ -100,9 +101,7 @@ class Rebalances:
         while ``is_watching``."""
         for group_id in sorted(self._watched):
             if self._groups[group_id].acting_shard() is shard:
-                group = self._of[group_id]
-                group.leader_epoch = max(group.leader_epoch, shard.leader_epoch)
-                self._look_at(group_id, group, shard)
+                self._look_at(group_id, self._of[group_id], shard)
 
     def _begin(self, group_id: str, group: _Group, rebalances: tuple[Rebalance, ...]) -> None:
         now_ms = self._clock.now_ms
@@ -284,7 +283,6 @@ class _Group:
         "cause",
         "crashed_ms",
         "ended",
-        "leader_epoch",
         "moved_before",
         "ownership",
         "rebalance_count",
@@ -293,7 +291,6 @@ class _Group:
 
     def __init__(self, ownership: Ownership) -> None:
         self.ownership = ownership
-        self.leader_epoch = -1
         self.began_ms: int | None = None
         self.unsettled_since_ms: int | None = None
         self.areas = (0, 0)

@@ -12,8 +12,9 @@ from recording import ClientSeen, GroupSeen, Moment, PartitionLife, Recording
 from rebalance_sim.invariants.step import StepKind
 
 BUSY = ("RECONCILING", "ACKNOWLEDGING")
-MEMBERSHIP = ("SendHeartbeat", "SendClassicHeartbeat", "SendJoinGroup", "SendSyncGroup")
-MEMBERSHIP += ("SendLeaveGroup",)
+MEMBERSHIP = frozenset(
+    ["SendHeartbeat", "SendClassicHeartbeat", "SendJoinGroup", "SendSyncGroup", "SendLeaveGroup"]
+)
 
 
 @dataclass
@@ -210,7 +211,8 @@ def moves(
 
 def last_consumer(life: PartitionLife, changes: list[Owned], before: int) -> str | None:
     """Who was the last to get a partition before a step; None if nobody has."""
-    return (consumers(life, [c for c in changes if c.index < before]) or [None])[-1]
+    found = consumers(life, [c for c in changes if c.step < before])
+    return found[-1] if found else None
 
 
 def at_members(recording: Recording) -> dict[str, float]:

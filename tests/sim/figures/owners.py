@@ -19,7 +19,7 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 class Owned(NamedTuple):
     """From now on, a process may fetch this. ``is_start``, ``is_end``: its first and last."""
 
-    index: int
+    step: int
     at_ms: int
     client: str
     partitions: frozenset[TopicPartition]
