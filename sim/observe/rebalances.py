@@ -131,7 +131,8 @@ class Rebalances:
             group.unsettled_since_ms = None
             for name, client in self._groups[group_id].clients().items():
                 member = client.member
-                if client.is_alive and member.member_id in members and member.member_epoch < epoch:
+                is_member = client.is_alive and member.state.is_in_group
+                if is_member and member.member_id in members and member.member_epoch < epoch:
                     group.behind[name] = epoch
         self._end_if_over(group_id, group)
 
