@@ -29,7 +29,7 @@ MORE_SEEDS = range(105, 155)
 MAX_STEPS = 8_000
 
 ONCE_ONLY = {"group_bytes_written"}
-"""A size "about"."""
+"""Sizes, about: lengths of Kafka's encoding without what a batch adds."""
 
 
 def assert_figures(recording: Recording) -> None:
