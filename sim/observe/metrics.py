@@ -87,7 +87,9 @@ class Metrics:
         self.group_records_written += len(of_groups)
         for record in of_groups:
             self.group_bytes_written += record_bytes(record)
-        self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
+        group = self._groups.get(of_groups[0].group_id)
+        if group is None or group.acting_shard() is shard:
+            self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
 
     def on_timer(self, key: TimerKey, timed_out: int) -> None:
         """A timer of a coordinator removed so many members. All timers of members that do not

@@ -39,6 +39,8 @@ class Ownership:
         self._given_up: dict[TopicPartition, str] = {}
         self._stopped_since_ms: dict[str, int] = {}
         self._started_ms: dict[str, int] = {}
+        self._holder_count = 0
+        self._has_begun = False
         self._group_stopped_since_ms: int | None = None
         self._before: dict[TopicPartition, str | None] = {}
         self._held_before: dict[str, int] = {}
@@ -97,7 +99,6 @@ class Ownership:
                 self._held_last[owner] -= 1
             self._given_up.pop(partition, None)
             self._before.pop(partition, None)
-            self._look_at_group()
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -161,6 +162,7 @@ class Ownership:
         """Returns what the client has given up."""
         before = self._fetchable.get(name, _NOTHING)
         self._fetchable[name] = fetchable
+        self._holder_count += bool(fetchable) - bool(before)
         given_up = before - fetchable
         for partition in given_up:
             self._count(partition, -1)
@@ -185,12 +187,13 @@ class Ownership:
         self._before.setdefault(partition, owner)
 
     def _look_at_group(self) -> None:
-        """Does anybody own anything?"""
-        if self.unowned_count < len(self._owner_count):
+        """May any client fetch anything?"""
+        if self._holder_count:
+            self._has_begun = True
             if self._group_stopped_since_ms is not None:
                 self.group_stopped_ms += self._clock.now_ms - self._group_stopped_since_ms
                 self._group_stopped_since_ms = None
-        elif self._group_stopped_since_ms is None and self._last_owner:
+        elif self._group_stopped_since_ms is None and self._has_begun:
             self._group_stopped_since_ms = self._clock.now_ms
 
     # --- an episode -------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from counts import StepOfGroup, before_and_after, rises
 from recording import Recording
 
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.records import ConsumerGroupTargetAssignmentMetadata, Record
 
 
@@ -69,6 +70,8 @@ def acting_only(steps: list[StepOfGroup]) -> list[StepOfGroup]:
         moment, group_id, before, after = step[1:]
         shard = moment.shard
         assert shard is not None
+        if moment.kind is StepKind.COORDINATOR_LOADED:
+            leader_epoch = max(leader_epoch, shard.leader_epoch)
         writes = any(record.group_id == group_id for record in moment.records)
         if shard.leader_epoch < leader_epoch or not (writes or before != after):
             continue
