@@ -70,7 +70,7 @@ def acting_only(steps: list[StepOfGroup]) -> list[StepOfGroup]:
         moment, group_id, before, after = step[1:]
         shard = moment.shard
         assert shard is not None
-        if moment.kind is StepKind.COORDINATOR_LOADED:
+        if moment.kind is StepKind.COORDINATOR_LOADED and group_id in shard.groups:
             leader_epoch = max(leader_epoch, shard.leader_epoch)
         writes = any(record.group_id == group_id for record in moment.records)
         if shard.leader_epoch < leader_epoch or not (writes or before != after):
