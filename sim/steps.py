@@ -115,7 +115,7 @@ class Steps:
         self._shard(StepKind.COORDINATOR_LOADED, shard, timers=timers)
         self._coverage.on_loaded(shard.coordinator)
         if self._rebalances.is_watching:
-            self._rebalances.on_loaded(shard)
+            self._rebalances.on_restored(shard)
 
     def unloaded(self, shard: ShardView, detail: str) -> None:
         """A shard resigned, crashed, or could not load."""
@@ -130,6 +130,8 @@ class Steps:
     def truncated(self, shard: ShardView) -> None:
         """A replica lost its tail, or a leader could not write a batch."""
         self._shard(StepKind.LOG_TRUNCATED, shard)
+        if self._rebalances.is_watching and shard.is_active:
+            self._rebalances.on_restored(shard)
 
     def metadata(self, shard: ShardView, timers: tuple[TimerCommand, ...]) -> None:
         """A shard took a new metadata image."""

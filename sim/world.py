@@ -234,6 +234,8 @@ class World:
         )
 
     def _metrics(self) -> Mapping[str, float]:
+        for process in self.clients().values():
+            process.application.count_records()
         of_data_plane = self.data_plane.metrics()
         return {**self.metrics.as_dict(is_stable=self.is_stable()), **of_data_plane}
 
@@ -322,6 +324,7 @@ class World:
         self.topic_logs.create(
             topic_id, numbers, records_per_second=records_per_second, now_ms=now_ms
         )
+        self.data_plane.on_partitions_created(name, topic_id, numbers)
         for group in self.groups.values():
             if group.subscribes_to(name):
                 ownership = self.metrics.ownership[group.group_id]

@@ -102,6 +102,7 @@ class ClientProcess:
         self._steps = environment.steps
         self._supervisor = supervisor
         self._clock = environment.clock
+        self._data_plane = environment.data_plane
         self._conditions = conditions
         self._ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
         self._stands_until_ms = -1
@@ -161,7 +162,7 @@ class ClientProcess:
         if self._assignors is not None:
             self._assignors.start()
         if topics:
-            self.take(Subscribe(topic_names=frozenset(topics)))
+            self.take(self.subscription(Subscribe(topic_names=frozenset(topics))))
         elif regex is not None:
             self.take(self.subscription(Subscribe(topic_regex=regex)))
         self.take(PollingResumed())
@@ -364,6 +365,7 @@ class ClientProcess:
     def subscription(self, event: Subscribe) -> Subscribe:
         """What the member is to be told of a call of ``subscribe``: of a pattern that no broker
         matches, only that there is one."""
+        self._data_plane.on_subscribed(self.member.config.group_id, event)
         self._matches = None
         regex = event.topic_regex
         if regex is None or self._topic_watch is None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients import GroupMember, PartitionState, Subscribe
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.data_plane.fetch_buffer import FetchingProcess, Intake
-from rebalance_sim.sim.data_plane.progress import Deliveries, GroupProgress, Totals
+from rebalance_sim.sim.data_plane.progress import GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.network.network import Network
+from rebalance_sim.sim.observe.deliveries import Deliveries
 
 
 def positions_after_polling(
@@ -61,6 +63,10 @@ class DataPlane:
         self.leaders = leaders
         self.end_ms = end_ms
         self._deliveries = deliveries
+        self._subscriptions: dict[str, list[Subscribe]] = {name: [] for name in deliveries}
+        self._topic_names: dict[TopicPartition, str] = {}
+        self._counted: dict[GroupMember, dict[TopicPartition, tuple[PartitionState, int]]] = {}
+        """What clients that keep up were handed: to where, and in which time with a partition."""
         self._intakes: dict[str, Intake] = {}
         self._totals = Totals()
         self.progress = {
@@ -84,8 +90,15 @@ class DataPlane:
         positions = positions_after_polling(self.topic_logs, member, self.clock.now_ms)
         deliveries = self._deliveries[member.config.group_id]
         assigned = member.assigned
+        counted = self._counted.setdefault(member, {})
         for partition, position in positions.items():
-            deliveries.add(partition, assigned[partition].position, position)
+            state = assigned[partition]
+            before, start = counted.get(partition, (None, 0))
+            if before is not state or start < state.position:
+                start = state.position
+            if start < position:
+                deliveries.add(partition, start, position)
+                counted[partition] = state, position
         return positions
 
     def on_process_end(self, name: str) -> None:
@@ -94,7 +107,27 @@ class DataPlane:
         if intake is not None:
             intake.end()
 
+    def on_subscribed(self, group_id: str, subscription: Subscribe) -> None:
+        """The application of a client subscribes: from now on its group is to have the records."""
+        known = self._subscriptions[group_id]
+        if subscription in known:
+            return
+        known.append(subscription)
+        for partition, name in self._topic_names.items():
+            if _covers(subscription, name):
+                end_offset = self.topic_logs.end_offset(partition, self.clock.now_ms)
+                self._deliveries[group_id].begin(partition, end_offset)
+
     # --- what happens to the world ----------------------------------------------------------------
+
+    def on_partitions_created(self, name: str, topic_id: str, numbers: range) -> None:
+        """A topic has new partitions, which are empty."""
+        created = [TopicPartition(topic_id, number) for number in numbers]
+        self._topic_names |= dict.fromkeys(created, name)
+        for group_id, known in self._subscriptions.items():
+            if any(_covers(subscription, name) for subscription in known):
+                for partition in created:
+                    self._deliveries[group_id].begin(partition, 0)
 
     def on_topic_deleted(self, topic_id: str, partition_count: int) -> None:
         """Nobody can fetch from the topic any more, and nobody waits for its records."""
@@ -145,3 +178,10 @@ class DataPlane:
             intake.positions()
         lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {**self._totals.as_dict(), "lag_records_at_end": lag_at_end}
+
+
+def _covers(subscription: Subscribe, topic_name: str) -> bool:
+    regex = subscription.topic_regex
+    if regex is None:
+        return topic_name in subscription.topic_names
+    return compile_re2(regex)(topic_name)

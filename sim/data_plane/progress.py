@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.observe.durations import Waits
 
 
@@ -74,6 +74,7 @@ class PartitionProgress:
         self._last: tuple[str, int | None] | None = None
         self._position: int | None = None
         self._processed_to: int | None = None
+        self._done = OffsetSpans()
         self._handed_out_to = 0
         self._finished_to = 0
         self._since_ms = origin_ms
@@ -187,16 +188,10 @@ class PartitionProgress:
     def _count(self, start: int, end: int) -> None:
         totals = self._totals
         totals.processed += end - start
+        if end > start:
+            totals.reprocessed += self._done.add(start, end)
         if self._processed_to is not None:
-            totals.reprocessed += max(0, min(end, self._processed_to) - start)
             self._processed_to = max(self._processed_to, end)
-
-
-class Deliveries(Protocol):
-    """Counts what the applications of a group are handed."""
-
-    def add(self, partition: TopicPartition, start: int, end: int) -> None:
-        """Records from ``start`` to ``end`` (exclusive)."""
 
 
 class GroupProgress:

@@ -41,13 +41,18 @@ class EpochDelays:
         if shard.leader_epoch < self._leader_epochs.get(group_id, 0):
             return
         self._leader_epochs[group_id] = shard.leader_epoch
+        epoch: int | None = None
+        target_epoch: int | None = None
         for record in records:
-            if record.value is None:
-                continue
-            if type(record) is ConsumerGroupMetadata:
-                self._on_group_epoch(record.group_id, record.value.epoch, now_ms)
-            elif type(record) is ConsumerGroupTargetAssignmentMetadata:
-                self._on_target(record.group_id, record.value.assignment_epoch, now_ms)
+            # A conversion writes what the classic group had as an epoch and a target of its own.
+            if type(record) is ConsumerGroupMetadata and record.value is not None:
+                epoch = record.value.epoch
+            elif type(record) is ConsumerGroupTargetAssignmentMetadata and record.value is not None:
+                target_epoch = record.value.assignment_epoch
+        if epoch is not None:
+            self._on_group_epoch(group_id, epoch, now_ms)
+        if target_epoch is not None:
+            self._on_target(group_id, target_epoch, now_ms)
         if group_id in self._unreconciled:
             self._look_at(shard, group_id, now_ms)
 

@@ -2,10 +2,9 @@
 
 Times of partitions are summed over partitions: two partitions without an owner for a second each
 are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
-Records are counted when they are handed to an application: again if it, or another, had them
-before, and skipped if nobody ever gets them. Clients keep up with whatever is produced. Each group
-has owners and deliveries of its own; the numbers of all groups are added up. What rebalances cost
-is the same number for every protocol (``rebalances.py``, ``ownership.py``).
+Records are counted when they are handed to an application (``deliveries.py``). Each group has
+owners and deliveries of its own; the numbers of all groups are added up. What rebalances cost is
+the same number for every protocol (``rebalances.py``, ``ownership.py``).
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.hosting.record_size import record_bytes
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
+from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.deliveries import Deliveries
 from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 from rebalance_sim.sim.observe.ownership import Ownership
@@ -63,13 +63,12 @@ class Metrics:
         self.records_written = 0
         self.group_records_written = 0
         self.group_bytes_written = 0
-        self.epoch_bumps = 0
         self.session_timeouts = 0
         self.rebalance_timeouts = 0
         self.last_fault_ms = 0
         self.last_unrest_ms = 0
         self.ownership = {group_id: Ownership(clock) for group_id in group_ids}
-        self.deliveries = {group_id: _Deliveries() for group_id in self.ownership}
+        self.deliveries = {group_id: Deliveries() for group_id in self.ownership}
         self.epoch_delays = EpochDelays()
         self._started: set[str] = set()
         self._stable: set[str] = set()
@@ -90,9 +89,9 @@ class Metrics:
         self.group_records_written += len(of_groups)
         for record in of_groups:
             self.group_bytes_written += record_bytes(record)
-            if type(record) is ConsumerGroupMetadata and record.value is not None:
-                self.epoch_bumps += 1
-        self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
+        group = self._groups.get(of_groups[0].group_id)
+        if group is None or group.acting_shard() is shard:
+            self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
 
     def on_timer(self, key: TimerKey, timed_out: int) -> None:
         """A timer of a coordinator removed so many members. All timers of members that do not
@@ -193,7 +192,7 @@ class Metrics:
             "rebalance_requests": rebalances.requests,
             "rebalance_timeouts": self.rebalance_timeouts,
             "rebalance_unowned_partition_ms": rebalances.unowned_area,
-            "rebalances": self.epoch_bumps,
+            "rebalances": rebalances.epoch_rises,
             "reconciliation_delay_ms": delays.reconciliation_ms,
             "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
             "records_delivered": sum(group.delivered for group in delivered),
@@ -215,24 +214,3 @@ class Metrics:
         found |= first.as_dict("first_assignment_ms")
         found |= rebalances.crash_detection.as_dict("crash_detection_ms")
         return found
-
-
-class _Deliveries:
-    """Which records of the subscribed topics applications have been handed, and how often."""
-
-    def __init__(self) -> None:
-        self._next_offset: dict[TopicPartition, int] = {}
-        self.delivered = 0
-        self.redelivered = 0
-        self.skipped = 0
-
-    def add(self, partition: TopicPartition, start: int, end: int) -> None:
-        """The records from ``start`` to ``end`` (exclusive) are handed out."""
-        expected = self._next_offset.get(partition, start)
-        self.delivered += end - start
-        if start < expected:
-            self.redelivered += min(end, expected) - start
-        elif start > expected:
-            self.skipped += start - expected
-        if end > expected:
-            self._next_offset[partition] = end

@@ -39,11 +39,14 @@ class Ownership:
         self._given_up: dict[TopicPartition, str] = {}
         self._stopped_since_ms: dict[str, int] = {}
         self._started_ms: dict[str, int] = {}
+        self._holder_count = 0
+        self._has_begun = False
         self._group_stopped_since_ms: int | None = None
         self._before: dict[TopicPartition, str | None] = {}
         self._held_before: dict[str, int] = {}
         self._staying: frozenset[str] | None = None
         self._are_alike = False
+        self._share = 0
         self._moved = self._needed = 0
         self._area_ms = 0
         self._unowned_area = 0
@@ -97,7 +100,6 @@ class Ownership:
                 self._held_last[owner] -= 1
             self._given_up.pop(partition, None)
             self._before.pop(partition, None)
-            self._look_at_group()
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -121,7 +123,11 @@ class Ownership:
             self._calling_back.discard(client.name)
         given_up = self._change(client.name, fetchable)
         for partition in given_up:
-            self._given_up[partition] = client.name
+            # What another client has too is no loss to anybody, and so not given up in vain.
+            if self._owner_count.get(partition) == 0:
+                self._given_up[partition] = client.name
+            else:
+                self._given_up.pop(partition, None)
         if fetchable:
             self._on_something(client.name)
         elif given_up:
@@ -158,6 +164,7 @@ class Ownership:
         """Returns what the client has given up."""
         before = self._fetchable.get(name, _NOTHING)
         self._fetchable[name] = fetchable
+        self._holder_count += bool(fetchable) - bool(before)
         given_up = before - fetchable
         for partition in given_up:
             self._count(partition, -1)
@@ -182,12 +189,13 @@ class Ownership:
         self._before.setdefault(partition, owner)
 
     def _look_at_group(self) -> None:
-        """Does anybody own anything?"""
-        if self.unowned_count < len(self._owner_count):
+        """May any client fetch anything?"""
+        if self._holder_count:
+            self._has_begun = True
             if self._group_stopped_since_ms is not None:
                 self.group_stopped_ms += self._clock.now_ms - self._group_stopped_since_ms
                 self._group_stopped_since_ms = None
-        elif self._group_stopped_since_ms is None and self._last_owner:
+        elif self._group_stopped_since_ms is None and self._has_begun:
             self._group_stopped_since_ms = self._clock.now_ms
 
     # --- an episode -------------------------------------------------------------------------------
@@ -204,6 +212,7 @@ class Ownership:
         all of them subscribe to the same."""
         self._staying = staying
         self._are_alike = are_alike
+        self._share = -(-len(self._owner_count) // len(staying)) if staying else 0
 
     def episode_moves(self) -> tuple[int, int]:
         """In the episodes that are over: how many partitions moved from one client to another, and
@@ -218,13 +227,12 @@ class Ownership:
             return self._moved, self._needed
         before = self._before
         moved = sum(owner not in (None, self._last_owner[p]) for p, owner in before.items())
-        share = -(-len(self._owner_count) // len(staying)) if staying else 0
         needed = 0
         for name, held in self._held_before.items():
             if name not in staying:
                 needed += held
             elif self._are_alike:
-                needed += max(0, held - share)
+                needed += max(0, held - self._share)
         return self._moved + moved, self._needed + min(moved, needed)
 
     # --- integrals --------------------------------------------------------------------------------
@@ -251,7 +259,7 @@ class Ownership:
             unowned_ms = now_ms - self._unowned_since_ms[partition]
             self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
         elif count > 1:
-            self.overlap_ms += span_ms * (count - 1)
+            self.overlap_ms += span_ms
 
     def _integrate(self) -> None:
         span_ms = self._clock.now_ms - self._area_ms

@@ -75,6 +75,7 @@ class Rebalances:
         self.at_coordinator = Waits()
         self.at_member = Waits()
         self.crash_detection = Waits()
+        self.epoch_rises = 0
         self.requests = 0
         self.unowned_area = 0
         self.partition_area = 0
@@ -84,21 +85,23 @@ class Rebalances:
     def on_operation(self, shard: ShardView, group_id: str | None, outcome: Outcome) -> None:
         """A coordinator did something for a group; to be reported if it began to rebalance it, and
         while ``is_watching``."""
+        for rebalance in outcome.rebalances:
+            self.epoch_rises += rebalance.protocol == "consumer"
         group = None if group_id is None else self._of.get(group_id)
-        if group is None or group_id is None or shard.leader_epoch < group.leader_epoch:
-            return  # nobody's group, or a leader that has been replaced
-        group.leader_epoch = shard.leader_epoch
+        if group is None or group_id is None:
+            return
+        if self._groups[group_id].acting_shard() is not shard:
+            return  # A leader that has been replaced: none of this will be committed.
         if outcome.rebalances:
             self._begin(group_id, group, outcome.rebalances)
         self._look_at(group_id, group, shard)
 
-    def on_loaded(self, shard: ShardView) -> None:
-        """A shard is active; to be reported while ``is_watching``."""
+    def on_restored(self, shard: ShardView) -> None:
+        """A shard has become active, or has taken back what it could not write; to be reported
+        while ``is_watching``."""
         for group_id in sorted(self._watched):
             if self._groups[group_id].acting_shard() is shard:
-                group = self._of[group_id]
-                group.leader_epoch = max(group.leader_epoch, shard.leader_epoch)
-                self._look_at(group_id, group, shard)
+                self._look_at(group_id, self._of[group_id], shard)
 
     def _begin(self, group_id: str, group: _Group, rebalances: tuple[Rebalance, ...]) -> None:
         now_ms = self._clock.now_ms
@@ -113,31 +116,25 @@ class Rebalances:
             self._watch(group_id)
         if group.unsettled_since_ms is None:
             group.unsettled_since_ms = now_ms
-        group.behind.clear()
 
     def _look_at(self, group_id: str, group: _Group, shard: ShardView) -> None:
         """Is the group at rest, and who of the dead is out of it?"""
         coordinator = shard.coordinator
         found = coordinator.project(group_id)
-        epoch = 0 if found is None else found.epoch
-        members: Container[str] = () if found is None else found.members
+        group.epoch = 0 if found is None else found.epoch
+        members = group.members = () if found is None else found.members
         for member_id in [m for m in group.crashed_ms if m not in members]:
             self.crash_detection.add(self._clock.now_ms - group.crashed_ms.pop(member_id))
         if group.unsettled_since_ms is not None and (found is None or found.is_settled):
             self.at_coordinator.add(self._clock.now_ms - group.unsettled_since_ms)
             group.unsettled_since_ms = None
-            for name, client in self._groups[group_id].clients().items():
-                member = client.member
-                if client.is_alive and member.member_id in members and member.member_epoch < epoch:
-                    group.behind[name] = epoch
         self._end_if_over(group_id, group)
 
     # --- clients ----------------------------------------------------------------------------------
 
     def on_state(self, client: ClientView, state: ClientState) -> None:
         """A client changed its state; always to be reported."""
-        group_id = client.member.config.group_id
-        group = self._of[group_id]
+        group = self._of[client.member.config.group_id]
         name = client.name
         if state in _BUSY:
             group.busy_since_ms.setdefault(name, self._clock.now_ms)
@@ -145,7 +142,6 @@ class Rebalances:
             since_ms = group.busy_since_ms.pop(name)
             if state is ClientState.STABLE:
                 self.at_member.add(self._clock.now_ms - since_ms)
-            self._end_if_over(group_id, group)
 
     def on_event(self, client: ClientView, request_count: int) -> None:
         """A client took an event and sent so many requests to its coordinator; to be reported after
@@ -154,13 +150,9 @@ class Rebalances:
         group = self._of[group_id]
         if group.began_ms is None:
             return
+        # Before it may be over: what acknowledges a rebalance is a part of it.
         self.requests += request_count
-        epoch = group.behind.get(client.name)
-        if epoch is not None:
-            member = client.member
-            if member.member_epoch >= epoch or not member.state.is_in_group:
-                del group.behind[client.name]
-                self._end_if_over(group_id, group)
+        self._end_if_over(group_id, group)
 
     def on_crashed(self, client: ClientView) -> None:
         """A process was killed; to be reported before ``on_gone``."""
@@ -181,7 +173,6 @@ class Rebalances:
         group_id = client.member.config.group_id
         group = self._of[group_id]
         group.busy_since_ms.pop(client.name, None)
-        group.behind.pop(client.name, None)
         self._end_if_over(group_id, group)
 
     # --- the end ----------------------------------------------------------------------------------
@@ -214,10 +205,20 @@ class Rebalances:
 
     def _end_if_over(self, group_id: str, group: _Group) -> None:
         if group.began_ms is not None:
-            if not (group.unsettled_since_ms is not None or group.busy_since_ms or group.behind):
+            is_busy = group.unsettled_since_ms is not None or group.busy_since_ms
+            if not is_busy and not self._has_member_behind(group_id, group):
                 self._end(group_id, group)
         elif not group.crashed_ms and group_id in self._watched:
             self._unwatch(group_id)
+
+    def _has_member_behind(self, group_id: str, group: _Group) -> bool:
+        """Does a client that takes itself for a member, and is one, not know of the last epoch?"""
+        for client in self._groups[group_id].clients().values():
+            member = client.member
+            is_there = client.is_alive and member.state.is_in_group
+            if is_there and member.member_epoch < group.epoch and member.member_id in group.members:
+                return True
+        return False
 
     def _end(self, group_id: str, group: _Group) -> None:
         began_ms, group.began_ms = group.began_ms, None
@@ -268,8 +269,8 @@ class Rebalances:
 class _Group:
     """One group: its episode, if there is one, and its clients.
 
-    ``unsettled_since_ms``: since when the coordinator rebalances it. ``behind``: clients that do
-    not know of the epoch that it came to rest at. ``crashed_ms``: when members were killed that
+    ``unsettled_since_ms``: since when the coordinator rebalances it. ``epoch`` and ``members``: as
+    it had them last. ``crashed_ms``: when members were killed that
     are still in the group, by member id. ``cause``, ``rebalance_count`` and ``moved_before`` are of
     the last episode that began.
     """
@@ -277,12 +278,12 @@ class _Group:
     __slots__ = (
         "areas",
         "began_ms",
-        "behind",
         "busy_since_ms",
         "cause",
         "crashed_ms",
         "ended",
-        "leader_epoch",
+        "epoch",
+        "members",
         "moved_before",
         "ownership",
         "rebalance_count",
@@ -291,7 +292,6 @@ class _Group:
 
     def __init__(self, ownership: Ownership) -> None:
         self.ownership = ownership
-        self.leader_epoch = -1
         self.began_ms: int | None = None
         self.unsettled_since_ms: int | None = None
         self.areas = (0, 0)
@@ -300,5 +300,6 @@ class _Group:
         self.moved_before = 0
         self.ended: list[_Ended] = []
         self.busy_since_ms: dict[str, int] = {}
-        self.behind: dict[str, int] = {}
+        self.epoch = 0
+        self.members: Container[str] = ()
         self.crashed_ms: dict[str, int] = {}

@@ -27,7 +27,7 @@ from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
-from rebalance_sim.sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.sim.spec import ClientSpec, OffsetReset, TopicSpec
 
 SESSION_MS, HEARTBEAT_MS, METADATA_MS = 10_000, 3_000, 5_000
 EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
@@ -277,7 +277,12 @@ def test_a_position_in_a_partition_that_the_client_cannot_know_yet_is_asked_for_
 def test_commits_of_a_classic_member_are_stored_and_found_again() -> None:
     bounce = ClientCrash(at_ms=30_000, client="a", down_ms=1_000)
     watched = story(
-        classic("a", enable_auto_commit=True, auto_commit_interval_ms=1_000),
+        classic(
+            "a",
+            enable_auto_commit=True,
+            auto_commit_interval_ms=1_000,
+            auto_offset_reset=OffsetReset.EARLIEST,
+        ),
         faults=(bounce,),
         topics=(TopicSpec(name="orders", partition_count=2, records_per_second=10),),
     )

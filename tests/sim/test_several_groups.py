@@ -30,6 +30,7 @@ from rebalance_sim.sim.spec import (
     ClientSpec,
     DelaySpec,
     NetworkSpec,
+    OffsetReset,
     TopicSpec,
     WorldSpec,
 )
@@ -300,7 +301,7 @@ def test_each_group_has_every_record_once(has_data_plane: bool) -> None:
         world = spec(*of, topics=topics, brokers=brokers(), data_plane=has_data_plane)
         return dict(World(world).run().metrics)
 
-    everybody = clients(enable_auto_commit=True)
+    everybody = clients(enable_auto_commit=True, auto_offset_reset=OffsetReset.EARLIEST)
     one, three = metrics(*everybody[:2]), metrics(*everybody)
     assert one["records_delivered"] > 6 * 10 * 100
     assert three["records_delivered"] == pytest.approx(3 * one["records_delivered"], rel=0.01)

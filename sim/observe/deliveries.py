@@ -1,0 +1,69 @@
+"""Which records of each partition the applications of a group have been handed.
+
+A record is skipped if nobody was handed it, and somebody a later one of its partition. That counts
+from where the group ought to begin: the end of the log when a client first subscribed to the topic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+
+class OffsetSpans:
+    """A set of offsets, as spans that lie apart from each other, in ascending order; an end is
+    exclusive."""
+
+    __slots__ = ("_spans",)
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[int, int]] = []
+
+    def add(self, start: int, end: int) -> int:
+        """Put offsets in; how many of them have been there already."""
+        spans = self._spans
+        first = bisect_left(spans, start, key=lambda span: span[1])
+        last = bisect_right(spans, end, key=lambda span: span[0])
+        touched = spans[first:last]
+        low = min([start, *(span[0] for span in touched)])
+        high = max([end, *(span[1] for span in touched)])
+        spans[first:last] = [(low, high)]
+        return sum(min(end, high) - max(start, low) for low, high in touched)
+
+    def missing(self, start: int | None) -> int:
+        """Offsets from ``start`` on that are not there, and lie before one that is. None: from the
+        first that is there."""
+        if not self._spans:
+            return 0
+        passed = self._spans[0][0] if start is None else start
+        count = 0
+        for low, high in self._spans:
+            count += max(0, low - passed)
+            passed = max(passed, high)
+        return count
+
+
+class Deliveries:
+    """The records of one group. Offsets; an end is exclusive."""
+
+    def __init__(self) -> None:
+        self._begins: dict[TopicPartition, int] = {}
+        self._handed_out: dict[TopicPartition, OffsetSpans] = {}
+        self.delivered = 0
+        self.redelivered = 0
+
+    def begin(self, partition: TopicPartition, offset: int) -> None:
+        """The group is to have this partition from ``offset`` on, unless that has been said."""
+        self._begins.setdefault(partition, offset)
+
+    def add(self, partition: TopicPartition, start: int, end: int) -> None:
+        """The records from ``start`` to ``end`` are handed out; there is one at least."""
+        self.delivered += end - start
+        self.redelivered += self._handed_out.setdefault(partition, OffsetSpans()).add(start, end)
+
+    @property
+    def skipped(self) -> int:
+        """Records that nobody was handed, and somebody a later one."""
+        begins = self._begins
+        return sum(one.missing(begins.get(p)) for p, one in self._handed_out.items())

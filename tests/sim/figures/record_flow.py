@@ -1,0 +1,130 @@
+"""Figures of a data plane, from what became of each partition's records."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from recording import Flowed, Recording
+
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.poll_clock import PARTS
+
+
+def flow_figures(recording: Recording) -> dict[str, float]:
+    """The figures of all groups together; none of a world without a data plane."""
+    if not recording.spec.data_plane:
+        return {}
+    processed = reprocessed = lost = at_end = 0
+    highest = 0.0
+    area = 0.0
+    after_assignment: list[int] = []
+    after_loss: list[int] = []
+    for group_id in recording.spec.group_ids:
+        for life in recording.partitions:
+            told = [
+                flowed
+                for flowed in recording.flowed
+                if (flowed.group_id, flowed.partition) == (group_id, life.partition)
+            ]
+            offsets = [n for one in told if one.kind == "processed" for n in done(one)]
+            processed += len(offsets)
+            reprocessed += len(offsets) - len(set(offsets))
+            lost += len(passed_over(recording, group_id, life.partition, told))
+            lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms)
+            for (from_ms, first), (to_ms, last) in pairwise(lags):
+                area += (first + last) * (to_ms - from_ms) / 2
+            highest = max([highest, *(lag for _, lag in lags)])
+            if lags and life.to_ms == recording.end_ms:
+                at_end += int(lags[-1][1])
+            waits = first_records(told)
+            after_assignment += [one[0] for one in waits]
+            after_loss += [one[1] for one in waits]
+    found: dict[str, float] = {
+        "records_processed": processed,
+        "records_reprocessed": reprocessed,
+        "records_lost": lost,
+        "lag_record_seconds": area / 1_000,
+        "lag_records_max": int(highest),
+        "lag_records_at_end": at_end,
+    }
+    for name, times in (
+        ("first_record_after_assignment_ms", after_assignment),
+        ("first_record_after_loss_ms", after_loss),
+    ):
+        if times:
+            found[f"{name}_max"] = max(times)
+            found[f"{name}_mean"] = sum(times) / len(times)
+    return found
+
+
+def done(flowed: Flowed) -> range:
+    """Offsets of the records that were finished between two positions."""
+    return range(flowed.before // PARTS, flowed.position // PARTS)
+
+
+def passed_over(
+    recording: Recording, group_id: str, partition: TopicPartition, told: list[Flowed]
+) -> set[int]:
+    """Records that were handed out, that nobody has processed, and behind which a later consumer
+    began."""
+    handed_out = {
+        offset
+        for delivery in recording.deliveries
+        if (delivery.group_id, delivery.partition) == (group_id, partition)
+        for offset in range(delivery.start, delivery.end)
+    }
+    finished = {n for one in told if one.kind == "processed" for n in done(one)}
+    begins = [one.position // PARTS for one in told if one.kind == "begin"][1:]
+    return {n for n in handed_out - finished if n < max(begins, default=0)}
+
+
+def lag_line(
+    recording: Recording, told: list[Flowed], topic: str, from_ms: int, to_ms: int
+) -> list[tuple[int, float]]:
+    """Times and lags in records, of the newest consumer, from the first one's beginning on; between
+    two of them the lag goes along a line."""
+    rate = {one.name: one.records_per_second for one in recording.spec.topics}.get(topic, 0)
+
+    def lag(at_ms: int, position: int) -> float:
+        return max(0.0, rate * (at_ms - from_ms) / 1_000 - position / PARTS)
+
+    found: list[tuple[int, float]] = []
+    newest = position = None
+    for flowed in told:
+        if flowed.at_ms > to_ms:
+            break
+        if flowed.kind == "begin":
+            if position is not None:
+                found.append((flowed.at_ms, lag(flowed.at_ms, position)))
+            newest, position = flowed.flow, flowed.position
+        elif flowed.kind not in ("moved", "processed") or flowed.flow != newest:
+            continue
+        position = flowed.position
+        found.append((flowed.at_ms, lag(flowed.at_ms, position)))
+    if position is not None:
+        found.append((to_ms, lag(to_ms, position)))
+    return found
+
+
+def first_records(told: list[Flowed]) -> list[tuple[int, int]]:
+    """Of each consumer whose predecessor was another client, how long its first record took: from
+    its assignment, and from when the predecessor could hand out no more."""
+    found: list[tuple[int, int]] = []
+    before: dict[int, tuple[str, int | None]] = {}
+    holder: tuple[str, int | None] | None = None
+    newest = None
+    for flowed in told:
+        if flowed.kind == "begin":
+            if holder is not None and holder[0] != flowed.client:
+                before[flowed.flow] = holder
+            holder, newest = (flowed.client, None), flowed.flow
+        elif flowed.kind in ("lose", "end") and flowed.flow == newest:
+            if holder is not None and holder[1] is None:
+                holder = (flowed.client, flowed.at_ms)
+        elif flowed.kind == "regain" and flowed.flow == newest:
+            holder = (flowed.client, None)
+        elif flowed.kind == "first" and flowed.flow in before:
+            _, lost_ms = before.pop(flowed.flow)
+            waited_ms = 0 if lost_ms is None else flowed.at_ms - lost_ms
+            found.append((flowed.at_ms - flowed.assigned_ms, waited_ms))
+    return found

@@ -1,0 +1,293 @@
+"""What happened in a run, moment by moment: facts, from which figures are computed again.
+
+Nothing here adds anything up. A moment is a step of the world with what was true right after it: of
+a client what it may fetch and where it stands, of a shard how it sees its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.sim.data_plane.progress import PartitionProgress
+from rebalance_sim.sim.spec import WorldSpec
+from rebalance_sim.sim.trace import Trace
+from rebalance_sim.sim.world import World, WorldResult
+
+
+class GroupSeen(NamedTuple):
+    """A group as a shard has it: type, state and epoch or generation, and its member ids."""
+
+    type: str
+    state: str
+    epoch: int
+    members: frozenset[str]
+
+
+class ClientSeen(NamedTuple):
+    """A client process. ``is_member``: it has an identity to commit with."""
+
+    name: str
+    incarnation: int
+    group_id: str
+    member_id: str
+    state: str
+    is_in_group: bool
+    member_epoch: int
+    fetchable: frozenset[TopicPartition]
+    is_member: bool
+    subscription: tuple[frozenset[str], str | None]
+
+
+class ShardSeen(NamedTuple):
+    """A shard. ``groups``: those of its partition; None for one that it has not."""
+
+    name: str
+    leader_epoch: int
+    groups: Mapping[str, GroupSeen | None]
+
+
+class Moment(NamedTuple):
+    """One step. ``acting``: how the acting shard of its group sees it, when a client crashes."""
+
+    at_ms: int
+    kind: StepKind
+    event: Any
+    effects: tuple[Any, ...]
+    records: tuple[Record, ...]
+    client: ClientSeen | None
+    shard: ShardSeen | None
+    acting: GroupSeen | None
+    fault: Any
+
+
+class PartitionLife(NamedTuple):
+    """A partition from its creation to its deletion, or the end of the run."""
+
+    partition: TopicPartition
+    topic: str
+    from_ms: int
+    to_ms: int
+
+
+class Delivery(NamedTuple):
+    """Records that an application was handed: offsets from ``start`` to ``end`` (exclusive)."""
+
+    group_id: str
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+class Flowed(NamedTuple):
+    """What became of one partition at one client. Positions are in parts of a record.
+
+    ``kind``: ``begin`` and ``end`` of its time with it, ``lose`` and ``regain`` the right to hand
+    it out, ``first`` record handed out; ``moved`` along a line, with records ``processed`` or
+    without. ``flow`` tells these times apart.
+    """
+
+    kind: str
+    at_ms: int
+    group_id: str
+    partition: TopicPartition
+    flow: int
+    client: str
+    position: int
+    before: int = 0
+    assigned_ms: int = 0
+
+
+@dataclass
+class Recording:
+    """A run. ``at_end``: how the acting shard of each group sees it; ``unserved`` have none."""
+
+    spec: WorldSpec
+    result: WorldResult
+    moments: list[Moment] = field(default_factory=list)
+    partitions: list[PartitionLife] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    flowed: list[Flowed] = field(default_factory=list)
+    at_end: dict[str, GroupSeen | None] = field(default_factory=dict)
+    unserved: set[str] = field(default_factory=set)
+
+    @property
+    def end_ms(self) -> int:
+        """When the run was over."""
+        return self.result.simulated_ms
+
+
+def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
+    """Run a world, and write down what happens."""
+    trace = _MomentTrace()
+    world = _RecordedWorld(spec, trace, max_steps=max_steps)
+    result = world.run()
+    ends_ms = result.simulated_ms
+    recording = Recording(
+        spec, result, trace.moments, deliveries=world.handed_out, flowed=world.flowed
+    )
+    for (partition, topic), from_ms in world.created_ms.items():
+        to_ms = world.deleted_ms.get(partition, ends_ms)
+        recording.partitions.append(PartitionLife(partition, topic, from_ms, to_ms))
+    for group_id, group in world.groups.items():
+        shard = group.acting_shard()
+        if shard is None:
+            recording.unserved.add(group_id)
+        else:
+            recording.at_end[group_id] = _seen(shard.coordinator, group_id)
+    return recording
+
+
+Add = Callable[[TopicPartition, int, int], None]
+
+
+class _RecordedWorld(World):
+    def __init__(self, spec: WorldSpec, trace: _MomentTrace, *, max_steps: int | None) -> None:
+        self.created_ms: dict[tuple[TopicPartition, str], int] = {}
+        self.deleted_ms: dict[TopicPartition, int] = {}
+        super().__init__(spec, trace=trace, max_steps=max_steps)
+        trace.world = self
+        self.handed_out: list[Delivery] = []
+        for group_id, deliveries in self.metrics.deliveries.items():
+            setattr(deliveries, "add", self._recorded(group_id, deliveries.add))  # noqa: B010
+
+        self.flowed: list[Flowed] = []
+        self._flows: dict[Any, tuple[int, str, int]] = {}
+        for group_id, progress in self.data_plane.progress.items():
+            setattr(progress, "of", self._recorded_flows(group_id, progress.of))  # noqa: B010
+
+    def _recorded_flows(
+        self, group_id: str, of: Callable[[TopicPartition], PartitionProgress]
+    ) -> Callable[[TopicPartition], PartitionProgress]:
+        seen: set[TopicPartition] = set()
+
+        def recorded(partition: TopicPartition) -> PartitionProgress:
+            found = of(partition)
+            if partition not in seen:
+                seen.add(partition)
+                for kind in ("begin", "lose", "regain", "end", "on_moved", "on_first_record"):
+                    inner = getattr(found, kind)
+                    setattr(found, kind, self._recorded_flow(kind, group_id, partition, inner))
+            return found
+
+        return recorded
+
+    def _recorded_flow(
+        self, kind: str, group_id: str, partition: TopicPartition, inner: Callable[..., None]
+    ) -> Callable[..., None]:
+        def recorded(flow: Any, *rest: int, **named: Any) -> None:
+            if kind == "begin":
+                inner(flow, *rest, **named)  # which first settles what came before
+                about = (len(self._flows), named["name"], named["assigned_ms"])
+                self._flows[flow] = about
+            number, client, assigned_ms = self._flows[flow]
+            at_ms, name, before = self.clock.now_ms, kind, 0
+            if kind == "on_moved":
+                at_ms, before = rest
+                name = "processed" if flow.outgoing else "moved"
+            elif kind == "on_first_record":
+                (at_ms,) = rest
+                name = "first"
+            self.flowed.append(
+                Flowed(
+                    name,
+                    at_ms,
+                    group_id,
+                    partition,
+                    number,
+                    client,
+                    flow.position,
+                    before,
+                    assigned_ms,
+                )
+            )
+            if kind != "begin":
+                inner(flow, *rest, **named)
+
+        return recorded
+
+    def _recorded(self, group_id: str, add: Add) -> Add:
+        def recorded(partition: TopicPartition, start: int, end: int) -> None:
+            self.handed_out.append(Delivery(group_id, partition, start, end))
+            add(partition, start, end)
+
+        return recorded
+
+    def on_partitions_created(
+        self, topic_id: str, name: str, numbers: range, *, records_per_second: int
+    ) -> None:
+        for number in numbers:
+            self.created_ms[TopicPartition(topic_id, number), name] = self.clock.now_ms
+        super().on_partitions_created(
+            topic_id, name, numbers, records_per_second=records_per_second
+        )
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        for number in range(topic.partition_count):
+            self.deleted_ms[TopicPartition(topic.topic_id, number)] = self.clock.now_ms
+        super().on_topic_deleted(topic)
+
+
+class _MomentTrace(Trace):
+    world: World
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[Moment] = []
+
+    def on_step(self, step: Step) -> None:
+        super().on_step(step)
+        client = None if step.client is None else _client(step.client)
+        acting = None
+        if client is not None and step.kind is StepKind.CLIENT_CRASHED:
+            shard = self.world.groups[client.group_id].acting_shard()
+            acting = None if shard is None else _seen(shard.coordinator, client.group_id)
+        self.moments.append(
+            Moment(
+                step.at_ms,
+                step.kind,
+                step.event,
+                step.effects,
+                step.records,
+                client,
+                None if step.shard is None else self._shard(step.shard),
+                acting,
+                step.fault,
+            )
+        )
+
+    def _shard(self, shard: Any) -> ShardSeen:
+        groups: dict[str, GroupSeen | None] = {}
+        if shard.is_active:
+            for group_id, group in self.world.groups.items():
+                if group.partition == shard.partition:
+                    groups[group_id] = _seen(shard.coordinator, group_id)
+        return ShardSeen(shard.name, shard.leader_epoch, groups)
+
+
+def _client(process: Any) -> ClientSeen:
+    member = process.member
+    return ClientSeen(
+        process.name,
+        process.incarnation,
+        member.config.group_id,
+        member.member_id,
+        member.state.value,
+        member.state.is_in_group,
+        member.member_epoch,
+        member.fetchable,
+        bool(member.commit_identity),
+        (frozenset(member.subscribed_topic_names), member.subscribed_topic_regex),
+    )
+
+
+def _seen(coordinator: GroupCoordinator, group_id: str) -> GroupSeen | None:
+    found = coordinator.project(group_id)
+    if found is None:
+        return None
+    return GroupSeen(found.group_type, found.state, found.epoch, frozenset(found.members))

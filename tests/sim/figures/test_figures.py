@@ -1,0 +1,70 @@
+"""Every figure of a run, computed a second time from what happened in it."""
+
+from __future__ import annotations
+
+import pytest
+from counts import count_figures
+from delays import delay_figures
+from deliveries import delivery_figures
+from episodes import episode_figures
+from owners import owner_figures
+from record_flow import flow_figures
+from recording import Recording, record
+
+from rebalance_sim.protocol.clients.kinds import KINDS
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.profile import PROFILES
+
+SECOND_COMPUTATIONS = (
+    owner_figures,
+    count_figures,
+    delay_figures,
+    delivery_figures,
+    episode_figures,
+    flow_figures,
+)
+
+SEEDS = range(100, 105)
+MORE_SEEDS = range(105, 155)
+MAX_STEPS = 8_000
+
+ONCE_ONLY = {"group_bytes_written"}
+"""Sizes, about: lengths of Kafka's encoding without what a batch adds."""
+
+
+def assert_figures(recording: Recording) -> None:
+    """Both computations agree, figure by figure."""
+    expected: dict[str, float] = {}
+    for compute in SECOND_COMPUTATIONS:
+        expected |= compute(recording)
+    found = recording.result.metrics
+    differing = {
+        name: {"run": found.get(name), "again": value}
+        for name, value in expected.items()
+        if found.get(name) != pytest.approx(value)
+    }
+    assert differing == {}
+    assert found.keys() - expected.keys() == ONCE_ONLY
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_figures_are_what_a_second_computation_makes_of_the_run(profile: str, seed: int) -> None:
+    assert_figures(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.parametrize("seed", MORE_SEEDS)
+def test_figures_of_many_more_runs_are_the_same(profile: str, seed: int) -> None:
+    assert_figures(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
+
+
+def test_these_runs_have_every_kind_of_client_and_group() -> None:
+    worlds = [generate(profile, seed=seed).world for profile in PROFILES for seed in SEEDS]
+    kinds = {client.kind for world in worlds for client in world.clients}
+    assert kinds == set(KINDS)
+    assert {world.data_plane for world in worlds} == {False, True}
+    assert any(len(world.group_ids) > 1 for world in worlds)
+    strategies = {one for world in worlds for client in world.clients for one in client.assignors}
+    assert {"range", "cooperative-sticky"} <= strategies
