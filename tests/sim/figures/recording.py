@@ -14,6 +14,7 @@ from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.sim.data_plane.progress import PartitionProgress
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.trace import Trace
@@ -150,7 +151,8 @@ class _RecordedWorld(World):
     def __init__(self, spec: WorldSpec, trace: _MomentTrace, *, max_steps: int | None) -> None:
         self.created_ms: dict[tuple[TopicPartition, str], int] = {}
         self.deleted_ms: dict[TopicPartition, int] = {}
-        super().__init__(spec, trace=trace, max_steps=max_steps)
+        period_ms = quiet_period_ms(spec)
+        super().__init__(spec, trace=trace, max_steps=max_steps, quiet_period_ms=period_ms)
         trace.world = self
         self.handed_out: list[Delivery] = []
         for group_id, deliveries in self.metrics.deliveries.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from clients import client_figures
 from counts import count_figures
 from delays import delay_figures
 from deliveries import delivery_figures
@@ -17,6 +18,7 @@ from rebalance_sim.scenarios.profile import PROFILES
 
 SECOND_COMPUTATIONS = (
     owner_figures,
+    client_figures,
     count_figures,
     delay_figures,
     delivery_figures,
