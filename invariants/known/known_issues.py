@@ -236,6 +236,12 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         sign="has_quiet_return",
     ),
     KnownIssue(
+        issue="KAFKA-20273",
+        property_ids=("liveness.classic_partitions_owned", "liveness.partitions_owned"),
+        signature="a JoinGroup has a target due, converts the group, and no rebalance has followed",
+        sign="leaves_due_target",
+    ),
+    KnownIssue(
         issue="classic-vanished-partition",
         property_ids=(
             "liveness.classic_settles",

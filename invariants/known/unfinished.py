@@ -104,7 +104,8 @@ def _of_group(
         "lost_with_failed_write": model.failed_writes.still_lost(shard, ledger),
         "has_stranded_members": _stranded(subject, model, ledger),
         "has_unwatched_join": model.failed_writes.unwatched(shard, ledger),
-        "has_quiet_return": tuple(_quiet_returns(subject, model, shard, ledger)),
+        "has_quiet_return": tuple(_quiet_returns(subject, model, shard, ledger, is_due=False)),
+        "leaves_due_target": tuple(_quiet_returns(subject, model, shard, ledger, is_due=True)),
         "has_unseen_subscription": tuple(_unseen_subscriptions(model, shard, ledger)),
         "has_vanished_partition": vanished_partition(model, shard) if has_no_target else None,
         "has_tied_votes": _tied_votes(model, ledger),
@@ -125,12 +126,13 @@ def _of_client(
 
 
 def _quiet_returns(
-    subject: Subject, model: ModelView, shard: ShardView, ledger: GroupLedger
+    subject: Subject, model: ModelView, shard: ShardView, ledger: GroupLedger, *, is_due: bool
 ) -> Iterator[Seen]:
     """Static members that came back to the generation that is still in force, and left this
     partition unnoticed: nobody was given it, and it is of a topic that the member subscribes to by
     now, or that grew unseen by the leader, or was to be given up by its predecessor; or the group
-    was converted by that, and whoever was given it was not told."""
+    was converted by that, and whoever was given it was not told. ``is_due``: those whose own join
+    had a target due, or all others."""
     partition = subject.partition
     if partition is None:
         return
@@ -148,9 +150,16 @@ def _quiet_returns(
             if isinstance(member.assignment, Assignment)
         )
     for one in model.quiet_returns.get(generation_id, ()):
-        if one.is_conversion or (
-            not is_given
-            and (one.is_leader or name in one.topics or (name, partition.partition) in one.withheld)
+        if one.is_due is is_due and (
+            one.is_conversion
+            or (
+                not is_given
+                and (
+                    one.is_leader
+                    or name in one.topics
+                    or (name, partition.partition) in one.withheld
+                )
+            )
         ):
             yield replace(one.seen, subject=Subject(partition=partition))
 

@@ -439,15 +439,14 @@ class ShadowModel(ModelView):
                 if heir is not None and note.group_instance_id == instance_id
             )
         )
+        epochs = [r.value for r in records if isinstance(r, ConsumerGroupMetadata)]
         self.quiet_returns.setdefault(group.generation_id, []).append(
             QuietReturn(
                 topics=frozenset(topics),
                 withheld=withheld,
                 is_leader=leader is not None and leader.group_instance_id == instance_id,
-                is_conversion=any(
-                    isinstance(record, ConsumerGroupMetadata) and record.value is None
-                    for record in records
-                ),
+                is_conversion=None in epochs,
+                is_due=any(value is not None for value in epochs),
                 seen=self.seen(
                     THE_GROUP,
                     f"the static member {instance_id} came back to generation "

@@ -8,7 +8,7 @@ from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
 class ReturnsQuietly(MigrationRules):
     rebalances_on_return = False
-    rebalances_after_every_replacement = False
+    rebalances_with_current_target = False
 
 
 DEFECT = Defect(

@@ -43,9 +43,9 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
     """So does one that finds members with partitions of topics that they do not subscribe to
     (classic §7.3, classic-unseen-subscription)."""
 
-    rebalances_after_every_replacement = True
-    """The replacement that converts a group back always starts a rebalance (classic §7.8,
-    classic-quiet-return)."""
+    rebalances_with_current_target = True
+    """The replacement that converts a group back starts a rebalance also where no target is due
+    (classic §7.8, classic-quiet-return)."""
 
     watches_from_write = True
     """The session of a classic member begins when its join is written, and not only when that is
@@ -106,15 +106,11 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
             group.group_epoch if at_group_epoch else group.target_assignment_epoch
         )
 
-    def rebalances_after_replacement(
-        self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
-    ) -> bool:
-        """Does the replacement that converts a group back also start a rebalance (classic §7.8),
-        where not every one does?
-
-        ``group_epoch`` and ``is_changed``: after, and because of, this join.
-        """
-        return group_epoch > group.target_assignment_epoch
+    def rebalances_for_due_target(self, *, is_changed: bool) -> bool:
+        """Does the replacement that converts a group back start a rebalance where a target is due,
+        by what this join subscribes to (``is_changed``) or by anything else (classic §7.8,
+        KAFKA-19546, KAFKA-20273)?"""
+        return True
 
 
 MigrationContext = CoordinatorContext[MigrationRules]

@@ -279,8 +279,10 @@ def _downgrade(
 ) -> Member:
     """classic §7.8, second trigger. If a rebalance follows, there is nothing to reconcile for."""
     rules = context.rules
-    rebalances = rules.rebalances_after_every_replacement or rules.rebalances_after_replacement(
-        group, group_epoch=advance.group_epoch, is_changed=is_changed
+    rebalances = (
+        rules.rebalances_for_due_target(is_changed=is_changed)
+        if advance.group_epoch > group.target_assignment_epoch
+        else rules.rebalances_with_current_target
     )
     after = advance.member if rebalances else _reconcile(context, advance)
     downgrade(context, group, op, joiner=after, replaced=former, rebalances=rebalances)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions import kafka_4_3
@@ -33,12 +32,6 @@ class Kafka41(MigrationRules):
         """Kept as it is."""
         return member.assigned
 
-    def rebalances_after_replacement(
-        self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
-    ) -> bool:
-        """Only for what this join itself has changed."""
-        return is_changed
-
 
 class RevokesOutsidePoll(MemberRules):
     """The consumer of 4.1.2, without automatic commits."""
@@ -55,6 +48,7 @@ VERSION = Version(
         *kafka_4_3.VERSION.shipped_defects,
         "KAFKA-19233",
         "KAFKA-19431",
+        "KAFKA-20273",
         "KAFKA-20066",
         "KAFKA-20640",
         "KAFKA-20332",

@@ -101,6 +101,22 @@ def last_static_seat_becomes_classic(semantics: Semantics) -> Any:
     return "classic" if GROUP_ID in bench.shard.coordinator.groups_of(ClassicGroup) else "consumer"
 
 
+def last_static_seat_becomes_classic_with_another_topic(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.consume("X", instance_id="i")
+    bench.send_join("A", instance="i", metadata=subscription(["foo", "bar"]))
+    return bench.state.value
+
+
+def last_static_seat_becomes_classic_after_another_member_left(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.consume("X", instance_id="i")
+    bench.consume("Y")
+    bench.consume("Y", -1)
+    bench.send_join("A", instance="i")
+    return bench.state.value
+
+
 def conversion_before_the_first_sync(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics)
     bench.join("A")
@@ -271,6 +287,16 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "KAFKA-7909": (pending_id_expires_during_a_rebalance, [ErrorCode.NONE], [None]),
     "KAFKA-17228": (classic_static_member_is_upgraded, "NONE", "UNRELEASED_INSTANCE_ID"),
     "KAFKA-17317": (last_static_seat_becomes_classic, "classic", "consumer"),
+    "KAFKA-19546": (
+        last_static_seat_becomes_classic_with_another_topic,
+        "PreparingRebalance",
+        "Stable",
+    ),
+    "KAFKA-20273": (
+        last_static_seat_becomes_classic_after_another_member_left,
+        "PreparingRebalance",
+        "Stable",
+    ),
     "KAFKA-17733": (conversion_before_the_first_sync, "NONE", "GROUP_ID_NOT_FOUND"),
     "classic-forgotten-assignor": (
         conversion_between_join_and_sync,
