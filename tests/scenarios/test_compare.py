@@ -39,7 +39,6 @@ def a_world(*clients: ClientSpec, semantics: str = "kafka-4.3") -> Scenario:
         topics=(TopicSpec(name="orders", partition_count=4),),
         clients=clients,
         duration_ms=20_000,
-        quiet_period_ms=60_000,
         semantics=semantics,
     )
     return Scenario(name="mine", world=world)

@@ -206,7 +206,7 @@ def test_d12_takes_thirteen_steps_and_its_scenario_shows_it() -> None:
     assert concrete.is_confirmed
     result = run(parse_scenario(concrete.text()), proves_known=False)
     assert "cross.assigned_is_held" in {row.property for row in result.violations}
-    world = replace(concrete.scenario.world, defects=())
+    world = replace(concrete.scenario.world, defects=(), quiet_period_ms=None)
     assert run(replace(concrete.scenario, world=world)).outcome == "ok"
 
 
