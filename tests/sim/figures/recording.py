@@ -64,6 +64,8 @@ class ShardSeen(NamedTuple):
 
     name: str
     leader_epoch: int
+    log_end_offset: int
+    high_watermark: int
     groups: Mapping[str, GroupSeen | None]
 
 
@@ -96,8 +98,8 @@ class PartitionLife(NamedTuple):
 class Delivery(NamedTuple):
     """Records that an application was handed: offsets from ``start`` to ``end`` (exclusive).
 
-    That was after the first ``since`` moments of the run, and before those from ``until`` on; in
-    the time ``held`` with the partition.
+    That was after the first ``since`` moments of the run, and before those from ``until`` on;
+    between ``since_ms`` and ``at_ms``, in the time ``held`` with the partition.
     """
 
     group_id: str
@@ -109,6 +111,7 @@ class Delivery(NamedTuple):
     held: int
     since: int
     until: int
+    since_ms: int
     at_ms: int
 
 
@@ -184,8 +187,8 @@ class _RecordedWorld(World):
         self.handed_out: list[Delivery] = []
         self._moments, self._times = trace.moments, trace.times
         self._processes: dict[Any, Any] = {}
-        self._asked: tuple[Any, int] = (None, 0)
-        self._asked_before: dict[Any, int] = {}
+        self._asked: tuple[Any, int, int] = (None, 0, 0)
+        self._asked_before: dict[Any, tuple[int, int]] = {}
         for about, made in (("new_intake", self._new_intake), ("deliver_all", self._deliver_all)):
             setattr(self.data_plane, about, made(getattr(self.data_plane, about)))
         for group_id, deliveries in self.metrics.deliveries.items():
@@ -247,7 +250,7 @@ class _RecordedWorld(World):
 
     def _recorded(self, group_id: str, add: Add) -> Add:
         def recorded(partition: TopicPartition, start: int, end: int) -> None:
-            process, since = self._asked
+            process, since, since_ms = self._asked
             life = None if process.intake is None else process.intake._lives[partition]
             held = process.member.assigned[partition] if life is None else life.state
             self.handed_out.append(
@@ -261,6 +264,7 @@ class _RecordedWorld(World):
                     self._times.of(held),
                     since,
                     len(self._moments),
+                    since_ms,
                     self.clock.now_ms,
                 )
             )
@@ -271,7 +275,7 @@ class _RecordedWorld(World):
     def _new_intake(self, new_intake: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(process: Any, **named: Any) -> Any:
             self._processes[process.member] = process
-            self._asked_before[process] = len(self._moments)
+            self._asked_before[process] = len(self._moments), self.clock.now_ms
             intake = new_intake(process, **named)
             if intake is not None:
                 setattr(intake, "_deliver", self._deliver(process, intake._deliver))  # noqa: B010
@@ -287,8 +291,8 @@ class _RecordedWorld(World):
 
     def _deliver(self, process: Any, deliver: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(*arguments: Any) -> Any:
-            self._asked = process, self._asked_before[process]
-            self._asked_before[process] = len(self._moments)
+            self._asked = process, *self._asked_before[process]
+            self._asked_before[process] = len(self._moments), self.clock.now_ms
             return deliver(*arguments)
 
         return recorded
@@ -346,7 +350,8 @@ class _MomentTrace(Trace):
             for group_id, group in self.world.groups.items():
                 if group.partition == shard.partition:
                     groups[group_id] = _seen(shard.coordinator, group_id)
-        return ShardSeen(shard.name, shard.leader_epoch, groups)
+        log_ends = shard.log_end_offset, shard.high_watermark
+        return ShardSeen(shard.name, shard.leader_epoch, *log_ends, groups)
 
 
 class _Numbers:

@@ -16,17 +16,21 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class Written(NamedTuple):
-    """An offset that a coordinator has written, or taken out: at which moment, and when that was
-    confirmed; None: never."""
+    """An offset that a coordinator has written, or taken out: at which moment, where its log ended
+    then, and when that was confirmed; None: never."""
 
     at: int
     record: OffsetCommit
+    log_end: int
     confirmed: int | None
 
 
 def the_committed_offset_is_the_last_one_confirmed(recording: Recording) -> list[str]:
     """A coordinator tells the last offset whose commit has been confirmed, or one that was written
-    since; and that there is none only before the first one, or after one was taken out."""
+    since; and that there is none only before the first one, or after one was taken out.
+
+    What was confirmed by its predecessor, it knows to be so when its own high watermark gets there
+    (coordinator §9.3)."""
     found = []
     written = list(writes(recording))
     for at, group_id, partition, told in answers(recording):
@@ -39,6 +43,7 @@ def the_committed_offset_is_the_last_one_confirmed(recording: Recording) -> list
 
 def writes(recording: Recording) -> Iterator[Written]:
     """What became of committed offsets, in order."""
+    names = {life.partition.topic_id: life.topic for life in recording.partitions}
     confirmed: dict[tuple[str, int, TopicPartition], int] = {}
     for at, moment in enumerate(recording.moments):
         is_commit = isinstance(moment.request, OffsetCommitRequest)
@@ -56,10 +61,10 @@ def writes(recording: Recording) -> Iterator[Written]:
             released = [
                 confirmed.get((moment.shard.name, moment.operation, partition))
                 for partition in of_request
-                if partition.partition == record.partition
-                and life_of(recording, partition).topic == record.topic
+                if (names.get(partition.topic_id), partition.partition) == record[1:3]
             ]
-            yield Written(at, record, released[0] if released else None)
+            log_end = moment.shard.log_end_offset
+            yield Written(at, record, log_end, released[0] if released else None)
 
 
 def answers(recording: Recording) -> Iterator[tuple[int, str, TopicPartition, int]]:
@@ -77,6 +82,8 @@ def in_force(
 ) -> list[int]:
     """What may be told at a moment of what is committed."""
     topic = life_of(recording, partition).topic
+    shard = recording.moments[at].shard
+    known = 0 if shard is None else shard.high_watermark
     allowed = [NOTHING]
     for one in written:
         record = one.record
@@ -86,7 +93,7 @@ def in_force(
             partition.partition,
         ):
             continue
-        if one.confirmed is not None and one.confirmed < at:
+        if one.confirmed is not None and one.confirmed < at and one.log_end <= known:
             allowed = []
         is_there = record.value is not None and record.value.may_be_of(partition.topic_id)
         allowed.append(record.value.offset if record.value is not None and is_there else NOTHING)

@@ -12,9 +12,9 @@ NOTHING = -1
 
 
 def at_the_committed_offset_or_where_reset_says(recording: Recording) -> list[str]:
-    """Its position is the offset that the coordinator has told it last; where that says that nothing
-    is committed, ``auto.offset.reset`` decides: the beginning, or what was the end of the log at
-    some time between that answer and the position."""
+    """Its position is the offset that the coordinator has told it last; if it told that nothing is
+    committed, ``auto.offset.reset`` decides: the beginning, or what was the end of the log at some
+    time between that answer and the position."""
     found = []
     for holding in holdings(recording):
         if holding.position is None:
