@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -33,8 +34,9 @@ class Life(NamedTuple):
     def seen(self, since: int, until: int) -> list[ClientSeen]:
         """What it was like after the first ``since`` moments of the run, and after each of its own
         up to ``until``."""
-        before = [seen for at, _, seen in self.moments if at < since]
-        return before[-1:] + [seen for at, _, seen in self.moments if since <= at < until]
+        first = bisect_left(self.moments, since, key=lambda one: one[0])
+        last = bisect_left(self.moments, until, key=lambda one: one[0])
+        return [seen for _, _, seen in self.moments[max(0, first - 1) : last]]
 
 
 def lives(recording: Recording) -> dict[tuple[str, int], Life]:

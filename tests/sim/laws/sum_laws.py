@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from deliveries import first_expected
 from lives import Holding, holdings
@@ -80,11 +81,11 @@ def what_is_lost_was_in_hand(recording: Recording) -> list[str]:
     for group_id, life, _ in partitions_of_groups(recording):
         key = group_id, life.partition
         told = [one for one in recording.flowed if (one.group_id, one.partition) == key]
-        lost = passed_over(recording, group_id, life.partition, told)
-        for delivery in recording.deliveries:
-            in_hand = lost & set(range(delivery.start, delivery.end))
-            is_its_own = (delivery.group_id, delivery.partition) == key
-            if in_hand and is_its_own and (delivery.held, delivery.partition) not in over:
+        own = [one for one in recording.deliveries if (one.group_id, one.partition) == key]
+        lost = passed_over(replace(recording, deliveries=own), *key, told)
+        for delivery in own:
+            in_hand = lost.intersection(range(delivery.start, delivery.end))
+            if in_hand and (delivery.held, delivery.partition) not in over:
                 found.append(f"{key}: {sorted(in_hand)[:3]} are with {delivery.client}")
     return found
 
