@@ -50,6 +50,12 @@ class Positions:
         stood = [] if held is None else self._of.get((held.number, partition), [])
         return max((offset for at, offset in stood if at <= sent.at), default=None)
 
+    def was_handed_any(self, sent: Sent, partition: TopicPartition) -> bool:
+        """Whether it has moved in the present time with it."""
+        held = sent.seen.held[partition]
+        stood = self._of.get((held.number, partition), [])
+        return any(at <= sent.at for at, _ in stood[1:])
+
     def so_far(self, sent: Sent, partition: TopicPartition) -> int:
         """The furthest in any time with it; -1: was never there."""
         stood = self._by_process[sent.seen.name, sent.seen.incarnation, partition]
@@ -110,7 +116,7 @@ def a_commit_without_offsets_leaves_nothing_out(recording: Recording) -> list[st
         known = [pair for commit in sent.before + sent.commits for pair in commit.items()]
         for partition in sent.seen.held:
             now = positions.now(sent, partition)
-            if now is not None and (partition, now) not in known:
+            if positions.was_handed_any(sent, partition) and (partition, now) not in known:
                 found.append(f"{told(sent, partition)} not at all, but stands at {now}")
     return found
 

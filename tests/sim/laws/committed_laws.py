@@ -95,6 +95,11 @@ def in_force(
             continue
         if one.confirmed is not None and one.confirmed < at and one.log_end <= known:
             allowed = []
-        is_there = record.value is not None and record.value.may_be_of(partition.topic_id)
-        allowed.append(record.value.offset if record.value is not None and is_there else NOTHING)
+        if record.value is None:
+            allowed.append(NOTHING)
+            continue
+        allowed.append(record.value.offset)
+        if not record.value.may_be_of(partition.topic_id):
+            # Who asks by name is told that of the former topic of the name (coordinator §8.4).
+            allowed.append(NOTHING)
     return allowed

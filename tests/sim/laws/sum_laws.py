@@ -9,7 +9,7 @@ from deliveries import first_expected
 from lives import Holding, holdings
 from record_flow import passed_over
 from recording import PartitionLife, Recording
-from start_laws import NOTHING, log_end, told_last
+from start_laws import NOTHING, goes_on_by_name, log_end, told_last
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
@@ -104,8 +104,10 @@ def partitions_of_groups(
 
 
 def is_reset(holding: Holding) -> bool:
-    """Whether ``auto.offset.reset`` has decided where it starts."""
-    return holding.position is not None and told_last(holding)[1] == NOTHING
+    """Whether ``auto.offset.reset`` has decided where it starts, or a former topic of the name."""
+    if holding.position is None:
+        return False
+    return goes_on_by_name(holding) or told_last(holding)[1] == NOTHING
 
 
 def altered(recording: Recording, group_id: str, life: PartitionLife) -> list[int]:
