@@ -64,6 +64,12 @@ def test_every_law_holds_in_runs_with_records(profile: str, seed: int) -> None:
     assert_laws(record(world, max_steps=MAX_STEPS))
 
 
+def test_a_commit_after_a_fence_is_of_what_poll_had_returned() -> None:
+    """Its member was fenced between two polls, and was not told what they had handed out."""
+    world = with_records(generate("faulty", seed=120).world)
+    assert a_commit_without_offsets_leaves_nothing_out(record(world, max_steps=MAX_STEPS)) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.parametrize("seed", MORE_SEEDS)
