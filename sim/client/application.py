@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients import (
+    ClientState,
     Close,
     CommitOffsets,
     EnforceRebalance,
@@ -187,7 +188,15 @@ class Application:
 
     def _deliver(self) -> Mapping[TopicPartition, int]:
         """Count what an application that keeps up was handed since this was last asked."""
-        return self._data_plane.deliver_all(self._member)
+        return {} if self._is_told_first else self._data_plane.deliver_all(self._member)
+
+    @property
+    def _is_told_first(self) -> bool:
+        """It was away for too long, and the ``poll`` that it is back at tells it of the loss before
+        it hands out any record (client §6.1, classic §4.4). Only a client that is looking for its
+        coordinator hands records out meanwhile."""
+        member = self._member
+        return member.state is ClientState.STALE and member.poll_due_ms is not None
 
     # --- commits of its own -----------------------------------------------------------------------
 
@@ -314,7 +323,7 @@ class Application:
         """Does the application take records now, and has anything changed in what flows?"""
         intake = self.intake
         assert intake is not None
-        is_there = self._member.is_polling or self._is_in_long_batch
+        is_there = self._is_in_long_batch or (self._member.is_polling and not self._is_told_first)
         if intake.look(is_serving=self._is_free and is_there) and intake.overruns_poll_interval:
             self.plan_long_batch()
 

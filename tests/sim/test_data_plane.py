@@ -320,6 +320,31 @@ def test_what_on_partitions_revoked_commits_is_not_handed_out_again(
     assert metrics["records_skipped"] == 0
 
 
+@pytest.mark.parametrize("kind", ["java", "classic", "librdkafka", "librdkafka-classic"])
+@pytest.mark.parametrize("semantics", ["kafka-4.3", "kafka-4.1"])
+@pytest.mark.parametrize("data_plane", [True, False])
+def test_an_application_that_was_away_is_told_of_the_loss_before_it_gets_a_record(
+    kind: str, semantics: str, data_plane: bool
+) -> None:
+    """Of a hundred records a second those of one commit interval, five seconds, may come twice.
+    ``max_poll_interval_ms`` is over long before the application is back; what came meanwhile has
+    gone to the other one."""
+    settings = {"assignors": ("range",)} if kind == "librdkafka-classic" else {}
+    clients = [eager(name, kind=kind, max_poll_interval_ms=10_000, **settings) for name in "ab"]
+    away = PollStall(at_ms=30_000, duration_ms=70_000, client="a")
+    world = watched(
+        *clients,
+        partition_count=2,
+        semantics=semantics,
+        faults=(away,),
+        data_plane=data_plane,
+        duration_ms=130_000,
+    )
+    metrics = metrics_at(world, 130_000)
+    assert metrics["partition_moves"] >= 2
+    assert metrics["records_redelivered"] <= 500
+
+
 def test_the_first_record_after_a_move_is_timed_from_both_sides() -> None:
     crash = ClientCrash(at_ms=33_000, client="a")
     world = watched(eager("a"), eager("b", start_ms=40_000), faults=(crash,))

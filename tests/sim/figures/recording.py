@@ -15,6 +15,7 @@ from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 from rebalance_sim.scenarios.quiet import quiet_period_ms
+from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.data_plane.progress import PartitionProgress
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.trace import Trace
@@ -30,8 +31,17 @@ class GroupSeen(NamedTuple):
     members: frozenset[str]
 
 
+class Held(NamedTuple):
+    """One time with a partition: its number, and where the member stands; None while that is
+    looked up."""
+
+    number: int
+    position: int | None
+
+
 class ClientSeen(NamedTuple):
-    """A client process. ``is_member``: it has an identity to commit with."""
+    """A client process. ``is_member``: it has an identity to commit with. ``held``: what is
+    assigned to it."""
 
     name: str
     incarnation: int
@@ -43,6 +53,10 @@ class ClientSeen(NamedTuple):
     fetchable: frozenset[TopicPartition]
     is_member: bool
     subscription: tuple[frozenset[str], str | None]
+    spec: ClientSpec
+    held: Mapping[TopicPartition, Held]
+    is_polling: bool
+    knows_coordinator: bool
 
 
 class ShardSeen(NamedTuple):
@@ -50,6 +64,8 @@ class ShardSeen(NamedTuple):
 
     name: str
     leader_epoch: int
+    log_end_offset: int
+    high_watermark: int
     groups: Mapping[str, GroupSeen | None]
 
 
@@ -65,6 +81,9 @@ class Moment(NamedTuple):
     shard: ShardSeen | None
     acting: GroupSeen | None
     fault: Any
+    operation: int
+    request: Any
+    response: Any
 
 
 class PartitionLife(NamedTuple):
@@ -77,12 +96,23 @@ class PartitionLife(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Records that an application was handed: offsets from ``start`` to ``end`` (exclusive)."""
+    """Records that an application was handed: offsets from ``start`` to ``end`` (exclusive).
+
+    That was after the first ``since`` moments of the run, and before those from ``until`` on;
+    between ``since_ms`` and ``at_ms``, in the time ``held`` with the partition.
+    """
 
     group_id: str
     partition: TopicPartition
     start: int
     end: int
+    client: str
+    incarnation: int
+    held: int
+    since: int
+    until: int
+    since_ms: int
+    at_ms: int
 
 
 class Flowed(NamedTuple):
@@ -155,9 +185,14 @@ class _RecordedWorld(World):
         super().__init__(spec, trace=trace, max_steps=max_steps, quiet_period_ms=period_ms)
         trace.world = self
         self.handed_out: list[Delivery] = []
+        self._moments, self._times = trace.moments, trace.times
+        self._processes: dict[Any, Any] = {}
+        self._asked: tuple[Any, int, int] = (None, 0, 0)
+        self._asked_before: dict[Any, tuple[int, int]] = {}
+        for about, made in (("new_intake", self._new_intake), ("deliver_all", self._deliver_all)):
+            setattr(self.data_plane, about, made(getattr(self.data_plane, about)))
         for group_id, deliveries in self.metrics.deliveries.items():
             setattr(deliveries, "add", self._recorded(group_id, deliveries.add))  # noqa: B010
-
         self.flowed: list[Flowed] = []
         self._flows: dict[Any, tuple[int, str, int]] = {}
         for group_id, progress in self.data_plane.progress.items():
@@ -215,8 +250,50 @@ class _RecordedWorld(World):
 
     def _recorded(self, group_id: str, add: Add) -> Add:
         def recorded(partition: TopicPartition, start: int, end: int) -> None:
-            self.handed_out.append(Delivery(group_id, partition, start, end))
+            process, since, since_ms = self._asked
+            life = None if process.intake is None else process.intake._lives[partition]
+            held = process.member.assigned[partition] if life is None else life.state
+            self.handed_out.append(
+                Delivery(
+                    group_id,
+                    partition,
+                    start,
+                    end,
+                    process.name,
+                    process.incarnation,
+                    self._times.of(held),
+                    since,
+                    len(self._moments),
+                    since_ms,
+                    self.clock.now_ms,
+                )
+            )
             add(partition, start, end)
+
+        return recorded
+
+    def _new_intake(self, new_intake: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(process: Any, **named: Any) -> Any:
+            self._processes[process.member] = process
+            self._asked_before[process] = len(self._moments), self.clock.now_ms
+            intake = new_intake(process, **named)
+            if intake is not None:
+                setattr(intake, "_deliver", self._deliver(process, intake._deliver))  # noqa: B010
+            return intake
+
+        return recorded
+
+    def _deliver_all(self, deliver_all: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(member: Any) -> Any:
+            return self._deliver(self._processes[member], deliver_all)(member)
+
+        return recorded
+
+    def _deliver(self, process: Any, deliver: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*arguments: Any) -> Any:
+            self._asked = process, *self._asked_before[process]
+            self._asked_before[process] = len(self._moments), self.clock.now_ms
+            return deliver(*arguments)
 
         return recorded
 
@@ -241,10 +318,11 @@ class _MomentTrace(Trace):
     def __init__(self) -> None:
         super().__init__()
         self.moments: list[Moment] = []
+        self.times = _Numbers()
 
     def on_step(self, step: Step) -> None:
         super().on_step(step)
-        client = None if step.client is None else _client(step.client)
+        client = None if step.client is None else _client(step.client, self.times)
         acting = None
         if client is not None and step.kind is StepKind.CLIENT_CRASHED:
             shard = self.world.groups[client.group_id].acting_shard()
@@ -260,6 +338,9 @@ class _MomentTrace(Trace):
                 None if step.shard is None else self._shard(step.shard),
                 acting,
                 step.fault,
+                step.operation,
+                step.request,
+                step.response,
             )
         )
 
@@ -269,11 +350,26 @@ class _MomentTrace(Trace):
             for group_id, group in self.world.groups.items():
                 if group.partition == shard.partition:
                     groups[group_id] = _seen(shard.coordinator, group_id)
-        return ShardSeen(shard.name, shard.leader_epoch, groups)
+        log_ends = shard.log_end_offset, shard.high_watermark
+        return ShardSeen(shard.name, shard.leader_epoch, *log_ends, groups)
 
 
-def _client(process: Any) -> ClientSeen:
+class _Numbers:
+    """A number for each object that it is asked about, which it keeps."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[int, object]] = {}
+
+    def of(self, one: object) -> int:
+        return self._kept.setdefault(id(one), (len(self._kept), one))[0]
+
+
+def _client(process: Any, times: _Numbers) -> ClientSeen:
     member = process.member
+    held = {
+        partition: Held(times.of(state), state.position if state.has_valid_position else None)
+        for partition, state in member.assigned.items()
+    }
     return ClientSeen(
         process.name,
         process.incarnation,
@@ -285,6 +381,10 @@ def _client(process: Any) -> ClientSeen:
         member.fetchable,
         bool(member.commit_identity),
         (frozenset(member.subscribed_topic_names), member.subscribed_topic_regex),
+        process.spec,
+        held,
+        member.is_polling,
+        member.coordinator_id is not None,
     )
 
 

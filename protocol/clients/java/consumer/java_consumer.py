@@ -37,12 +37,15 @@ from rebalance_sim.protocol.clients.java.offset_lookup import RETRIABLE, OffsetL
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.runtime.snapshot import StateFields
-from rebalance_sim.protocol.wire.errors import ProtocolBug
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 
 
 def no_jitter() -> float:
     """Every backoff has its nominal length."""
     return 0.0
+
+
+_FENCES = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class ConsumerMember(ConsumerCore, JavaMember):
@@ -222,10 +225,12 @@ class ConsumerMember(ConsumerCore, JavaMember):
 
         A retried commit before a revocation does (client §7), and so did every automatic commit
         before KAFKA-18641. So does a revocation that need not wait for a ``poll``: the callback
-        that it leads to may commit (client §4). A host that integrates rates says first what was
-        returned meanwhile.
+        that it leads to may commit (client §4), and a fence, until the application is told of the
+        loss. A host that integrates rates says first what was returned meanwhile.
         """
         if self._acts_outside_poll or self._commits.waiting:
+            return True
+        if isinstance(event, events.HeartbeatAnswered) and event.response.error_code in _FENCES:
             return True
         if not self._reconciler.may_revoke_outside_poll:
             return False
