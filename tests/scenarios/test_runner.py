@@ -251,6 +251,7 @@ def test_every_outcome_has_a_meaning() -> None:
         "stuck",
         "budget",
         "error",
+        "not-judged",
         "vacuous",
     ]
 
@@ -261,7 +262,6 @@ name = "spinning"
 [world]
 seed = 1
 duration_ms = 30_000
-quiet_period_ms = 10_000
 defects = ["KAFKA-17293"]
 topics = [{ name = "orders", partition_count = 4 }]
 brokers = { count = 1 }
