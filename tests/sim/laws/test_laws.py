@@ -48,7 +48,7 @@ LAWS = (
 )
 
 SEEDS = range(100, 105)
-MORE_SEEDS = range(105, 155)
+MORE_SEEDS = range(105, 118)
 MAX_STEPS = 8_000
 
 
@@ -80,7 +80,7 @@ def test_every_law_holds_in_many_more_runs(profile: str, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
-@pytest.mark.parametrize("seed", MORE_SEEDS)
+@pytest.mark.parametrize("seed", MORE_SEEDS[:6])
 def test_every_law_holds_in_runs_as_they_are_drawn(profile: str, seed: int) -> None:
     assert_laws(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
 
