@@ -116,6 +116,8 @@ class EpochCause(_OfHeartbeat):
         pattern = merged.subscribed_topic_regex
         is_resolved = pattern in ledger.pattern_count and pattern in ledger.resolved
         former, preferred = case.preferred_assignors
+        # With that of a newcomer, which may be what makes them several.
+        votes_tie = len({*ledger.vote_count, merged.server_assignor} - {None}) > 1
         must = (
             former != preferred
             or case.changes_names
@@ -131,7 +133,11 @@ class EpochCause(_OfHeartbeat):
                 what = f"made {preferred} the preferred assignor in place of {former}"
             return Finding(
                 f"{who} {what}, and the group epoch stayed {ledger.group_epoch}",
-                {"member": case.sender, "is_for_assignor": former != preferred},
+                {
+                    "member": case.sender,
+                    "is_for_assignor": former != preferred,
+                    "votes_tie": votes_tie,
+                },
             )
         if written.epoch != ledger.group_epoch + 1:
             return Finding(
@@ -143,7 +149,7 @@ class EpochCause(_OfHeartbeat):
         return Finding(
             f"a heartbeat of {who} raised the group epoch to {written.epoch}, although neither its "
             "subscription nor the preferred assignor nor any topic had changed",
-            {"member": case.sender, "votes_tie": len(ledger.vote_count) > 1},
+            {"member": case.sender, "votes_tie": votes_tie},
         )
 
 
