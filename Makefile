@@ -13,7 +13,7 @@ TYPED_SCRIPTS = $(shell find tests benchmarks docs -name '*.py' \
   ! -name 'test_*' ! -name 'conftest.py' ! -path 'tests/peer/*')
 
 SWEEP_PROFILE ?= faulty
-SWEEP_SEEDS ?= 0:2000
+SWEEP_SEEDS ?= 0:500
 SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
 
 .PHONY: help test test-slow lint format speed sweep sweep-smoke picture failures ci clean

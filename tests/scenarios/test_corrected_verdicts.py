@@ -14,6 +14,8 @@ from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.trace import FullTrace
 
 RIGHT = {
+    ("faulty@kafka-4.4", 424): "without an assignment interval the clock is not looked at",
+    ("faulty@kafka-4.4", 218): "the vote of a newcomer may be what makes several",
     ("whole@kafka-4.3", 2708): "a lookup of the same partitions that backs off serves",
     ("groups@kafka-4.3", 649): "the commit of a reconciliation waits for a coordinator",
     ("chaos@kafka-4.3", 1727): "two commits of the same offsets have failed, and one is repeated",
