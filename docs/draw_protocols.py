@@ -34,7 +34,6 @@ def a_newcomer() -> Scenario:
             for name, at_ms in starts_ms.items()
         ),
         duration_ms=35_000,
-        quiet_period_ms=120_000,
     )
     return Scenario(name="a newcomer", world=world)
 

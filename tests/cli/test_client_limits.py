@@ -38,7 +38,7 @@ def test_the_first_line_of_a_run_says_how_many_clients_are_dead(call: Call, file
     outcome = call("run", file)
     assert outcome.code == 0
     [line] = outcome.out.splitlines()
-    assert line.startswith("ok: ")
+    assert line.startswith("not-judged: ")
     assert "; of 2 clients 1 ended fatal, 1 never stable, 1 idle; unowned " in line
 
 
@@ -108,7 +108,7 @@ def test_regress_fails_on_them_though_the_outcome_is_that_of_the_lock(
     assert call("regress", file, *lock, "--fail-on", "fatal-clients:1").code == 0
     outcome = call("regress", file, *lock, "--fail-on", "fatal-clients")
     assert outcome.code == 1
-    assert "failed   dead.toml: ok\n" in outcome.out
+    assert "failed   dead.toml: not-judged\n" in outcome.out
     assert "failed on fatal-clients: 1, at most 0" in outcome.out
 
 
