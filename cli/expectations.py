@@ -10,7 +10,7 @@ import typer
 
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
+from rebalance_sim.scenarios.metric_limits import LIMIT_WORDS, LIMITED, MetricLimit, limit_word
 
 KNOWN = "known"
 UNPROVEN = "unproven"
@@ -24,7 +24,7 @@ FailOn = Annotated[
         "--fail-on",
         help="Exit code 1 also if a known issue shows (known), or one that is not proven by a run "
         "without it (unproven), or if liveness was not judged (not-judged); or if a run has more "
-        "of a metric than so many: " + ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED),
+        "of a metric than so many: " + LIMIT_WORDS,
     ),
 ]
 Expect = Annotated[

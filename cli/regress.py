@@ -15,7 +15,7 @@ from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import CHANGED, FOUND, INTERRUPTED, OK
 from rebalance_sim.cli.expectations import NOT_JUDGED, limits_of
 from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
-from rebalance_sim.scenarios.metric_limits import LIMITED, limit_word
+from rebalance_sim.scenarios.metric_limits import LIMIT_WORDS
 from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def regress(
         typer.Option(
             "--fail-on",
             help="Exit code 1 also if liveness of a case was not judged (not-judged), or if it has "
-            "more of a metric than so many: "
-            + ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED),
+            "more of a metric than so many: " + LIMIT_WORDS,
         ),
     ] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.")] = None,

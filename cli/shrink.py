@@ -105,9 +105,9 @@ def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
 
 
 def _seconds(scenario: Scenario) -> str:
-    from rebalance_sim.scenarios.quiet import quiet_period_ms
+    from rebalance_sim.scenarios.quiet import length_s
 
-    return f"{(scenario.world.duration_ms + quiet_period_ms(scenario.world)) / 1000:,.1f}"
+    return f"{length_s(scenario.world):,.1f}"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.quiet import quiet_period_ms
+from rebalance_sim.scenarios.quiet import length_s
 from rebalance_sim.spark.detection.mix import needs_clean
 
 ROOT = Path(__file__).parent.parent
@@ -282,7 +282,7 @@ def _smallest(row: Mapping[str, Any]) -> str:
     elif DEFECTS[row["defect"]].has_scenario:
         world = defect_scenario(row["defect"]).world
         faults, clients = len(world.faults), len(world.clients)
-        seconds = (world.duration_ms + quiet_period_ms(world)) / 1000
+        seconds = length_s(world)
     else:
         return ""
     return f"faults {faults}, clients {clients}, {seconds:g} s"

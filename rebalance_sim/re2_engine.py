@@ -6,12 +6,12 @@ the reasons below are RE2/J's, as Apache Kafka 4.3.1 answers them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 import re2
 
-__all__ = ["compile_re2"]
+__all__ = ["compile_re2", "covers"]
 
 _REASONS_OF_RE2J = {
     "missing )": "missing closing )",
@@ -38,6 +38,14 @@ def compile_re2(pattern: str) -> Callable[[str], bool]:
     except re2.error as error:
         raise ValueError(_reason(error)) from error
     return lambda name: compiled.fullmatch(name) is not None
+
+
+def covers(topic_names: Collection[str], topic_regex: str | None, topic_name: str) -> bool:
+    """Whether a subscription to these names, or by this pattern, is one to the topic. Raises
+    ValueError for a bad pattern."""
+    return topic_name in topic_names or (
+        topic_regex is not None and compile_re2(topic_regex)(topic_name)
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -24,6 +24,10 @@ def limit_word(metric: str) -> str:
     return metric.replace("_", "-")
 
 
+LIMIT_WORDS = ", ".join(f"{limit_word(name)}[:N]" for name in LIMITED)
+"""What ``--fail-on`` takes of them, for its help."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLimit:
     """No run may have more than ``most`` of this metric, in its own unit."""

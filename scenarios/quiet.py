@@ -80,6 +80,11 @@ def quiet_period_ms(world: WorldSpec) -> int:
     return session_ms + slack_ms + rebalance_ms + computing_ms + clocks_ms + _LOAD_MS
 
 
+def length_s(world: WorldSpec) -> float:
+    """How long a world lasts that nothing prolongs, in simulated seconds."""
+    return (world.duration_ms + quiet_period_ms(world)) / 1000
+
+
 def _may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
     """Whether there may be a classic group at any time."""
     return any(client.kind in CLASSIC_KINDS for client in clients) or any(

@@ -190,7 +190,6 @@ class _Run:
         self._rebalances: tuple[Episode, ...] = ()
         self._own_metrics: list[Metric] = []
         self._late: list[tuple[str, Stuck]] = []
-        self._is_judged = False
         self._not_judged = ""
 
     def result(self) -> RunResult:
@@ -258,16 +257,17 @@ class _Run:
         then."""
         if not self._is_complete:
             return
-        self._is_judged = True
         for group_id, watcher in self._watchers.items():
             if watcher.unexplained:
-                self._is_judged = False
                 continue
             self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
             why = watcher.liveness.not_judged(now_ms)
             if why and not self._not_judged:
                 self._not_judged = f"liveness of {group_id} was not judged: {why}"
-            self._is_judged = self._is_judged and not why
+
+    def _is_judged(self) -> bool:
+        is_closed = any(watcher.unexplained for watcher in self._watchers.values())
+        return self._is_complete and not is_closed and not self._not_judged
 
     def _due_ms(self) -> int:
         """When all groups are judged that can be."""
@@ -324,7 +324,7 @@ class _Run:
         for watcher in self._watchers.values():
             of_groups.update(watcher.coverage())
         world = {} if self._world is None else self._world.coverage.counts()
-        judged = {JUDGED: 1} if self._is_judged else {}
+        judged = {JUDGED: 1} if self._is_judged() else {}
         ties = {} if self._world is None else {TIES: self._world.clock.tie_count}
         return dict(sorted({**world, **of_groups, **judged, **ties}.items()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.protocol.versions.semantics import Semantics
-from rebalance_sim.re2_engine import compile_re2
+from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.cluster import Cluster
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.by_name import ByName
@@ -71,8 +71,4 @@ class Group:
 
     def subscribes_to(self, topic_name: str) -> bool:
         """Whether some client subscribes to the topic from the start."""
-        return any(
-            topic_name in spec.topics
-            or (spec.topic_regex is not None and compile_re2(spec.topic_regex)(topic_name))
-            for spec in self.client_specs
-        )
+        return any(covers(one.topics, one.topic_regex, topic_name) for one in self.client_specs)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients import GroupMember, PartitionState, Subscribe
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.re2_engine import compile_re2
+from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.data_plane.fetch_buffer import FetchingProcess, Intake
@@ -114,7 +114,7 @@ class DataPlane:
             return
         known.append(subscription)
         for partition, name in self._topic_names.items():
-            if _covers(subscription, name):
+            if covers(subscription.topic_names, subscription.topic_regex, name):
                 end_offset = self.topic_logs.end_offset(partition, self.clock.now_ms)
                 self._deliveries[group_id].begin(partition, end_offset)
 
@@ -125,7 +125,7 @@ class DataPlane:
         created = [TopicPartition(topic_id, number) for number in numbers]
         self._topic_names |= dict.fromkeys(created, name)
         for group_id, known in self._subscriptions.items():
-            if any(_covers(subscription, name) for subscription in known):
+            if any(covers(one.topic_names, one.topic_regex, name) for one in known):
                 for partition in created:
                     self._deliveries[group_id].begin(partition, 0)
 
@@ -178,10 +178,3 @@ class DataPlane:
             intake.positions()
         lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {**self._totals.as_dict(), "lag_records_at_end": lag_at_end}
-
-
-def _covers(subscription: Subscribe, topic_name: str) -> bool:
-    regex = subscription.topic_regex
-    if regex is None:
-        return topic_name in subscription.topic_names
-    return compile_re2(regex)(topic_name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.quiet import quiet_period_ms
+from rebalance_sim.scenarios.quiet import length_s
 from rebalance_sim.scenarios.runner import run as run_scenario
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
 from rebalance_sim.scenarios.shrinking.shrink import shrink
@@ -272,7 +272,7 @@ def _shrink(defect_id: str, scenario: Scenario) -> tuple[str, ShrunkSize, str]:
         faults=len(world.faults),
         clients=len(world.clients),
         topics=len(world.topics),
-        seconds=(world.duration_ms + quiet_period_ms(world)) / 1000,
+        seconds=length_s(world),
         steps=small.result.steps,
     )
     return defect_id, size, dump_scenario(small.scenario)

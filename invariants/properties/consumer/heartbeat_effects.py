@@ -7,7 +7,7 @@ Sources: coordinator §2.4, §2.9, §2.10, §4.1, §4.3, §4.5, §5.5.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.group_settings import assignment_interval_ms
+from rebalance_sim.invariants.model.group_settings import assignment_interval_is_over
 from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase, TopicsSeen, topics_seen
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -116,8 +116,6 @@ class EpochCause(_OfHeartbeat):
         pattern = merged.subscribed_topic_regex
         is_resolved = pattern in ledger.pattern_count and pattern in ledger.resolved
         former, preferred = case.preferred_assignors
-        # With that of a newcomer, which may be what makes them several.
-        votes_tie = len({*ledger.vote_count, merged.server_assignor} - {None}) > 1
         must = (
             former != preferred
             or case.changes_names
@@ -136,7 +134,7 @@ class EpochCause(_OfHeartbeat):
                 {
                     "member": case.sender,
                     "is_for_assignor": former != preferred,
-                    "votes_tie": votes_tie,
+                    "votes_tie": _votes_tie(case),
                 },
             )
         if written.epoch != ledger.group_epoch + 1:
@@ -149,8 +147,13 @@ class EpochCause(_OfHeartbeat):
         return Finding(
             f"a heartbeat of {who} raised the group epoch to {written.epoch}, although neither its "
             "subscription nor the preferred assignor nor any topic had changed",
-            {"member": case.sender, "votes_tie": votes_tie},
+            {"member": case.sender, "votes_tie": _votes_tie(case)},
         )
+
+
+def _votes_tie(case: HeartbeatCase) -> bool:
+    """Members vote for several assignors, with the vote of a newcomer."""
+    return len({*case.ledger.vote_count, case.merged.server_assignor} - {None}) > 1
 
 
 class TargetDue(_OfHeartbeat):
@@ -196,8 +199,9 @@ class TargetDue(_OfHeartbeat):
         last_ms = case.ledger.target_timestamp
         if not last_ms or not self.model.rules.has_assignment_interval:
             return True
-        interval_ms = assignment_interval_ms(case.shard.configs, self.model.group_id)
-        return wall_ms(case.step) - last_ms >= interval_ms
+        return assignment_interval_is_over(
+            case.shard.configs, self.model.group_id, since_ms=last_ms, at_ms=wall_ms(case.step)
+        )
 
 
 class TargetRecords(_OfHeartbeat):

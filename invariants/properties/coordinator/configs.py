@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rebalance_sim.invariants.model.group_settings import (
+    assignment_interval_is_over,
     assignment_interval_ms,
     heartbeat_interval_ms,
     session_timeout_ms,
@@ -81,11 +82,10 @@ class ConfigInForce(Property):
         ):
             return None
         shard = step.shard
-        interval_ms = assignment_interval_ms(shard.configs, self.model.group_id)
-        after_ms = wall_ms(step) - before_ms
-        # Without an interval the clock is not looked at; it may have gone back.
-        if interval_ms == 0 or after_ms >= interval_ms:
+        configs, group_id, now_ms = shard.configs, self.model.group_id, wall_ms(step)
+        if assignment_interval_is_over(configs, group_id, since_ms=before_ms, at_ms=now_ms):
             return None
+        after_ms, interval_ms = now_ms - before_ms, assignment_interval_ms(configs, group_id)
         return Finding(
             f"{shard.name} computed a target {after_ms} ms after the last one; the "
             f"assignment interval is {interval_ms} ms"
