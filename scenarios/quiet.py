@@ -28,7 +28,7 @@ _WARM_UP_MS = 60_000
 
 def quiet_period_ms(world: WorldSpec) -> int:
     """The one that is given; else long enough for every bound of ``invariants.model.quiet_period``
-    if nothing starts these anew, and for the last load before it."""
+    if nothing restarts these, and for the last load before it."""
     if world.quiet_period_ms is not None:
         return world.quiet_period_ms
     config, clients, faults = world.config, world.clients, world.faults

@@ -62,11 +62,11 @@ class LivenessCheck(Protocol):
 
     @property
     def due_ms(self) -> int:
-        """When all that has to come about is due, as far as is known now; -1: never."""
+        """From when on all liveness properties are judged, as far as is known now; -1: never."""
         ...
 
     def not_judged(self, at_ms: int) -> str:
-        """Why not all that has to come about is due at this time; empty: it is."""
+        """Why not all liveness properties are judged at this time; empty: they are."""
         ...
 
 

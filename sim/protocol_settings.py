@@ -1,4 +1,4 @@
-"""Which settings of a client only one protocol has, and what a client of the other goes by.
+"""Which settings of a client only one protocol has, and what applies to a client of the other.
 
 Kafka's ``ConsumerConfig`` (kafka-clients 4.3.1) refuses the same ones for a ``group.protocol``. A
 deployment may change what a client speaks, so a client may have settings for later. One that no

@@ -196,8 +196,8 @@ class QuietPeriod:
 
     @property
     def due_ms(self) -> int:
-        """When everything must have come about, as far as is known now, if no client is too slow;
-        -1 before the quiet period."""
+        """By when the group must have settled, as far as is known now, if no client is too slow; -1
+        before the quiet period."""
         if self.since_ms is None:
             return -1
         return max(

@@ -175,7 +175,7 @@ class Application:
             self.return_records()
 
     def count_records(self) -> None:
-        """Count what polls so far have handed out, though nobody has to be told."""
+        """Count what polls so far have handed out, without telling the member."""
         is_there = self._process.is_alive and self._member.is_polling and self._is_free
         if self.intake is None and is_there and not self._conditions.is_stalled:
             self._deliver()

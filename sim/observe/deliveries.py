@@ -1,6 +1,6 @@
 """Which records of each partition the applications of a group have been handed.
 
-A record is skipped if nobody was handed it, and somebody a later one of its partition. That counts
+A record is skipped if no application was handed it, and one was handed a later one. That counts
 from where the group ought to begin: the end of the log when a client first subscribed to the topic.
 """
 
@@ -64,6 +64,6 @@ class Deliveries:
 
     @property
     def skipped(self) -> int:
-        """Records that nobody was handed, and somebody a later one."""
+        """Records that no application was handed, although one was handed a later one."""
         begins = self._begins
         return sum(one.missing(begins.get(p)) for p, one in self._handed_out.items())

@@ -336,7 +336,7 @@ class Heartbeats:
 
     def _on_lost(self, loss: Loss, *, is_handled: bool) -> None:
         if not is_handled:
-            return  # Nobody listens to what becomes of the leave of a poll timer (client §6.1).
+            return  # What becomes of the leave of a poll timer is only logged (client §6.1).
         if loss is Loss.TRANSPORT and self._core.rules.disconnect_loses_coordinator:
             self._search.mark_unknown()
         self.handled_count -= 1
