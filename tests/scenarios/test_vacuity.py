@@ -16,7 +16,6 @@ name = "nobody"
 [world]
 seed = 1
 duration_ms = 10_000
-quiet_period_ms = 120_000
 topics = [{ name = "orders", partition_count = 2 }]
 config = { group_consumer_assignors = ["uniform"] }
 clients = [

@@ -89,7 +89,7 @@ FLAPS = LinkFlaps(at_ms=20_000, duration_ms=7_000, client="a", times=3)
 
 def test_it_begins_and_ends_and_steps_carry_it() -> None:
     trace = _FaultSteps()
-    world = spec(client("a"), client("b"), faults=(FLAPS,))
+    world = spec(client("a"), client("b"), faults=(FLAPS,), quiet_period_ms=450_000)
     result = run(Scenario(name="flaps", world=world), trace=trace)
     assert result.outcome == "ok"
     assert result.coverage["fault.link_flaps"] == 1
