@@ -93,6 +93,7 @@ class Sizes:
 
 _MAY_BE_0 = {
     "assignment_interval_ms",
+    "processing_ms",
     "replication_max_ms",
     "latency_tail_ms",
     "callback_max_ms",
@@ -114,11 +115,12 @@ class Timings:
     assignment_interval_ms: tuple[int, ...]
     max_poll_interval_ms: tuple[int, ...]
     request_timeout_ms: tuple[int, ...]
-    poll_interval_ms: tuple[int, ...]
+    processing_ms: tuple[int, ...]
     latency_max_ms: tuple[int, ...]
     replication_max_ms: tuple[int, ...]
     latency_tail_ms: tuple[int, ...] = (0,)
     auto_commit_interval_ms: tuple[int, ...] = (1_000, 5_000)
+    poll_timeout_ms: tuple[int, ...] = (100,)
     callback_max_ms: tuple[int, ...] = (50, 500, 2_000)
     callback_tail_ms: tuple[int, ...] = (0, 0, 200)
 
@@ -157,6 +159,9 @@ class Features:
     With ``librdkafka_classic`` clients are librdkafka's, whichever protocol they speak; with
     ``librdkafka_clients`` as well, about half of them are.
     ``migration_policies`` lets brokers allow migrations in one direction only, or none.
+    ``varied_processing``: how long an application is away from ``poll`` is drawn each time, where
+    no records flow. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
+    collection.
     """
 
     static_members: float = 0.0
@@ -188,6 +193,8 @@ class Features:
     mixed_protocols: float = 0.0
     migration_policies: float = 0.0
     librdkafka_classic: float = 0.0
+    varied_processing: float = 0.0
+    short_pauses: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

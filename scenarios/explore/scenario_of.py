@@ -229,7 +229,7 @@ class _Timetable:
             instance_id=self._scope.instance_of(name),
             topics=self._scope.topic_names,
             start_ms=client.start_ms or 0,
-            poll_interval_ms=1,
+            processing_ms=1,
             server_assignor=self._scope.assignor,
             max_poll_interval_ms=self._max_poll_ms,
             enable_auto_commit=self._scope.auto_commit,

@@ -38,6 +38,8 @@ from rebalance_sim.sim.streams import Streams
 
 _WARM_UP_MS = 2_000
 _SHORT_MS = (100, 3_000)
+_SHORT_PAUSES = (3, 12)
+_SHORT_PAUSE_MS = (50, 500)
 _DOWN_MS = (200, 8_000)
 _CALLBACK_MS = (500, 6_000)
 _LONG_INTERVAL_MS = 5_000
@@ -85,6 +87,19 @@ def draw_takeovers(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]
             )
         )
     return tuple(faults)
+
+
+def draw_short_pauses(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]:
+    """Processes that stand still for a moment, as for garbage collection."""
+    draw = Draw(streams.get("generate/short-pauses"))
+    return tuple(
+        ClientPause(
+            at_ms=draw.between((0, targets.duration_ms - 1)),
+            duration_ms=draw.between(_SHORT_PAUSE_MS),
+            client=targets.client(draw).name,
+        )
+        for _ in range(draw.between(_SHORT_PAUSES))
+    )
 
 
 def _leave_after_pause(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:

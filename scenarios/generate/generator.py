@@ -28,13 +28,17 @@ from rebalance_sim.scenarios.generate.client_assignors import (
     DrawnAssignors,
     keep_some_computing,
 )
-from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
+from rebalance_sim.scenarios.generate.coincidences import (
+    draw_coincidences,
+    draw_short_pauses,
+    draw_takeovers,
+)
 from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import (
     draw_records,
     keep_some_polling,
 )
-from rebalance_sim.scenarios.generate.variety import vary
+from rebalance_sim.scenarios.generate.variety import vary, vary_processing
 from rebalance_sim.scenarios.profile import (
     TOPIC_NAMES,
     Features,
@@ -185,8 +189,12 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     faults += draw_coincidences(profile.coincidences, targets, draw.streams)
     if "shared_instances" in draw.features:
         faults += draw_takeovers(targets, draw.streams)
+    if "short_pauses" in draw.features:
+        faults += draw_short_pauses(targets, draw.streams)
     if has_data_plane:
         clients = keep_some_polling(clients, faults)
+    else:
+        clients = vary_processing(draw.features, draw.streams, clients)
     clients = keep_some_computing(clients, faults)
     world = WorldSpec(
         seed=seed,
@@ -329,12 +337,14 @@ class _Drawing:
         """Clients of one application: alike in their timings, different in the rest."""
         sizes = self._sizes
         count = self.shape.between(sizes.large_clients if self._is_large else sizes.clients)
+        poll_timeout = Draw(self.streams.get("generate/poll-timeout"))
         alike = ClientSpec(
             name="all",
             topics=tuple(topic.name for topic in topics),
             max_poll_interval_ms=self.timing.pick(self._timings.max_poll_interval_ms),
             request_timeout_ms=self.timing.pick(self._timings.request_timeout_ms),
-            poll_interval_ms=self.timing.pick(self._timings.poll_interval_ms),
+            processing_ms=self.timing.pick(self._timings.processing_ms),
+            poll_timeout_ms=poll_timeout.pick(self._timings.poll_timeout_ms),
         )
         latest_ms = duration_ms // 2 if "staggered_start" in self.features else _START_WITHIN_MS
         groups = [None] * count + self._further_groups()

@@ -18,7 +18,7 @@ from rebalance_sim.sim.streams import Streams
 _SHARE = 0.5
 _MAX_POLL_INTERVALS_MS = (5_000, 8_000, 12_000)
 _REQUEST_TIMEOUTS_MS = (2_000, 4_000, 8_000)
-_POLL_INTERVALS_MS = (20, 50, 200, 500, 1_000)
+_PROCESSING_MS = (20, 50, 200, 500, 1_000)
 _AUTO_COMMIT_INTERVALS_MS = (500, 2_000, 5_000, 10_000)
 _CLOSE_TIMEOUTS_MS = (0, 1_000, 30_000)
 _METADATA_AGES_MS = (2_000, 5_000, 10_000)
@@ -35,6 +35,22 @@ def vary(
     return tuple(_varied(features, streams, index, client) for index, client in enumerate(clients))
 
 
+def vary_processing(
+    features: Set[str], streams: Streams, clients: tuple[ClientSpec, ...]
+) -> tuple[ClientSpec, ...]:
+    """Applications whose time away from ``poll`` is drawn each time."""
+    if "varied_processing" not in features:
+        return clients
+    factor = Draw(streams.get("generate/processing")).pick((2, 5))
+    return tuple(
+        replace(
+            client,
+            processing_max_ms=min(client.processing_ms * factor, client.max_poll_interval_ms // 2),
+        )
+        for client in clients
+    )
+
+
 def _varied(features: Set[str], streams: Streams, index: int, client: ClientSpec) -> ClientSpec:
     changes: dict[str, Any] = {}
     if "mixed_settings" in features:
@@ -49,7 +65,7 @@ def _settings(draw: Draw, client: ClientSpec) -> dict[str, Any]:
     drawn: dict[str, Any] = {
         "max_poll_interval_ms": draw.pick(_MAX_POLL_INTERVALS_MS),
         "request_timeout_ms": draw.pick(_REQUEST_TIMEOUTS_MS),
-        "poll_interval_ms": draw.pick(_POLL_INTERVALS_MS),
+        "processing_ms": draw.pick(_PROCESSING_MS),
         "auto_commit_interval_ms": draw.pick(_AUTO_COMMIT_INTERVALS_MS),
         "close_timeout_ms": draw.pick(_CLOSE_TIMEOUTS_MS),
         "metadata_max_age_ms": draw.pick(_METADATA_AGES_MS),

@@ -35,7 +35,7 @@ _CLIENT_SETTINGS = (
     "auto_commit_interval_ms",
     "assignors",
     "metadata_max_age_ms",
-    "poll_interval_ms",
+    "processing_ms",
     "max_poll_records",
     "max_partition_fetch_records",
     "processing_records_per_second",

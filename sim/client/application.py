@@ -1,14 +1,15 @@
 """The application thread of a client process: it polls, makes calls, and is kept by callbacks.
 
-Source: client §0.1, §6.1. No event is made for a ``poll`` that would only restart the poll timer.
-With a data plane the batch that a ``poll`` hands out keeps the application as well: it is back at
-``poll`` when that is processed, and whatever it is to do waits until then.
+Source: client §0.1, §6.1. No event is made for a ``poll`` that would only restart the poll timer:
+``poll_loop.py`` says when the application is inside ``poll``. With a data plane the batch that a
+``poll`` hands out keeps the application as well: it is back at ``poll`` when that is processed, and
+whatever it is to do waits until then.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rebalance_sim.protocol.clients import (
     ClientState,
@@ -24,16 +25,19 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.client_conditions import ClientConditions
+from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 
 _POLL = Poll()
+_POLL_WITH_RECORDS = Poll(returns_records=True)
 
 
 class Application:
-    """What one process does with its consumer; ``poll_phase`` is when it polls, as a share of the
-    interval. ``is_blocked``: inside ``unsubscribe`` or ``close``.
+    """What one process does with its consumer. ``poll_phase``: when the first batch is taken, as a
+    share of the time away. ``draw_away_ms``: see ``PollLoop``. ``is_blocked``: inside
+    ``unsubscribe`` or ``close``.
 
     ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
     ``intake``: the records it takes; None without a data plane.
@@ -45,15 +49,16 @@ class Application:
         conditions: ClientConditions,
         clock: Clock,
         data_plane: DataPlane,
+        *,
         poll_phase: float,
+        draw_away_ms: Callable[[], int] | None,
     ) -> None:
         self._clock = clock
         self._data_plane = data_plane
         self._process = process
         self._member = process.member
         self._conditions = conditions
-        self._interval_ms = process.spec.poll_interval_ms
-        self._phase_ms = self._clock.now_ms + int(poll_phase * self._interval_ms)
+        spec = process.spec
         self._poll_at_ms: int | None = None
         self._to_do: deque[Event] = deque()
         self._is_going_on = False
@@ -64,15 +69,24 @@ class Application:
         self._callback_commit_id: int | None = None
         self.is_blocked = False
         self.is_exiting = False
-        self.intake = data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
+        phase_ms = clock.now_ms + int(poll_phase * spec.processing_ms)
+        self.intake = data_plane.new_intake(process, poll_phase_ms=phase_ms)
+        has_batches = self.intake is not None and self.intake.batches_keep_it
+        backoff_ms = 0 if self._member.polls_at_once else self._member.config.retry_backoff_ms
+        self._loop = PollLoop(
+            away_ms=0 if has_batches else spec.processing_ms,
+            draw_away_ms=draw_away_ms,
+            looks_every_ms=min(backoff_ms, spec.poll_timeout_ms),
+            now_ms=clock.now_ms,
+        )
         self._wakes_at_ms: int | None = None
         self._long_batch_at_ms: int | None = None
         self._is_in_long_batch = False
         self._away_until_ms = 0
         if self.intake is not None:
             self.intake.on_leaders_changed = self.plan_long_batch
-        if process.spec.manual_commit_interval_ms is not None:
-            self._plan_commit(process.spec.manual_commit_interval_ms)
+        if spec.manual_commit_interval_ms is not None:
+            self._plan_commit(spec.manual_commit_interval_ms)
 
     # --- what is reported to it -------------------------------------------------------------------
 
@@ -101,6 +115,11 @@ class Application:
         """The member has taken an event: see what there is to do now, and when to poll next."""
         if self.intake is not None:
             self._look_at_records()
+        self._loop.look(
+            self._clock.now_ms,
+            has_records=self._has_records,
+            is_held=not (self._member.is_polling and self._is_free),
+        )
         self._arm_poll()
         if self._to_do or self._conditions.is_stalled:
             self._go_on()
@@ -127,20 +146,22 @@ class Application:
     def _is_free(self) -> bool:
         return not self.is_blocked and self._member.running_callback is None
 
+    @property
+    def _has_records(self) -> bool:
+        """Whether a ``poll`` hands out records. Without a data plane there are always some of every
+        partition that may be handed out."""
+        if self.intake is None:
+            return bool(self._member.deliverable) and not self._is_told_first
+        return self.intake.has_records
+
     def _arm_poll(self) -> None:
         """Wake the application at its first ``poll`` that does more than restart the timer."""
         member = self._member
         due_ms = member.poll_due_ms if member.is_polling else None
         if due_ms is None:
             return
-        earliest_ms = self._clock.now_ms + 1
-        due_ms = self._process.world_ms(due_ms)
-        if due_ms > earliest_ms:
-            earliest_ms = due_ms
-        at_ms = earliest_ms
-        if not member.polls_at_once:
-            count = -((self._phase_ms - earliest_ms) // self._interval_ms)
-            at_ms = self._phase_ms + count * self._interval_ms
+        earliest_ms = max(self._clock.now_ms + 1, self._process.world_ms(due_ms))
+        at_ms = self._loop.in_poll_ms(earliest_ms)
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
 
@@ -161,12 +182,23 @@ class Application:
         if due_ms > self._process.now_ms:
             self._arm_poll()
             return
-        back_ms = self._back_ms()
-        if back_ms > self._clock.now_ms:
-            self._schedule_poll(back_ms)
+        at_ms = self.in_poll_ms()
+        if at_ms > self._clock.now_ms:
+            self._schedule_poll(at_ms)
             return
+        self._poll()
+
+    def in_poll_ms(self) -> int:
+        """When it is inside ``poll``, and looks at what is due: now, or later."""
+        now_ms = self._clock.now_ms
+        self._loop.advance(now_ms)
+        return max(self._back_ms(), self._loop.in_poll_ms(now_ms))
+
+    def _poll(self) -> None:
+        """A ``poll`` that does more than hand out records."""
         self.return_records()
-        self._process.take(_POLL)
+        self._loop.begin_poll(self._clock.now_ms)
+        self._process.take(_POLL_WITH_RECORDS if self._has_records else _POLL)
 
     def report_positions(self) -> None:
         """The client may commit by itself, or stop fetching: report what was handed out so far."""
@@ -274,9 +306,13 @@ class Application:
     def _may_act(self) -> bool:
         if not self._process.is_alive or self._conditions.is_paused or not self._is_free:
             return False
-        back_ms = self._back_ms()
-        if back_ms > self._clock.now_ms:
-            self._wake_at(back_ms)
+        now_ms = self._clock.now_ms
+        free_ms = self._back_ms()
+        if not self._conditions.is_stalled and not isinstance(self._to_do[0], Close):
+            # ``close`` follows a wakeup, which ends a ``poll``; whatever else is called waits.
+            free_ms = max(free_ms, self._loop.call_ms(now_ms, self._process.spec.poll_timeout_ms))
+        if free_ms > now_ms:
+            self._wake_at(free_ms)
             return False
         return True
 
@@ -378,4 +414,4 @@ class Application:
         due_ms = self._member.poll_due_ms
         is_due = due_ms is not None and due_ms <= self._process.now_ms
         if is_due and self._member.is_polling and self._is_free:
-            self._process.take(_POLL)
+            self._poll()

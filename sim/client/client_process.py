@@ -43,6 +43,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients import Call as BlockingCall
 from rebalance_sim.protocol.clients.common.effects import SendRequest
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
@@ -59,6 +60,7 @@ from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.client.ports import Supervisor
 from rebalance_sim.sim.clock import Call
+from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     ListOffsetsRequest,
@@ -67,6 +69,7 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataResponse,
 )
 from rebalance_sim.sim.network.network import Purpose
+from rebalance_sim.sim.streams import delay_sampler
 
 _TICK = Tick()
 
@@ -122,7 +125,8 @@ class ClientProcess:
             conditions,
             environment.clock,
             environment.data_plane,
-            streams.get(f"poll-phase/{name}").random(),
+            poll_phase=streams.get(f"poll-phase/{name}").random(),
+            draw_away_ms=_away_sampler(spec, streams.get(f"away/{name}")),
         )
         self.intake = self.application.intake
         assignors = spec.client_assignors
@@ -318,7 +322,21 @@ class ClientProcess:
         if correlation_id < 0:
             self._on_own_answer(correlation_id, response)
             return
+        if self.member.reads_joins_in_poll and type(response) is JoinGroupResponse:
+            at_ms = self.application.in_poll_ms()
+            if at_ms > self._clock.now_ms:
+                argument = (correlation_id, response)
+                self._clock.call_at(at_ms, self.tie_break(), self._read_later, argument)
+                return
         self.take(event_of(correlation_id, response))
+
+    def _read_later(self, call: Call) -> None:
+        """The application is back at ``poll``, where it looks at an answer that has come."""
+        if self.defers(self._read_later, call):
+            return
+        correlation_id, response = call.argument
+        if correlation_id in self.member.open_requests:
+            self.on_answer(correlation_id, response)
 
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
         """These requests will never be answered."""
@@ -472,7 +490,7 @@ class ClientProcess:
         self.take(
             CallbackCompleted(
                 failed=self._conditions.callback_fails(kind),
-                poll_follows=duration_ms >= self.spec.poll_interval_ms
+                poll_follows=duration_ms >= self.spec.poll_timeout_ms
                 and not self._conditions.is_stalled,
             )
         )
@@ -495,6 +513,14 @@ class ClientProcess:
             now_ms = self._clock.now_ms
             argument = self._committing_callback
             self._clock.call_at(now_ms, self.tie_break(), self._end_callback, argument)
+
+
+def _away_sampler(spec: ClientSpec, stream: Random) -> Callable[[], int] | None:
+    """How long an application is away from ``poll``, where each time is drawn."""
+    if spec.processing_max_ms is None:
+        return None
+    delay = DelaySpec(min_ms=spec.processing_ms, max_ms=spec.processing_max_ms)
+    return delay_sampler(delay, stream)
 
 
 def _new_member_id(stream: Random, name: str, incarnation: int) -> str:

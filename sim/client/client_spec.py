@@ -32,9 +32,11 @@ class ClientSpec:
     ``kind`` names the client library, and which protocol it speaks: ``java`` and ``librdkafka`` the
     consumer protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one. ``version`` is
     a release line of that library, such as 4.4; None: 4.3 of Java's, 2.16 of librdkafka.
-    ``poll_interval_ms`` is the time from one ``poll`` to the next while the application is not
-    blocked. ``callback`` is how long a rebalance callback takes. ``topic_regex`` is a pattern in
-    place of ``topics``, which the broker matches, or who speaks the classic protocol itself.
+    A ``poll`` that has no records to hand out waits for ``poll_timeout_ms``; after one that has,
+    the application is away for ``processing_ms``, or for a time between that and
+    ``processing_max_ms`` that is drawn each time. ``callback`` is how long a rebalance callback
+    takes. ``topic_regex`` is a pattern in place of ``topics``, which the broker matches, or who
+    speaks the classic protocol itself.
     ``group_id`` None is the group of the world. A consumer that fails for good is closed by its
     application, and a supervisor starts a new process ``restart_after_fatal_ms`` later (None:
     nobody does). Settings keep Kafka's names.
@@ -73,7 +75,9 @@ class ClientSpec:
     instance_id: str | None = None
     rack: str = ""
     server_assignor: str | None = None
-    poll_interval_ms: int = 100
+    poll_timeout_ms: int = 100
+    processing_ms: int = 100
+    processing_max_ms: int | None = None
     callback: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=0))
     max_poll_interval_ms: int = 300_000
     enable_auto_commit: bool = True
@@ -129,11 +133,19 @@ class ClientSpec:
             )
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("topics must not name a topic twice")
-        at_least(self, 0, "start_ms", "close_timeout_ms")
+        at_least(self, 0, "start_ms", "close_timeout_ms", "processing_ms")
+        if self.processing_max_ms is not None:
+            at_least(self, self.processing_ms, "processing_max_ms")
+        if max(self.processing_ms, self.processing_max_ms or 0) >= self.max_poll_interval_ms:
+            raise ValueError(
+                f"processing_ms and processing_max_ms must be below max_poll_interval_ms "
+                f"({self.max_poll_interval_ms}); the fault poll_stall keeps an application away "
+                "for longer"
+            )
         at_least(
             self,
             1,
-            "poll_interval_ms",
+            "poll_timeout_ms",
             "max_poll_interval_ms",
             "auto_commit_interval_ms",
             "request_timeout_ms",

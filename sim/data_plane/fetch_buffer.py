@@ -24,8 +24,8 @@ class FetchSettings(Protocol):
     """What a client is set up with (``ClientSpec``)."""
 
     @property
-    def poll_interval_ms(self) -> int:
-        """From one ``poll`` to the next."""
+    def processing_ms(self) -> int:
+        """How long the application is away after a ``poll`` with few records."""
 
     @property
     def max_poll_interval_ms(self) -> int:
@@ -89,8 +89,9 @@ class _Life:
 class Intake:
     """The flows of one client, and what invariants may ask about them.
 
-    ``overruns_poll_interval``: the application may be handed a batch that lasts for
-    ``max_poll_interval_ms`` or longer.
+    ``batches_keep_it``: the application may be handed a batch that lasts longer than
+    ``processing_ms``; ``overruns_poll_interval``: one that lasts for ``max_poll_interval_ms`` or
+    longer.
     """
 
     def __init__(self, plane: Plane, process: FetchingProcess, *, poll_phase_ms: int) -> None:
@@ -107,14 +108,15 @@ class Intake:
         self._end_ms = plane.end_ms
         rate = spec.processing_records_per_second
         polls = None
-        if rate is not None and spec.max_poll_records * 1_000 > rate * spec.poll_interval_ms:
+        if rate is not None and spec.max_poll_records * 1_000 > rate * spec.processing_ms:
             polls = PollClock(
-                interval_ms=spec.poll_interval_ms,
+                interval_ms=max(1, spec.processing_ms),
                 phase_ms=poll_phase_ms,
                 batch=spec.max_poll_records * PARTS,
                 capacity=rate * PARTS_PER_MS,
                 now_ms=self._clock.now_ms,
             )
+        self.batches_keep_it = polls is not None
         self.overruns_poll_interval = (
             polls is not None
             and polls.batch_ms(spec.max_poll_records * PARTS) >= spec.max_poll_interval_ms
@@ -202,6 +204,11 @@ class Intake:
     def next_poll_ms(self) -> int:
         """When the application is back at ``poll``: now, unless a batch keeps it."""
         return self._flows.next_poll_ms(self._clock.now_ms)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether a ``poll`` hands out records now."""
+        return self._is_serving and self._flows.has_records(self._clock.now_ms)
 
     def batch_ms(self) -> int:
         """How long the batch lasts that a ``poll`` hands out now."""

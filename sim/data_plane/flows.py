@@ -170,6 +170,12 @@ class Flows:
         self.roll(at_ms)
         return self._polls.batch_ms(self._buffered + self._growth * (at_ms - self._since_ms))
 
+    def has_records(self, at_ms: int) -> bool:
+        """Whether a ``poll`` hands out records: some are buffered, or come in."""
+        self.roll(at_ms)
+        buffered = self._buffered + self._growth * (at_ms - self._since_ms)
+        return buffered >= PARTS or any(flow.incoming for flow in self._flows)
+
     @property
     def longest_batch_ms(self) -> int:
         """The longest batch so far; 0 for an application that none has kept for long."""
@@ -228,6 +234,10 @@ class Flows:
 
     def _pass_polls(self, until_ms: int, limit_ms: int | None = None) -> bool:
         if self._polls is None or not self._is_serving or self._is_frozen:
+            return False
+        if self._buffered < PARTS and not any(flow.incoming for flow in self._flows):
+            # A ``poll`` that has nothing to hand out waits.
+            self._polls.next_ms = max(self._polls.next_ms, until_ms)
             return False
         return self._polls.run(
             until_ms,

@@ -1,7 +1,7 @@
 """When an application polls that is kept by the records it was handed.
 
 One ``poll`` hands out what is buffered, at most ``max_poll_records``; the next one comes when that
-batch is processed, or, if that takes less than ``poll_interval_ms``, at the next time of the
+batch is processed, or, if that takes less than ``processing_ms``, at the next time of the
 application's grid. Applications whose fullest batch fits into the interval need no clock.
 """
 

@@ -98,10 +98,10 @@ def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Pat
     for limit in (1, 2):
         call(
             "sweep", "--profile", "calm", "--seeds", "0:2", "--backend", "pool", "--out",
-            tmp_path / str(limit), "--set", f"world.clients[*].poll_interval_ms={limit}00",
+            tmp_path / str(limit), "--set", f"world.clients[*].processing_ms={limit}00",
         )  # fmt: skip
     outcome = call("diff", tmp_path / "1", tmp_path / "2")
-    shown = "calm world.clients[*].poll_interval_ms"
+    shown = "calm world.clients[*].processing_ms"
     assert f"  variants: {shown}=100 -> {shown}=200\n" in outcome.out
     assert "[?, ?], less in" in outcome.out
     assert "nan" not in outcome.out

@@ -138,6 +138,6 @@ def test_a_small_file_says_only_what_differs_from_the_defaults(
     assert call("shrink", failing, "--out", file).code == 0
     text = file.read_text()
     assert load_scenario(file).world.defects == ("mut-early-grant",)
-    for default in ("max_steps", "enable_auto_commit", "poll_interval_ms = 100", "semantics"):
+    for default in ("max_steps", "enable_auto_commit", "processing_ms = 100", "semantics"):
         assert default not in text
     assert len(text.splitlines()) < 60

@@ -44,7 +44,7 @@ def client(name: str, *topics: str, start_ms: int = 0) -> ClientSpec:
         name=name,
         topics=topics,
         start_ms=start_ms,
-        poll_interval_ms=50,
+        processing_ms=50,
         max_poll_interval_ms=30_000,
         request_timeout_ms=5_000,
     )
@@ -69,7 +69,7 @@ FOUR_JOIN = WorldSpec(
         replace(
             client("client-03", "orders", "shipments", start_ms=413),
             server_assignor="uniform",
-            poll_interval_ms=100,
+            processing_ms=100,
         ),
     ),
     config=CONFIG,

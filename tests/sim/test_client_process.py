@@ -50,7 +50,7 @@ def test_an_idle_client_takes_no_event_for_its_polls() -> None:
 
 
 def test_a_client_polls_on_its_own_grid() -> None:
-    watched = Watched(spec(client("a", poll_interval_ms=700, enable_auto_commit=True)))
+    watched = Watched(spec(client("a", processing_ms=700, enable_auto_commit=True)))
     watched.advance_to(60_000)
     polls = [step["at_ms"] for step in events_of(watched, "a", "Poll")]
     assert len(polls) > 5

@@ -165,7 +165,7 @@ def test_a_new_subscription_reaches_the_coordinator_at_once() -> None:
 
 
 def test_positions_are_committed_without_a_poll() -> None:
-    clients = (librdkafka("a", enable_auto_commit=True, poll_interval_ms=20_000),)
+    clients = (librdkafka("a", enable_auto_commit=True, processing_ms=20_000),)
     watched = Watched(spec(*clients, topics=ORDERS))
     watched.advance_to(60_000)
     commits = [at_ms for at_ms, _ in requests_of(watched, "a", "OffsetCommitRequest")]

@@ -146,7 +146,7 @@ def test_a_poll_that_a_commit_holds_up_comes_after_it(kind: str) -> None:
     of_client = {
         "kind": kind,
         **_LISTS,
-        "poll_interval_ms": 1_000,
+        "processing_ms": 1_000,
         "manual_commit_interval_ms": 1_000,
         "commits_synchronously": True,
     }

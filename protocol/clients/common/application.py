@@ -74,6 +74,7 @@ class Application:
         self._async_results: list[CommitReturned] = []
         self._phase = _PollPhase.IDLE
         self._queued_before = 0
+        self._returns_records = False
         self._running_task: CallbackTask | None = None
         self.running: RunCallback | None = None
         self.is_polling = False
@@ -113,10 +114,11 @@ class Application:
 
     # --- what the application does ----------------------------------------------------------------
 
-    def poll(self) -> None:
-        """One iteration inside ``poll``."""
+    def poll(self, *, returns_records: bool = False) -> None:
+        """One iteration inside ``poll``; with ``returns_records`` it has no part (c)."""
         if self.running is not None or self.blocked_in is not None:
             raise ProtocolBug("poll while a callback runs, or while unsubscribe or close blocks")
+        self._returns_records = returns_records
         self._begin_poll(len(self._queue))
 
     def set_polling(self, is_polling: bool) -> None:
@@ -194,7 +196,7 @@ class Application:
             self._on_poll_event()
             self._run_managers()
             self._phase = _PollPhase.RESULTING
-        while self._queue:
+        while self._queue and not self._returns_records:
             if self._start(self._queue.popleft()):
                 return
         self._end_poll()

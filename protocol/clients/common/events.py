@@ -83,7 +83,11 @@ class Poll:
     """One iteration inside ``poll``: callbacks, joining, reconciliation, commit, positions.
 
     It must not come while a callback runs, or while ``unsubscribe`` or ``close`` blocks.
+    ``returns_records``: it has records to hand out and returns with them, so that callbacks that it
+    leads to wait for the next one (client §0.1).
     """
+
+    returns_records: bool = False
 
 
 @value(kw_only=False)

@@ -96,8 +96,11 @@ class GroupMember(MemberCore):
     """Whether it does so as a rule, and every host has to ask ``reads_positions``."""
 
     polls_at_once: ClassVar[bool] = False
-    """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if
-    it were the application's next one (classic §4.2)."""
+    """Whether a ``poll`` that waits for records notices at once what has come to be due (classic
+    §4.2); else it looks every ``retry.backoff.ms`` (client §0.1)."""
+
+    reads_joins_in_poll: ClassVar[bool] = False
+    """Whether the answer to a JoinGroup is looked at inside ``poll`` only (classic §4.2)."""
 
     state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
     """What the fields of its parts mean where two states are compared."""

@@ -75,6 +75,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     watches_connection: ClassVar[bool] = True
     commits_without_poll: ClassVar[bool] = True
+    polls_at_once: ClassVar[bool] = True
 
     _rebalance: Rebalance
     _requests: GroupRequests

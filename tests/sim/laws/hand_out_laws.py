@@ -97,7 +97,7 @@ def no_more_than_max_poll_records(recording: Recording) -> list[str]:
         if not recording.spec.data_plane or rate is None:
             continue
         batch_ms = most * 1_000 // rate
-        if batch_ms <= spec.poll_interval_ms:
+        if batch_ms <= spec.processing_ms:
             continue
         room = ((at_ms - since_ms) // batch_ms + 1) * most + 2 * len(deliveries)
         total = sum(one.end - one.start for one in deliveries)

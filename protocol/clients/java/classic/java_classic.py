@@ -77,6 +77,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
 
     kind: ClassVar[str] = "classic"
     polls_at_once: ClassVar[bool] = True
+    reads_joins_in_poll: ClassVar[bool] = True
     state_fields: ClassVar[Mapping[type, StateFields]] = CLASSIC_CONSUMER_STATE
 
     _commits: ClassicCommits

@@ -139,6 +139,10 @@ class ConsumerMember(ConsumerCore, JavaMember):
             if transitions == self.transition_count:
                 return
 
+    def _on_poll(self, event: events.Poll) -> None:
+        if self.subscription.exists:
+            self._application.poll(returns_records=event.returns_records)
+
     def _on_poll_event(self) -> None:
         """Part (b) of a ``poll``."""
         self._membership.on_poll()

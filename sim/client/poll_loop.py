@@ -1,0 +1,98 @@
+"""When an application is inside ``poll``, and when it is away from it.
+
+It calls ``poll`` over and over. One that has records to hand out returns at once, and the
+application is away while it processes them. One that has none waits for them, and for whatever
+comes to be due, up to ``poll_timeout_ms``; the next one begins at once. No event is made for any of
+this: asked for a time, the loop says when the application is there.
+
+Source: client §0.1, classic §4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class PollLoop:
+    """The loop of one process, which begins with a ``poll`` at ``now_ms``.
+
+    ``away_ms`` is how long the application is away after a ``poll`` that has handed out records;
+    ``draw_away_ms`` answers that each time anew instead. ``looks_every_ms``: how often a ``poll``
+    that waits looks for what has come to be due; 0: it notices that at once.
+    """
+
+    __slots__ = (
+        "_away_ms",
+        "_back_ms",
+        "_draw_away_ms",
+        "_is_held",
+        "_is_waiting",
+        "_looks_every_ms",
+    )
+
+    def __init__(
+        self,
+        *,
+        away_ms: int,
+        draw_away_ms: Callable[[], int] | None,
+        looks_every_ms: int,
+        now_ms: int,
+    ) -> None:
+        self._away_ms = away_ms
+        self._draw_away_ms = draw_away_ms
+        self._looks_every_ms = looks_every_ms
+        self._back_ms = now_ms
+        """When the last ``poll`` began, or the next one is to begin."""
+        self._is_waiting = True
+        """Whether that ``poll`` waits, for records or for a callback; else it returns at once."""
+        self._is_held = False
+
+    def in_poll_ms(self, at_ms: int) -> int:
+        """The first time from ``at_ms`` on at which the application is inside ``poll``, and looks
+        at what is due. Where times away are drawn, and that lies behind the next ``poll``: a time
+        to ask again."""
+        back_ms = self._back_ms
+        if at_ms <= back_ms:
+            return back_ms
+        if self._is_waiting:
+            every_ms = self._looks_every_ms
+        elif self._draw_away_ms is None:
+            every_ms = self._away_ms
+        else:
+            every_ms = 0
+        return at_ms + (back_ms - at_ms) % every_ms if every_ms else at_ms
+
+    def call_ms(self, at_ms: int, poll_timeout_ms: int) -> int:
+        """When the application can make a call: at once, unless a ``poll`` waits, which has to
+        return first."""
+        if not self._is_waiting or at_ms <= self._back_ms:
+            return at_ms
+        return at_ms + (self._back_ms - at_ms) % poll_timeout_ms
+
+    def advance(self, now_ms: int) -> None:
+        """Time has come to ``now_ms``: draw how long the application was away, if that is drawn."""
+        if self._draw_away_ms is not None and not self._is_waiting:
+            while self._back_ms < now_ms:
+                self._back_ms += max(1, self._draw_away_ms())
+
+    def begin_poll(self, now_ms: int) -> None:
+        """A ``poll`` begins that does more than hand out records; ``look`` follows."""
+        self._back_ms = now_ms
+        self._is_waiting = True
+
+    def look(self, now_ms: int, *, has_records: bool, is_held: bool) -> None:
+        """What is so from now on. ``has_records``: a ``poll`` hands out records. ``is_held``: a
+        callback or a call keeps the application, which is at ``poll`` when that ends."""
+        if self._is_held and not is_held:
+            self.begin_poll(now_ms)
+        self._is_held = is_held
+        if not has_records:
+            if not self._is_waiting:
+                self.advance(now_ms)
+                self._back_ms = self.in_poll_ms(now_ms)
+                self._is_waiting = True
+        elif self._is_waiting and not is_held:
+            self._is_waiting = False
+            if self._back_ms <= now_ms:
+                draw = self._draw_away_ms
+                self._back_ms = now_ms + (self._away_ms if draw is None else max(1, draw()))
