@@ -159,8 +159,8 @@ class Features:
     With ``librdkafka_classic`` clients are librdkafka's, whichever protocol they speak; with
     ``librdkafka_clients`` as well, about half of them are.
     ``migration_policies`` lets brokers allow migrations in one direction only, or none.
-    ``varied_processing``: how long an application is away from ``poll`` is drawn each time, where
-    no records flow. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
+    ``varied_processing``: how long an application is away from ``poll`` is drawn each time, unless
+    its records say. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
     collection.
     """
 

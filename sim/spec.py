@@ -123,11 +123,6 @@ class WorldSpec:
                     f"clients: {client.name} has processing_records_per_second, which means "
                     "nothing without data_plane: set that to true"
                 )
-            if client.processing_max_ms is not None and self.data_plane:
-                raise ValueError(
-                    f"clients: {client.name} has processing_max_ms, which means nothing with "
-                    "data_plane: set processing_ms or processing_records_per_second"
-                )
         if self.has_admin and any(client.name == ADMIN for client in self.clients):
             raise ValueError(f"clients: {ADMIN!r} is the administrators'; give another name")
         for index, fault in enumerate(self.faults):

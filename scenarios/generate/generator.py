@@ -193,8 +193,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         faults += draw_short_pauses(targets, draw.streams)
     if has_data_plane:
         clients = keep_some_polling(clients, faults)
-    else:
-        clients = vary_processing(draw.features, draw.streams, clients)
+    clients = vary_processing(draw.features, draw.streams, clients)
     clients = keep_some_computing(clients, faults)
     world = WorldSpec(
         seed=seed,

@@ -38,7 +38,7 @@ def vary(
 def vary_processing(
     features: Set[str], streams: Streams, clients: tuple[ClientSpec, ...]
 ) -> tuple[ClientSpec, ...]:
-    """Applications whose time away from ``poll`` is drawn each time."""
+    """Applications whose time away from ``poll`` is drawn each time, unless records say."""
     if "varied_processing" not in features:
         return clients
     factor = Draw(streams.get("generate/processing")).pick((2, 5))
@@ -47,6 +47,8 @@ def vary_processing(
             client,
             processing_max_ms=min(client.processing_ms * factor, client.max_poll_interval_ms // 2),
         )
+        if client.processing_records_per_second is None
+        else client
         for client in clients
     )
 

@@ -136,6 +136,10 @@ class ClientSpec:
         at_least(self, 0, "start_ms", "close_timeout_ms", "processing_ms")
         if self.processing_max_ms is not None:
             at_least(self, self.processing_ms, "processing_max_ms")
+            if self.processing_records_per_second is not None:
+                raise ValueError(
+                    "processing_max_ms and processing_records_per_second exclude each other"
+                )
         if max(self.processing_ms, self.processing_max_ms or 0) >= self.max_poll_interval_ms:
             raise ValueError(
                 f"processing_ms and processing_max_ms must be below max_poll_interval_ms "
