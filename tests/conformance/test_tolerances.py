@@ -23,6 +23,7 @@ EXPLAINS = {
     "slow-request": "kafka-4.3.1-wide/wide_0166.json",
     "metadata-time": "kafka-4.4.0-wide/wide_4013.json",
     "passing-topic": "kafka-4.3.1-wide/wide_0151.json",
+    "commit-time": "kafka-4.3.1-wide-batching/wide_2053.json",
     "config-time": "kafka-4.3.1-wide-batching/wide_2059.json",
     "other-topics": "kafka-4.3.1-wide/wide_0157.json",
     "slot-order": "kafka-4.3.1-wide/wide_0112.json",
