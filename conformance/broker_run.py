@@ -28,6 +28,7 @@ from rebalance_sim.conformance.tolerances import (
     LEADER,
     LOAD_TIME,
     METADATA_TIME,
+    OTHER_RECORDS,
     OTHER_TOPICS,
     PASSING_TOPIC,
     PLACE_OF_ID,
@@ -106,7 +107,7 @@ class BrokerRun:
             Topic(topic_id=self._spelling.topic_id(name), name=name, partition_count=count)
             for name, count in trace.topics.items()
         )
-        self._passed_ms = self._ids_passed = 0
+        self._passed_ms = self._ids_passed = self._committed_by_ms = 0
         self._made_until: dict[str, tuple[int, int]] = {}
         self._shard = MinimalShard(
             config=trace.config,
@@ -137,7 +138,8 @@ class BrokerRun:
             if step["op"] == "heartbeat" and has_patterns:
                 self._see_other_topics(index, at_ms)
             got = self._take(index, step, later)
-            self._collect(until_ms=later, cause=f"step {index + 1} ({step['op']})")
+            until_ms = max(later, self._committed_by_ms)
+            self._collect(until_ms=until_ms, cause=f"step {index + 1} ({step['op']})")
             if got is PARKED:
                 # The recorder waited for the answer before it went on to the next step.
                 self._advance_to(later)
@@ -197,7 +199,9 @@ class BrokerRun:
             return None
         self._advance_to(at_ms + lag_ms)
         self._ticket = step.get("async")
-        if op not in _READS:
+        if op in _READS:
+            self._see_other_records(index)
+        else:
             self._commit()
         if op == "alter_group_config":
             return self._alter_config(index, step)
@@ -211,11 +215,13 @@ class BrokerRun:
         at_ms = self._shard.now_ms
         if self.unknowns.ask(COMMIT_TIME, index, at_ms=at_ms, most=1):
             self._shard.commits = False
+            self._committed_by_ms = at_ms + LATE_MS
             self._schedule(at_ms + LATE_MS, at_ms + LATE_MS, "a commit", self._commit)
 
     def _commit(self) -> None:
         if not self._shard.commits:
             self._shard.commits = True
+            self._committed_by_ms = 0
             self._shard.publish()
 
     def _alter_config(self, index: int, step: Mapping[str, Any]) -> Any:
@@ -229,8 +235,12 @@ class BrokerRun:
         if late_ms:
             coordinator.update_configs(before)
             at_ms += late_ms
-            self._schedule(at_ms, at_ms, "settings", partial(self._steps.take, step))
+            self._schedule(at_ms, at_ms, "settings", partial(self._come_into_force, step))
         return answer
+
+    def _come_into_force(self, step: Mapping[str, Any]) -> None:
+        self._commit()
+        self._steps.take(step)
 
     def _take_late(self, step: Mapping[str, Any]) -> None:
         self._ticket = step["async"]
@@ -314,6 +324,12 @@ class BrokerRun:
         self._ids_made += 1
         place = self.unknowns.ask(PLACE_OF_ID, number, at_ms=self._shard.now_ms, most=most)
         return made_id(number + 1, self._places[place])
+
+    def _see_other_records(self, index: int) -> None:
+        """A group that was dropped without a record is shown until another record is committed."""
+        if self.unknowns.ask(OTHER_RECORDS, index, at_ms=self._shard.now_ms, most=1):
+            self._shard.end_offset += 1
+            self._shard.publish()
 
     def _see_other_topics(self, index: int, at_ms: int) -> None:
         if self.unknowns.ask(OTHER_TOPICS, index, at_ms=at_ms, most=1):

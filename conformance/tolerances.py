@@ -70,6 +70,11 @@ OTHER_TOPICS = Tolerance(
     meaning="Another user of the broker made a topic, after which patterns are resolved again.",
     bound="before one heartbeat; the topic matches no pattern",
 )
+OTHER_RECORDS = Tolerance(
+    name="other-records",
+    meaning="A record of another group was committed in the partition, and moved what reads see.",
+    bound="before one read",
+)
 SLOT_ORDER = Tolerance(
     name="slot-order",
     meaning="Members whose ids share a slot of a Java hash map stand in another order.",
@@ -107,6 +112,7 @@ TOLERANCES: Mapping[str, Tolerance] = {
         COMMIT_TIME,
         CONFIG_TIME,
         OTHER_TOPICS,
+        OTHER_RECORDS,
         SLOT_ORDER,
         LEADER,
         SHARED_NAME,
@@ -135,7 +141,7 @@ def spelled(subject: Subject, answer: int) -> str:
         return f"step {cast(int, what) + 1}"
     if subject.tolerance in (SLOW_REQUEST.name, METADATA_TIME.name, CONFIG_TIME.name):
         return f"step {cast(int, what) + 1}, {answer:+} ms"
-    if subject.tolerance == OTHER_TOPICS.name:
+    if subject.tolerance in (OTHER_TOPICS.name, OTHER_RECORDS.name):
         return f"before step {cast(int, what) + 1}"
     if subject.tolerance == PASSING_TOPIC.name:
         topic, (kind, _, member_id), due_ms = cast("tuple[str, TimerKey, int]", what)

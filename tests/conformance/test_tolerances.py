@@ -26,6 +26,7 @@ EXPLAINS = {
     "commit-time": "kafka-4.3.1-wide-batching/wide_2053.json",
     "config-time": "kafka-4.3.1-wide-batching/wide_2059.json",
     "other-topics": "kafka-4.3.1-wide/wide_0157.json",
+    "other-records": "kafka-4.4.0-wide/wide_830019.json",
     "slot-order": "kafka-4.3.1-wide/wide_0112.json",
     "shared-name": "kafka-4.3.1-wide/wide_0218.json",
     "leader": "kafka-4.3.1-wide-batching/wide_2036.json",
