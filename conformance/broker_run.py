@@ -17,7 +17,7 @@ from rebalance_sim.conformance.broker_steps import PARKED, TOPIC_CHANGES, Steps
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference, Write, compare_log
 from rebalance_sim.conformance.member_order import made_id, places_among, real_suffix
-from rebalance_sim.conformance.spelling import Spelling
+from rebalance_sim.conformance.spelling import GROUP, Spelling
 from rebalance_sim.conformance.tolerances import (
     COMMIT_TIME,
     CONFIG_LATE_MS,
@@ -205,7 +205,7 @@ class BrokerRun:
             self._commit()
         if op == "alter_group_config":
             return self._alter_config(index, step)
-        if op == "join_group" and is_parked:
+        if op == "join_group" and is_parked and self._shard.coordinator.project(GROUP) is None:
             self._hold_commits(index)
         return self._steps.take(step)
 
