@@ -17,8 +17,9 @@ from rebalance_sim.conformance.broker_steps import PARKED, TOPIC_CHANGES, Steps
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference, Write, compare_log
 from rebalance_sim.conformance.member_order import made_id, places_among, real_suffix
-from rebalance_sim.conformance.spelling import Spelling
+from rebalance_sim.conformance.spelling import GROUP, Spelling
 from rebalance_sim.conformance.tolerances import (
+    COMMIT_TIME,
     CONFIG_LATE_MS,
     CONFIG_TIME,
     LATE_MS,
@@ -27,6 +28,7 @@ from rebalance_sim.conformance.tolerances import (
     LEADER,
     LOAD_TIME,
     METADATA_TIME,
+    OTHER_RECORDS,
     OTHER_TOPICS,
     PASSING_TOPIC,
     PLACE_OF_ID,
@@ -54,6 +56,8 @@ _OTHER_TOPIC = "\0elsewhere"
 """Begins the names of topics of other users of the broker."""
 _UNTIMED = frozenset({"sleep", "restart_broker", "await"})
 """Steps that are no request of this moment."""
+_READS = frozenset({"describe", "describe_classic", "list_groups", "offset_fetch"})
+"""Steps that are answered from what is committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +107,7 @@ class BrokerRun:
             Topic(topic_id=self._spelling.topic_id(name), name=name, partition_count=count)
             for name, count in trace.topics.items()
         )
-        self._passed_ms = self._ids_passed = 0
+        self._passed_ms = self._ids_passed = self._committed_by_ms = 0
         self._made_until: dict[str, tuple[int, int]] = {}
         self._shard = MinimalShard(
             config=trace.config,
@@ -134,7 +138,8 @@ class BrokerRun:
             if step["op"] == "heartbeat" and has_patterns:
                 self._see_other_topics(index, at_ms)
             got = self._take(index, step, later)
-            self._collect(until_ms=later, cause=f"step {index + 1} ({step['op']})")
+            until_ms = max(later, self._committed_by_ms)
+            self._collect(until_ms=until_ms, cause=f"step {index + 1} ({step['op']})")
             if got is PARKED:
                 # The recorder waited for the answer before it went on to the next step.
                 self._advance_to(later)
@@ -194,9 +199,30 @@ class BrokerRun:
             return None
         self._advance_to(at_ms + lag_ms)
         self._ticket = step.get("async")
+        if op in _READS:
+            self._see_other_records(index)
+        else:
+            self._commit()
         if op == "alter_group_config":
             return self._alter_config(index, step)
+        if op == "join_group" and is_parked and self._shard.coordinator.project(GROUP) is None:
+            self._hold_commits(index)
         return self._steps.take(step)
+
+    def _hold_commits(self, index: int) -> None:
+        """The join that makes a group is answered before it is committed, and a read that comes
+        between does not see the group (classic §2.2)."""
+        at_ms = self._shard.now_ms
+        if self.unknowns.ask(COMMIT_TIME, index, at_ms=at_ms, most=1):
+            self._shard.commits = False
+            self._committed_by_ms = at_ms + LATE_MS
+            self._schedule(at_ms + LATE_MS, at_ms + LATE_MS, "a commit", self._commit)
+
+    def _commit(self) -> None:
+        if not self._shard.commits:
+            self._shard.commits = True
+            self._committed_by_ms = 0
+            self._shard.publish()
 
     def _alter_config(self, index: int, step: Mapping[str, Any]) -> Any:
         """The answer tells of what the settings will be: they are carried out again when they come
@@ -209,8 +235,12 @@ class BrokerRun:
         if late_ms:
             coordinator.update_configs(before)
             at_ms += late_ms
-            self._schedule(at_ms, at_ms, "settings", partial(self._steps.take, step))
+            self._schedule(at_ms, at_ms, "settings", partial(self._come_into_force, step))
         return answer
+
+    def _come_into_force(self, step: Mapping[str, Any]) -> None:
+        self._commit()
+        self._steps.take(step)
 
     def _take_late(self, step: Mapping[str, Any]) -> None:
         self._ticket = step["async"]
@@ -251,8 +281,16 @@ class BrokerRun:
             "first_member": lambda _, member_ids: self._order(member_ids)[0],
             "first_converted": lambda _, member_ids: self._leader(member_ids),
             "ends_undelayed_phase_at_once": False,
+            "resolution_began_ms": lambda _, scheduled_at_ms: self._began_ms(scheduled_at_ms),
         }
         return semantics.changed_by(type("ReplayRules", (MigrationRules,), decisions))
+
+    def _began_ms(self, scheduled_at_ms: int) -> int:
+        """A resolution that ends late may have begun late: the log tells when it did."""
+        offset_ms = self._shard.coordinator.wall_offset_ms
+        times = (at_ms + offset_ms for at_ms in self._trace.resolved_ms)
+        late_ms = self._shard.now_ms + offset_ms
+        return next((at for at in times if scheduled_at_ms <= at <= late_ms), scheduled_at_ms)
 
     def _order(self, member_ids: Collection[str]) -> list[str]:
         return [
@@ -286,6 +324,12 @@ class BrokerRun:
         self._ids_made += 1
         place = self.unknowns.ask(PLACE_OF_ID, number, at_ms=self._shard.now_ms, most=most)
         return made_id(number + 1, self._places[place])
+
+    def _see_other_records(self, index: int) -> None:
+        """A group that was dropped without a record is shown until another record is committed."""
+        if self.unknowns.ask(OTHER_RECORDS, index, at_ms=self._shard.now_ms, most=1):
+            self._shard.end_offset += 1
+            self._shard.publish()
 
     def _see_other_topics(self, index: int, at_ms: int) -> None:
         if self.unknowns.ask(OTHER_TOPICS, index, at_ms=at_ms, most=1):
@@ -336,10 +380,7 @@ class BrokerRun:
         """Fire what is due, and wait; of timers due at once the one that was armed first."""
         shard = self._shard
         while shard.timers:
-            due_ms, timer = min(
-                ((timer.at_ms + self._delay(timer), timer) for timer in shard.timers.values()),
-                key=lambda item: item[0],
-            )
+            due_ms, timer = self._next_timer()
             if due_ms > at_ms:
                 break
             self._delay(timer, is_due=True)
@@ -350,6 +391,19 @@ class BrokerRun:
                 shard.update_image(shard.coordinator.image.without_topic(name))
             self._collect(until_ms=due_ms, cause="a timer")
         shard.now_ms = max(shard.now_ms, at_ms)
+
+    def _next_timer(self) -> tuple[int, ScheduleTimer]:
+        """A broker's timers fire in the order in which they are due, so that one that is late holds
+        up those behind it; patterns are resolved beside them."""
+        by_place: dict[bool, ScheduleTimer] = {}
+        for timer in self._shard.timers.values():
+            is_beside = timer.key.kind is ConsumerTimer.REGEX
+            if is_beside not in by_place or timer.at_ms < by_place[is_beside].at_ms:
+                by_place[is_beside] = timer
+        return min(
+            ((timer.at_ms + self._delay(timer), timer) for timer in by_place.values()),
+            key=lambda item: item[0],
+        )
 
     def _expire(self) -> None:
         shard = self._shard

@@ -3,21 +3,23 @@
 The trace is replayed with 0 in answer to every question. Where it differs first, each question
 that came up shortly before is answered otherwise, one at a time; what makes the replay agree for
 longest is kept, and the search continues with the next difference. Nothing is taken that leaves as
-many differences as there were.
+many differences as there were. Where no single change does, a timer is late to just then, and one
+more thing is changed: a machine that is busy is late with more than one thing.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 from rebalance_sim.conformance.broker_run import BrokerRun, Exchange
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference
 from rebalance_sim.conformance.tolerances import (
-    CONFIG_LATE_MS,
+    COMMIT_TIME,
     CONFIG_TIME,
     LATE_MS,
     LATE_RESOLUTION,
@@ -25,6 +27,7 @@ from rebalance_sim.conformance.tolerances import (
     LEADER,
     LOAD_TIME,
     METADATA_TIME,
+    OTHER_RECORDS,
     OTHER_TOPICS,
     PASSING_TOPIC,
     PLACE_OF_ID,
@@ -34,9 +37,13 @@ from rebalance_sim.conformance.tolerances import (
     Question,
     Subject,
 )
+from rebalance_sim.protocol.runtime.outcome import TimerKey
 
 _GIVE_UP_AFTER = 4
 """Differences without an explanation, after which all that follow stay so."""
+
+_LATE_TIMERS = 3
+"""Timers that are tried as one of two causes."""
 
 _LONG_MS = 5_000
 """What agrees for so long is no accident: no better change is looked for."""
@@ -50,8 +57,10 @@ _REACH: Mapping[str, tuple[int, int]] = {
     LATE_TIMER.name: (8, 1_000),
     METADATA_TIME.name: (2, 2_000),
     PASSING_TOPIC.name: (8, 60_000),
-    CONFIG_TIME.name: (1, CONFIG_LATE_MS),
+    COMMIT_TIME.name: (2, 1_000),
+    CONFIG_TIME.name: (2, 60_000),
     OTHER_TOPICS.name: (6, 2_000),
+    OTHER_RECORDS.name: (1, 0),
     SLOT_ORDER.name: (4, 60_000),
     LEADER.name: (2, 60_000),
     SLOW_REQUEST.name: (6, 2_000),
@@ -94,9 +103,13 @@ class Explained:
     causes: Mapping[Place, Subject]
 
 
+_Found = tuple[Subject, Mapping[Subject, int], Result]
+"""The last thing that was changed, all answers with it, and what the replay comes to."""
+
+
 def explain(trace: BrokerTrace) -> Explained:
     """Replay a trace, and look for the smallest changes that make it agree."""
-    answers: dict[Subject, int] = {}
+    answers: Mapping[Subject, int] = {}
     plain = result = run(trace, answers)
     causes: dict[Place, Subject] = {}
     given_up: set[Place] = set()
@@ -104,12 +117,13 @@ def explain(trace: BrokerTrace) -> Explained:
         first = _first(result, given_up)
         if first is None:
             break
-        found = _cause(trace, answers, result, first, given_up)
+        found = _cause(trace, answers, result, first, given_up) or _second_cause(
+            trace, answers, result, first, given_up
+        )
         if found is None:
             given_up.add(first)
             continue
-        subject, value, better = found
-        answers = {**answers, subject: value}
+        subject, answers, better = found
         causes.update(dict.fromkeys(result.differences.keys() - better.differences, subject))
         result = better
     causes = {
@@ -152,20 +166,47 @@ def _cause(
     result: Result,
     first: Place,
     given_up: AbstractSet[Place],
-) -> tuple[Subject, int, Result] | None:
+) -> _Found | None:
     """The one change that lets the replay agree for longest, or None if there is none."""
-    best: tuple[Subject, int, Result] | None = None
+    best: _Found | None = None
     best_ms = first.at_ms
     for subject, value in _changes(trace, result, first, answers):
-        trial = _trial(trace, {**answers, subject: value}, first, given_up)
+        changed = {**answers, subject: value}
+        trial = _trial(trace, changed, first, given_up)
         if trial is None or len(trial.differences) >= len(result.differences):
             continue
         next_first = _first(trial, given_up)
         if next_first is None or next_first.at_ms > first.at_ms + _LONG_MS:
-            return subject, value, trial
+            return subject, changed, trial
         if next_first.at_ms > best_ms:
-            best, best_ms = (subject, value, trial), next_first.at_ms
+            best, best_ms = (subject, changed, trial), next_first.at_ms
     return best
+
+
+def _second_cause(
+    trace: BrokerTrace,
+    answers: Mapping[Subject, int],
+    result: Result,
+    first: Place,
+    given_up: AbstractSet[Place],
+) -> _Found | None:
+    """The same with a timer that is late to the difference as well."""
+    at_ms = first.at_ms + (first.kind == "answer")
+    late = [
+        question
+        for question in reversed(result.asked)
+        if question.subject.tolerance in _LATE
+        and 0 < at_ms - question.at_ms <= question.most
+        and question.subject not in answers
+    ]
+    for question in late[:_LATE_TIMERS]:
+        with_it = {**answers, question.subject: at_ms - question.at_ms}
+        other = run(trace, with_it)
+        asked = replace(result, asked=other.asked)
+        found = _cause(trace, with_it, asked, first, given_up)
+        if found is not None:
+            return found
+    return None
 
 
 def _trial(
@@ -198,7 +239,7 @@ def _changes(
     trace: BrokerTrace, result: Result, first: Place, answers: Mapping[Subject, int]
 ) -> Iterator[tuple[Subject, int]]:
     """Other answers to the questions that came up before a difference, the newest first."""
-    moments = _moments(trace, first)
+    moments = _moments(trace, first.at_ms + LATE_MS)
     by_tolerance: dict[str, list[Question]] = {}
     for question in reversed(result.asked):
         from_ms = question.at_ms + min(question.least, 0)
@@ -218,8 +259,31 @@ def _changes(
             value = at_ms - question.at_ms
             if 0 < value <= question.most and value != answers.get(question.subject, 0):
                 yield question.subject, value
+    yield from _slow_starts(trace, result, first, answers)
 
 
+def _slow_starts(
+    trace: BrokerTrace, result: Result, first: Place, answers: Mapping[Subject, int]
+) -> Iterator[tuple[Subject, int]]:
+    """Requests that have set a timer which was due about then, and later if they were slow."""
+    slow = [one for one in result.asked if one.subject.tolerance == SLOW_REQUEST.name]
+    for timer in result.asked:
+        if timer.subject.tolerance != LATE_TIMER.name or abs(timer.at_ms - first.at_ms) > LATE_MS:
+            continue
+        key, _ = cast("tuple[TimerKey, int]", timer.subject.what)
+        of_member = [
+            one
+            for one in slow
+            if one.at_ms <= timer.at_ms
+            and trace.member_of(cast(int, one.subject.what)) == key.member_id
+        ]
+        for request in of_member[-1:]:
+            for value in {first.at_ms + 1 - timer.at_ms, request.most}:
+                if 0 < value <= request.most and value != answers.get(request.subject, 0):
+                    yield request.subject, value
+
+
+_LATE = frozenset({LATE_TIMER.name, LATE_RESOLUTION.name})
 _IN_MS = frozenset(
     tolerance.name
     for tolerance in (LATE_TIMER, LATE_RESOLUTION, METADATA_TIME, SLOW_REQUEST, CONFIG_TIME)
@@ -231,9 +295,10 @@ def _values(question: Question, moments: list[int]) -> list[int]:
     happened."""
     if question.subject.tolerance not in _IN_MS:
         return list(range(question.most + 1))
-    values = {question.least, question.most, 0}
-    values |= {moment - question.at_ms for moment in moments}
-    return sorted((value for value in values if question.least <= value <= question.most), key=abs)
+    low = bisect_left(moments, question.at_ms + question.least)
+    high = bisect_right(moments, question.at_ms + question.most)
+    values = {moment - question.at_ms for moment in moments[low:high]}
+    return sorted({question.least, question.most, 0} | values, key=abs)
 
 
 def _target_times(trace: BrokerTrace, first: Place) -> list[int]:
@@ -248,15 +313,13 @@ def _target_times(trace: BrokerTrace, first: Place) -> list[int]:
     return sorted((at_ms for at_ms in times if early_ms <= at_ms <= first.at_ms), reverse=True)
 
 
-def _moments(trace: BrokerTrace, first: Place) -> list[int]:
+def _moments(trace: BrokerTrace, late_ms: int) -> list[int]:
     """Times about which something may have been the other way round: just after each step, and all
-    that the log tells."""
-    early_ms = first.at_ms - 2_000
-    late_ms = first.at_ms + LATE_MS
+    that the log tells, up to ``late_ms``."""
     moments = {step["at_ms"] + 1 for step in trace.steps}
     for batch in trace.log:
         moments.add(batch.at_ms)
         for record in batch.records:
             value = record["value"] or {}
             moments.update(item for key, item in value.items() if "timestamp" in key)
-    return sorted(moment for moment in moments if early_ms <= moment <= late_ms)
+    return sorted(moment for moment in moments if moment <= late_ms)

@@ -70,6 +70,21 @@ class BrokerTrace:
             for step, end in zip(self.steps, ends, strict=True)
         )
 
+    @cached_property
+    def resolved_ms(self) -> tuple[int, ...]:
+        """When resolutions of patterns began, as the log tells."""
+        return tuple(
+            record["value"]["timestamp"]
+            for batch in self.log
+            for record in batch.records
+            if record["type"] == "ConsumerGroupRegularExpression" and record["value"]
+        )
+
+    def member_of(self, index: int) -> str | None:
+        """Who sends the request of a step, if the script has chosen the member id."""
+        request = self.steps[index].get("request") or {}
+        return request.get("member_id")
+
     @property
     def chosen_ids(self) -> Iterator[str]:
         """Member ids that the script chose itself."""

@@ -123,10 +123,10 @@ def _differs(batch: RecordedBatch, taken: list[Write]) -> str | None:
         count += len(ours)
     if count != len(batch.canonical):
         return "the number of records differs"
+    # A batch has the time of the last write: those before have waited for it.
     for write in taken:
-        early = write.from_ms - TIME_TOLERANCE_MS
-        late = write.until_ms + TIME_TOLERANCE_MS
-        if not early <= batch.at_ms <= late:
+        is_late = write is taken[-1] and batch.at_ms > write.until_ms + TIME_TOLERANCE_MS
+        if is_late or batch.at_ms < write.from_ms - TIME_TOLERANCE_MS:
             return f"written at {batch.at_ms} ms, by the model at {write.from_ms} ms"
     return None
 

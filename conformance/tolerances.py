@@ -13,11 +13,12 @@ from typing import NamedTuple, cast
 
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 
-LATE_MS = 400
+LATE_MS = 1_000
 """How late a busy machine may be."""
 
-CONFIG_LATE_MS = 1_000
-"""How late settings may come into force: the recorder waits for 500 ms, without looking."""
+CONFIG_LATE_MS = 5_000
+"""How late settings may come into force: the recorder waits for 500 ms, without looking, and a
+broker takes them up in turn with the topics that other recordings make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,11 @@ PASSING_TOPIC = Tolerance(
     meaning="A topic that was being made still had an id with which the recorder did not keep it.",
     bound="at one timer, from the request for the topic until metadata showed it",
 )
+COMMIT_TIME = Tolerance(
+    name="commit-time",
+    meaning="A JoinGroup made a group, and was answered before what it wrote was committed.",
+    bound=f"for the reads up to the next other request, at most {LATE_MS} ms",
+)
 CONFIG_TIME = Tolerance(
     name="config-time",
     meaning="Settings of the group came into force later than they were altered.",
@@ -63,6 +69,11 @@ OTHER_TOPICS = Tolerance(
     name="other-topics",
     meaning="Another user of the broker made a topic, after which patterns are resolved again.",
     bound="before one heartbeat; the topic matches no pattern",
+)
+OTHER_RECORDS = Tolerance(
+    name="other-records",
+    meaning="A record of another group was committed in the partition, and moved what reads see.",
+    bound="before one read",
 )
 SLOT_ORDER = Tolerance(
     name="slot-order",
@@ -98,8 +109,10 @@ TOLERANCES: Mapping[str, Tolerance] = {
         SLOW_REQUEST,
         METADATA_TIME,
         PASSING_TOPIC,
+        COMMIT_TIME,
         CONFIG_TIME,
         OTHER_TOPICS,
+        OTHER_RECORDS,
         SLOT_ORDER,
         LEADER,
         SHARED_NAME,
@@ -124,9 +137,11 @@ def spelled(subject: Subject, answer: int) -> str:
         (kind, _, member_id), due_ms = cast("tuple[TimerKey, int]", what)
         of_member = f" of {member_id}" if member_id else ""
         return f"{kind}{of_member}, due at {due_ms} ms, {answer} ms late"
+    if subject.tolerance == COMMIT_TIME.name:
+        return f"step {cast(int, what) + 1}"
     if subject.tolerance in (SLOW_REQUEST.name, METADATA_TIME.name, CONFIG_TIME.name):
         return f"step {cast(int, what) + 1}, {answer:+} ms"
-    if subject.tolerance == OTHER_TOPICS.name:
+    if subject.tolerance in (OTHER_TOPICS.name, OTHER_RECORDS.name):
         return f"before step {cast(int, what) + 1}"
     if subject.tolerance == PASSING_TOPIC.name:
         topic, (kind, _, member_id), due_ms = cast("tuple[str, TimerKey, int]", what)

@@ -128,6 +128,8 @@ class LogSpelling:
             return self._number(item, field)
         if field == "topicId":
             return self._topic(item)
+        if field in ("memberId", "leader") and isinstance(item, str):
+            return self._names.symbolic(item)
         return self._names.tidy_all(item) if isinstance(item, str) else item
 
     def _number(self, value: int, field: str) -> int:

@@ -125,7 +125,7 @@ def join_new_group(
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         return Outcome(completions=tuple(op.completions))
     op.on_commit = _Creation(group_id=request.group_id, group=group, token=call.parking_token)
-    context.groups_of(ClassicGroup)[request.group_id] = group
+    context.put_group(ClassicGroup, request.group_id, group)
     return op.outcome()
 
 

@@ -58,6 +58,11 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     initial_group_epoch = 1
     """Group and target epoch of a group that nobody has joined (coordinator §1.1)."""
 
+    def resolution_began_ms(self, scheduled_at_ms: int) -> int:
+        """When a resolution of patterns that was scheduled then has begun, which is the time of the
+        patterns. A broker resolves them in a thread of its own (coordinator §7.2, rule 7)."""
+        return scheduled_at_ms
+
     writes_assignment_epochs = True
     """Record 8 carries an assignment epoch for each partition (coordinator §9.1)."""
 

@@ -122,7 +122,8 @@ def resolve(
     resolution = context.part(Resolutions).pop(group_id, None)
     if resolution is None or group is None:
         return Outcome()
-    found = resolution.run(context.compile_regex)
+    began_ms = context.rules.resolution_began_ms(resolution.scheduled_at_ms)
+    found = resolution.run(context.compile_regex, began_ms)
     topics_of = {regex: stored.topics for regex, stored in group.resolved_regexes.items()}
     records: list[Record] = []
     changed = False

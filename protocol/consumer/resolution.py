@@ -23,15 +23,15 @@ class RegexResolution:
     scheduled_at_ms: int
 
     def run(
-        self, compile_regex: Callable[[str], Callable[[str], bool]]
+        self, compile_regex: Callable[[str], Callable[[str], bool]], began_ms: int
     ) -> dict[str, RegularExpressionValue]:
-        """The topics of each pattern."""
+        """The topics of each pattern; ``began_ms`` is the time of all."""
         found = {}
         for pattern in self.patterns:
             matches = compile_regex(pattern)
             found[pattern] = RegularExpressionValue(
                 topics=tuple(name for name in self.image.by_name if matches(name)),
                 version=self.image.version,
-                timestamp=self.scheduled_at_ms,
+                timestamp=began_ms,
             )
         return found

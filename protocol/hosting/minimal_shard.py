@@ -1,6 +1,7 @@
 """The smallest host of a coordinator: a list for a log, a dict for timers, no delay.
 
-Used by unit tests, notebooks and the conformance replay. Every record is committed at once.
+Used by unit tests, notebooks and the conformance replay. Every record is committed at once, unless
+``commits`` is False.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class MinimalShard(ShardListener):
 
     ``batches`` holds (time in ms, records) for each operation that wrote anything; ``timers`` those
     that are armed, in the order of arming; ``answers`` the answers to requests that were parked, by
-    their tokens. An exception of the coordinator is the caller's.
+    their tokens. While ``commits`` is False, what is written is committed by a later ``publish``.
+    An exception of the coordinator is the caller's.
     """
 
     is_leading = True
@@ -54,6 +56,7 @@ class MinimalShard(ShardListener):
         self.now_ms = 0
         self.end_offset = 0
         self.high_watermark = 0
+        self.commits = True
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
         self.answers: dict[Token, Response] = {}
         self.shard = Shard(
@@ -141,9 +144,10 @@ class MinimalShard(ShardListener):
         return None
 
     def publish(self) -> None:
-        """As of ``Journal``: everything is committed at once."""
-        self.high_watermark = self.end_offset
-        self.shard.on_high_watermark(self.now_ms)
+        """As of ``Journal``: everything is committed at once, if ``commits``."""
+        if self.commits:
+            self.high_watermark = self.end_offset
+            self.shard.on_high_watermark(self.now_ms)
 
     def wake_at(self, at_ms: int, wake: Wake) -> None:
         """As of ``Alarms``: ``advance_to`` looks at the timers themselves."""

@@ -14,7 +14,7 @@ from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance
 from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.timer_keys import member_timers
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, member_timers
 from rebalance_sim.protocol.migration.migration_rules import MigrationContext
 from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
@@ -32,6 +32,8 @@ from rebalance_sim.protocol.wire.records import (
 )
 
 _ALLOWED_BY = ("bidirectional", "downgrade")
+_OF_CLASSIC_REQUESTS = (ConsumerTimer.REJOIN, ConsumerTimer.RESYNC)
+"""Timers by which a consumer group waits for a JoinGroup or a SyncGroup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +110,12 @@ def downgrade(
         tombstoned.add(joiner.member_id)
         members[joiner.member_id] = joiner
     op.records += _tombstones(group, sorted(tombstoned))
-    for member_id in sorted(group.members):
-        op.timers += member_timers(group.group_id, group.members[member_id])
-
     rules = context.rules
+    kept = () if rules.ends_timers_of_former_protocol else _OF_CLASSIC_REQUESTS
+    for member_id in sorted(group.members):
+        timers = member_timers(group.group_id, group.members[member_id])
+        op.timers += [timer for timer in timers if timer.key.kind not in kept]
+
     classic = ClassicGroup(
         group.group_id,
         now_ms=op.wall_ms,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
@@ -87,15 +88,25 @@ class CoordinatorContext(Generic[_Rules]):
         """Take a group out of memory, with no record that says so: whoever reads at the last
         committed offset is shown it until the next record is committed, and a load brings it back
         (coordinator §9.4)."""
-        groups, timeline = self.groups_of(group_class), self.timeline
-        if timeline is None:
-            del groups[group_id]
-            return
-        timeline.offset = timeline.end
+        with self._with_next_record():
+            del self.groups_of(group_class)[group_id]
+
+    def put_group(self, group_class: type[_G], group_id: str, group: _G) -> None:
+        """Put a group into memory before the record that says so: whoever reads at the last
+        committed offset is shown it from then on, and it is undone with the record."""
+        with self._with_next_record():
+            self.groups_of(group_class)[group_id] = group
+
+    @contextmanager
+    def _with_next_record(self) -> Iterator[None]:
+        timeline = self.timeline
+        if timeline is not None:
+            timeline.offset = timeline.end
         try:
-            del groups[group_id]
+            yield
         finally:
-            timeline.offset = None
+            if timeline is not None:
+                timeline.offset = None
 
     def part(self, part_class: type[_Part]) -> _Part:
         """What a group type shares with its own handlers beside groups: one object of this class,

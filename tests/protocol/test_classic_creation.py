@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from classic_builders import ClassicBench, codes, held
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.classic_messages import (
+    DescribeGroupsRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 NONE, LATE = ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -16,6 +27,25 @@ def created() -> ClassicBench:
     assert bench.send_join("A", instance="a") is None
     assert bench.send_join("B", instance="b") is None
     return bench
+
+
+def test_a_read_sees_a_group_once_its_first_record_is_committed() -> None:
+    """The answer that names the member id does not wait for that (classic §2.2)."""
+    shard = MinimalShard(config=CoordinatorConfig())
+    shard.commits = False
+    protocols = (JoinGroupProtocol("range", Subscription(topics=("foo",))),)
+    asked = JoinGroupRequest(
+        group_id="g", member_id="", session_timeout_ms=10_000, protocols=protocols
+    )
+    answer = shard.request(asked, token="join")
+    assert isinstance(answer, JoinGroupResponse)
+    assert answer.error_code is ErrorCode.MEMBER_ID_REQUIRED
+    codes_seen = []
+    for shard.commits in (False, True):
+        shard.publish()
+        (row,) = cast(Any, shard.request(DescribeGroupsRequest(group_ids=("g",))))
+        codes_seen.append(row.error_code)
+    assert codes_seen == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE]
 
 
 def test_a_group_stays_when_its_first_write_is_not_committed_in_time() -> None:

@@ -75,8 +75,10 @@ TIES = {
     "assignors",
     "parts",
     "ends_undelayed_phase_at_once",
+    "resolution_began_ms",
 }
-"""What hosts replace: orders of hash maps and of timers, and what rules are made of."""
+"""What hosts replace: orders of hash maps and of timers, times of tasks beside the coordinator, and
+what rules are made of."""
 
 BY_A_VALUE = {"is_behind", "is_used_by_name", "target_in_force", "gives_up"}
 """Methods whose decision depends on a value that versions or defects change."""

@@ -253,12 +253,28 @@ def test_nobody_rejoins_and_the_group_is_empty() -> None:
 
 
 def test_all_timers_are_classic_from_here_on() -> None:
-    bench = mixed("A", "B")
+    bench = mixed("A", "B", semantics=SEMANTICS["kafka-4.4-clean"])
     bench.consume("Y")
     bench.beat("A", generation=bench.consumers.members[bench.id("A")].member_epoch)
     bench.leave("X", "Y")
     assert bench.timers() == {"classic-join", "classic-session A", "classic-session B"}
     assert bench.due_ms("classic-session", "A") == bench.shard.now_ms + SESSION_MS
+
+
+@pytest.mark.parametrize(("version", "stays"), [("kafka-4.4", False), ("kafka-4.4-clean", True)])
+def test_who_did_not_sync_before_is_removed_when_the_group_is_a_consumer_group_again(
+    version: str, stays: bool
+) -> None:
+    """Finding sim-kept-timers: the timer goes on while the group is a classic one."""
+    bench = mixed("A", "B", semantics=SEMANTICS[version])
+    generation = bench.consumers.members["X"].member_epoch
+    bench.join("A", metadata=subscription(generation=generation), rebalance_ms=2_000)
+    bench.consume("X", -1)
+    bench.consume("X")
+    assert bench.id("A") in bench.consumers.members
+    bench.wait(2_000)
+    assert (bench.id("A") in bench.consumers.members) == stays
+    assert bench.id("B") in bench.consumers.members
 
 
 def test_the_group_comes_back_stable_from_a_load() -> None:
