@@ -53,6 +53,7 @@ JUDGES: Mapping[str, Mapping[str, Sequence[str]]] = {
             *EXPERIMENTS,
             *("tests/spark/test_comparison.py", "tests/spark/test_pages.py"),
             *("tests/spark/test_intervals.py", "tests/spark/test_names_on_pages.py"),
+            "tests/spark/test_report_parts.py",
             *("tests/cli/test_compare_command.py", "tests/cli/test_diff_command.py"),
             *("tests/cli/test_sweep_command.py", "tests/cli/test_regress_command.py"),
         )
