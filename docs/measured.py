@@ -5,6 +5,7 @@
     python docs/measured.py defects results/defects.json later.json
     python benchmarks/mutation.py --count 300 --seed 1 --out results/mutants.jsonl
     python docs/measured.py mutants results/mutants.jsonl
+    python docs/measured.py reading results/reading.jsonl
     rebalance-sim compare --profile production --seeds 0:60 --out results/production
     python docs/measured.py comparison results/production
     rebalance-sim experiment experiments/failover.toml --out results/failover
@@ -37,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("defects", "mutants", "comparison", "failover"))
+    parser.add_argument("kind", choices=("defects", "mutants", "reading", "comparison", "failover"))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument(
         "--again", action="store_true", help="defects that were measured anew: only these change"
