@@ -93,8 +93,12 @@ class Baseline:
         statement = (mutant.path, mutant.statement)
         pairs = zip(self.runs, self.reached, strict=True)
         tests = {
-            judge: chosen_tests(its, statement, cpu_s=self.test_cpu_s)
-            for judge, its in self.tests.items()
+            judge: chosen_tests(
+                [test for test in self.tests[judge] if test.file in files],
+                statement,
+                cpu_s=self.test_cpu_s,
+            )
+            for judge, files in files_by_judge(CHECKOUT, [mutant.path]).items()
         }
         return Case(
             mutant=mutant,
