@@ -61,7 +61,14 @@ def main() -> None:
     else:
         lists = [[json.loads(line) for line in text.splitlines()] for text in texts]
         heads = [parts[0] for parts in lists]
-        rows = [row for parts in lists for row in parts[1:]]
+        # Of a mutant that was judged again, the last row counts.
+        rows = list(
+            {
+                (row["place"], row["code"], row["change"]): row
+                for parts in lists
+                for row in parts[1:]
+            }.values()
+        )
     for head in heads:
         _check_code(head["code"])
     if options.again:
