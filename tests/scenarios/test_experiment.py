@@ -147,6 +147,11 @@ BAD = {
         "vary.x: must be two numbers in order",
     ),
     "no cells": ('base = "calm"\ndesign = "random"', "cells: must be a number from 1 to 10_000"),
+    "nothing to list": ('base = "calm"\ndesign = "list"', "vary: must name something for design"),
+    "nothing to draw": (
+        'base = "calm"\ndesign = "random"\ncells = 3',
+        "vary: must name something for design 'random'",
+    ),
     "cells of a grid": ('base = "calm"\ncells = 3', "cells: follow from the values of a grid"),
     "lists of two lengths": (
         'base = "calm"\ndesign = "list"\n[vary]\n"sizes.a" = [1]\n"sizes.b" = [1, 2]',
