@@ -1,4 +1,4 @@
-"""Mutants of ``protocol/``: one expression changed or one statement dropped, never on disk.
+"""Mutants of the package: one expression changed or one statement dropped, never on disk.
 
 A mutant is found in the text of a file and named by its function, its statement and what is
 changed, so that its name outlives edits elsewhere. It is put into a process that has not imported
@@ -82,15 +82,23 @@ class Mutant:
 
 
 def find_mutants(checkout: Path, within: Iterable[str], rng: random.Random) -> list[Mutant]:
-    """Every mutant of the files below these paths, in order; those that do not compile are not."""
+    """Every mutant of the files below these paths, in order; those that do not compile are not.
+
+    In a path ``*`` stands for any part of a name. Raises FileNotFoundError if there is none."""
     found: list[Mutant] = []
     for root in within:
-        place = checkout / root
-        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+        places = [checkout] if root == "." else sorted(checkout.glob(root))
+        if not places:
+            raise FileNotFoundError(root)
+        for path in (file for place in places for file in _files(place)):
             name = path.relative_to(checkout).as_posix()
             if not any(word in name for word in LEFT_OUT):
                 found += _File(name, path.read_bytes()).mutants(rng)
     return found
+
+
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
 class _File:

@@ -1,18 +1,23 @@
-"""How much of random wrongness do sweeps notice? Mutants of ``protocol/``, each run with seeds.
+"""How much of random wrongness is noticed? Mutants of a folder, each judged by runs and by tests.
 
     python benchmarks/mutation.py --count 300 --seed 1 --jobs 2 --out results/mutants.jsonl
+    python benchmarks/mutation.py --within sim/observe,scenarios/experiment* --count 40 \\
+        --out results/figures.jsonl
 
 Each mutant changes one expression or drops one statement of a function. The seeds of the plan run
 with it until one ends in violation, stuck, error or budget that the same seed does not without it,
-or is vacuous where it is ok or known without. ``known`` never counts, but is counted.
+or is vacuous where it is ok or known without. ``known`` never counts, but is counted. Then come the
+tests that concern the folder (``JUDGES`` of mutation_tests.py), until one fails. What no run
+depends on is left to tests.
 
-  detected    such a seed was found
+  detected    such a seed or test was found; ``by`` says which judge was the first to
   explained   none, but mutation_explained.toml says why this one changes nothing that matters
-  unnoticed   none, though the digest of some run differs: it was reached, and no property noticed
-  unreached   every digest is as before: no run got there (or the mutation changes nothing)
+  unnoticed   none, though the digest of some run differs, or a test reaches it
+  unreached   every digest is as before, and no test gets there (or the mutation changes nothing)
 
-Runs that do not reach the changed statement without the mutation are the same with it, and are
-skipped. The same command goes on where it was interrupted. The last line is
+Runs and tests that do not reach the changed statement without the mutation are the same with it,
+and are skipped. The same command goes on where it was interrupted; with ``--again`` it judges those
+once more that were unnoticed. The last line is
 ``detected D, explained E, unnoticed U, unreached R of N``.
 """
 
@@ -31,7 +36,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -43,6 +48,14 @@ import tomli_w  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mutants import Mutant, find_mutants, install, noting_reached
+from mutation_tests import (
+    Test,
+    chosen_tests,
+    decides_runs,
+    files_by_judge,
+    first_failure,
+    note_tests,
+)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PLAN = "faulty:60,whole:60,classic:40,migration:40,cooperative:30"
@@ -67,27 +80,72 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The runs of the plan without any mutant, and the statements that each reached."""
+    """The runs of the plan without any mutant, and the statements that each reached; ``tests`` by
+    judge, each of which runs as many of them as take ``test_cpu_s``."""
 
     runs: Sequence[Run]
     reached: Sequence[frozenset[tuple[str, int]]]
+    tests: Mapping[str, Sequence[Test]] = field(default_factory=dict)
+    test_cpu_s: float = 0.0
 
-    def reaching(self, mutant: Mutant) -> list[Run]:
-        """The runs that can differ with this mutant."""
+    def case(self, mutant: Mutant) -> Case:
+        """What can differ with this mutant."""
         statement = (mutant.path, mutant.statement)
-        return [run for run, seen in zip(self.runs, self.reached, strict=True) if statement in seen]
+        pairs = zip(self.runs, self.reached, strict=True)
+        tests = {
+            judge: chosen_tests(
+                [test for test in self.tests[judge] if test.file in files],
+                statement,
+                cpu_s=self.test_cpu_s,
+            )
+            for judge, files in files_by_judge(CHECKOUT, [mutant.path]).items()
+        }
+        return Case(
+            mutant=mutant,
+            runs=[run for run, seen in pairs if statement in seen and decides_runs(mutant.path)],
+            tests={judge: ids for judge, (ids, _) in tests.items() if ids},
+            left_out=sum(more for _, more in tests.values()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A mutant, with the runs and, by judge, the tests that reach it; ``left_out``: more tests."""
+
+    mutant: Mutant
+    runs: Sequence[Run]
+    tests: Mapping[str, Sequence[str]]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """Tests of a judge begin; or, with the id of one, it has failed."""
+
+    judge: str
+    failed: str = ""
 
 
 def main() -> int:
     options = _options()
     work = _work(options.plan)
-    pool = find_mutants(CHECKOUT, options.within.split(","), rng := random.Random(options.seed))
+    within = options.within.split(",")
+    try:
+        pool = find_mutants(CHECKOUT, within, rng := random.Random(options.seed))
+    except FileNotFoundError as problem:
+        raise SystemExit(f"mutation: error: --within: there is no {problem}") from None
     rng.shuffle(pool)
     chosen = _chosen(pool, options.count)
     print(f"{len(pool)} possible mutations, {len(chosen)} chosen, {len(work)} runs", flush=True)
     header = {"seed": options.seed, "plan": options.plan, "code": _code_version()}
     done = _done(options.out, header)
-    baseline = _baseline(pool, work, options.out, header)
+    if options.again:
+        done = {key: row for key, row in done.items() if row["verdict"] != "unnoticed"}
+    baseline = replace(
+        _baseline(pool, work, options.out, header),
+        tests=_tests(pool, within, options.out, header),
+        test_cpu_s=options.test_seconds,
+    )
     print(f"without any: {dict(Counter(run.outcome for run in baseline.runs))}", flush=True)
     todo = [mutant for mutant in chosen if _key(mutant) not in done]
     for row in _verdicts(todo, baseline, options.jobs):
@@ -105,7 +163,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which mutants")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--plan", default=PLAN, help="profiles, each with its number of seeds")
-    parser.add_argument("--within", default="protocol", help="files or folders, by comma")
+    parser.add_argument("--within", default="protocol", help="files or folders, by comma; also *")
+    parser.add_argument(
+        "--test-seconds", type=float, default=60.0, help="of tests for each judge and mutant"
+    )
+    parser.add_argument("--again", action="store_true", help="judge again what was unnoticed")
     parser.add_argument("--out", type=Path, required=True, help="results as JSON lines")
     parser.add_argument(
         "--least", type=float, default=0.0, help="least share of those reached to be noticed"
@@ -115,10 +177,11 @@ def _options() -> argparse.Namespace:
 
 def _work(plan: str) -> list[tuple[str, int]]:
     """The runs of a plan, the profiles in turn."""
-    counts = {name: int(n) for name, _, n in (part.partition(":") for part in plan.split(","))}
+    parts = [part.partition(":") for part in plan.split(",") if part]
+    counts = {name: int(n) for name, _, n in parts}
     return [
         (name, seed)
-        for seed in range(max(counts.values()))
+        for seed in range(max(counts.values(), default=0))
         for name, count in counts.items()
         if seed < count
     ]
@@ -151,6 +214,8 @@ def _baseline(
     header: Mapping[str, Any],
 ) -> Baseline:
     """The runs without any mutant: measured once, and kept beside the results."""
+    if not work:
+        return Baseline(runs=[], reached=[])
     kept = out.with_suffix(".baseline")
     if kept.exists():
         stored, baseline = pickle.loads(kept.read_bytes())
@@ -169,40 +234,82 @@ def _baseline(
     results = list(child.messages())
     if child.failure or len(results) != len(work):
         raise SystemExit(f"mutation: error: the runs without a mutant failed: {child.failure}")
-    runs, reached = zip(*results, strict=True)
-    baseline = Baseline(runs=runs, reached=reached)
+    baseline = Baseline(
+        runs=[run for run, _ in results], reached=[reached for _, reached in results]
+    )
     kept.write_bytes(pickle.dumps((header, baseline)))
     return baseline
+
+
+def _tests(
+    pool: Sequence[Mutant], within: Sequence[str], out: Path, header: Mapping[str, Any]
+) -> dict[str, list[Test]]:
+    """By judge, the tests without any mutant: measured once, and again for a file that changes."""
+    kept = out.with_suffix(".tests")
+    stored, of_files = pickle.loads(kept.read_bytes()) if kept.exists() else (header, {})
+    if stored != header:
+        of_files = {}
+    judges = files_by_judge(CHECKOUT, within)
+    wanted = {file: digest for files in judges.values() for file, digest in files.items()}
+
+    changed = [file for file in wanted if of_files.get(file, ("",))[0] != wanted[file]]
+
+    def body(send: Callable[[Any], None]) -> None:
+        sources, reached = noting_reached(CHECKOUT, pool)
+        install(sources)
+        note_tests(changed, reached, send)
+
+    if changed:
+        print(f"noting what {len(changed)} test files reach", flush=True)
+        of_files |= {file: (wanted[file], []) for file in changed}
+        child = _Child(body)
+        for test in child.messages():
+            of_files[test.file][1].append(test)
+        if child.failure:
+            raise SystemExit(f"mutation: error: the tests without a mutant: {child.failure}")
+        kept.write_bytes(pickle.dumps((header, of_files)))
+    failing = [test.id for file in wanted for test in of_files[file][1] if not test.passed]
+    if failing:
+        print("fail without any, and do not judge:", *failing, sep="\n  ", flush=True)
+    return {
+        judge: [t for file in files for t in of_files[file][1]] for judge, files in judges.items()
+    }
 
 
 def _verdicts(mutants: Sequence[Mutant], baseline: Baseline, jobs: int) -> Iterator[dict[str, Any]]:
     """The row of each mutant, as they come; so many at a time."""
     waiting = list(reversed(mutants))
-    working: dict[Any, tuple[Mutant, list[Run], _Child]] = {}
+    working: dict[Any, tuple[Case, _Child]] = {}
     while waiting or working:
         while waiting and len(working) < jobs:
-            mutant = waiting.pop()
-            before = baseline.reaching(mutant)
-            if not before:
-                yield _row(mutant, "unreached", "", [])
+            case = baseline.case(waiting.pop())
+            if not case.runs and not case.tests:
+                yield _row(case.mutant, "unreached", "", [])
                 continue
-            child = _Child(_trial(mutant, before))
-            working[child.sentinel] = (mutant, before, child)
+            child = _Child(_trial(case))
+            working[child.sentinel] = (case, child)
         for sentinel in multiprocessing.connection.wait(list(working)):
-            mutant, before, child = working.pop(sentinel)
-            yield _verdict(mutant, before, list(child.messages()), child.failure)
+            case, child = working.pop(sentinel)
+            yield _verdict(case, list(child.messages()), child.failure)
 
 
-def _trial(mutant: Mutant, before: Sequence[Run]) -> Callable[[Callable[[Any], None]], None]:
+def _trial(case: Case) -> Callable[[Callable[[Any], None]], None]:
     def body(send: Callable[[Any], None]) -> None:
-        path = (CHECKOUT / mutant.path).resolve()
-        install({path: mutant.mutate(path.read_bytes())})
-        run = _runner()
-        for old in before:
+        path = (CHECKOUT / case.mutant.path).resolve()
+        install({path: case.mutant.mutate(path.read_bytes())})
+        if case.runs:
+            run = _runner()
+        for old in case.runs:
             new = run(old.profile, old.seed)
             send(new)
             if is_worse_than(old, new):
-                break
+                return
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for judge, ids in case.tests.items():
+            send(Judged(judge=judge))
+            if failed := first_failure(ids):
+                send(Judged(judge=judge, failed=failed))
+                return
 
     return body
 
@@ -242,9 +349,7 @@ class _Child:
         context = multiprocessing.get_context("fork")
         self._receiver, sender = context.Pipe(duplex=False)
         self._messages: list[Any] = []
-        self._process: BaseProcess = context.Process(
-            target=_child_main, args=(body, sender), daemon=True
-        )
+        self._process: BaseProcess = context.Process(target=_child_main, args=(body, sender))
         self._process.start()
         sender.close()
 
@@ -284,39 +389,52 @@ def _child_main(body: Callable[[Callable[[Any], None]], None], sender: Any) -> N
 # -- rows ----------------------------------------------------------------------------------------
 
 
-def _verdict(
-    mutant: Mutant, before: Sequence[Run], after: Sequence[Run], failure: str
-) -> dict[str, Any]:
-    pairs = list(zip(before, after, strict=False))
+def _verdict(case: Case, messages: Sequence[Run | Judged], failure: str) -> dict[str, Any]:
+    mutant = case.mutant
+    after = [message for message in messages if isinstance(message, Run)]
+    judged = [message for message in messages if isinstance(message, Judged)]
+    pairs = list(zip(case.runs, after, strict=False))
     if pairs and is_worse_than(*pairs[-1]):
         last = pairs[-1][1]
         why = f"{last.profile} {last.seed} {last.outcome} {last.reason} after {len(after)} runs"
-        return _row(mutant, "detected", why, after)
-    if failure:
-        return _row(mutant, "detected", failure, after)
+        return _row(mutant, "detected", why, after, by="runs")
+    if failure or (judged and judged[-1].failed):
+        by = judged[-1].judge if judged else "runs"
+        return _row(mutant, "detected", failure or judged[-1].failed, after, by=by)
+    tests = sum(map(len, case.tests.values()))
     differing = [(old, new) for old, new in pairs if old.digest != new.digest]
-    if not differing:
+    if not differing and not tests:
         return _row(mutant, "unreached", f"runs without a difference: {len(after)}", after)
+    whys = []
+    if differing:
+        first = differing[0][1]
+        whys.append(f"{len(differing)} runs differ, the first {first.profile} {first.seed}")
     known = sum(new.outcome == "known" and old.outcome == "ok" for old, new in pairs)
-    first = differing[0][1]
-    why = f"{len(differing)} runs differ, the first {first.profile} {first.seed}"
-    return _row(mutant, "unnoticed", why + (f"; newly known in {known}" if known else ""), after)
+    if known:
+        whys.append(f"newly known in {known}")
+    if tests:
+        whys.append(f"{tests} tests pass" + f" of {tests + case.left_out}" * bool(case.left_out))
+    return _row(mutant, "unnoticed", "; ".join(whys), after)
 
 
-def _row(mutant: Mutant, verdict: str, why: str, after: Sequence[Run]) -> dict[str, Any]:
+def _row(
+    mutant: Mutant, verdict: str, why: str, after: Sequence[Run], *, by: str = ""
+) -> dict[str, Any]:
     return {
         "place": mutant.place,
         "line": mutant.line,
         "code": mutant.code,
         "change": mutant.change,
         "verdict": verdict,
+        "by": by,
         "why": why,
         "runs": len(after),
     }
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    return f"{row['verdict']:10} {row['place']} ({row['line']}) {row['change']}   {row['why']}"
+    verdict = f"{row['verdict']:10} {row['by']:7}"
+    return f"{verdict} {row['place']} ({row['line']}) {row['change']}   {row['why']}"
 
 
 def _explained() -> set[tuple[str, str, str]]:
@@ -339,6 +457,8 @@ def _report(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> i
         counts[verdict] += 1
         if verdict == "unnoticed":
             print(_line(row))
+    by = Counter(row["by"] for row in rows if row["verdict"] == "detected")
+    print(", ".join(f"by {judge} {count}" for judge, count in by.items()))
     names = ("detected", "explained", "unnoticed", "unreached")
     print(", ".join(f"{name} {counts[name]}" for name in names) + f" of {len(rows)}")
     reached = len(rows) - counts["unreached"]

@@ -198,9 +198,34 @@ def mutant_summary() -> str:
     )
 
 
-def mutant_lists() -> str:
+def reading_summary() -> str:
+    """Verdicts by part of what people read, and which judge was the first to notice."""
+    data = _measured("reading")
+    judges = {"runs": "runs", "figures": "figures and laws", "tests": "tests"}
+    head = (
+        "part",
+        *judges.values(),
+        *_VERDICTS[1:],
+        "of",
+        "noticed or explained, of those reached",
+    )
+    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    rows = [(_part(row), row.get("by") or _verdict(row)) for row in data["rows"]]
+    for part in [*sorted({part for part, _ in rows}), ""]:
+        counts = Counter(found for name, found in rows if part in ("", name))
+        reached = counts.total() - counts["unreached"]
+        noticed = reached - counts["unnoticed"]
+        share = f"{noticed / reached:.0%}" if reached else ""
+        found = (counts[name] for name in (*judges, *_VERDICTS[1:]))
+        lines.append(_table_line(part or "all", *found, counts.total(), share))
+    return f"Commit {data['commit']}, seed {data['seed']}, plan `{data['plan']}`.\n\n" + "".join(
+        lines
+    )
+
+
+def mutant_lists(kind: str = "mutants") -> str:
     """Every mutant that was reached and not detected."""
-    rows = _measured("mutants")["rows"]
+    rows = _measured(kind)["rows"]
     reasons = _reasons()
     head = ("where", "change", "why it does not matter")
     explained = [_table_line(*head), _table_line(*["---"] * 3)]
@@ -212,7 +237,8 @@ def mutant_lists() -> str:
             explained.append(_table_line(where, change, reasons[_key(row)]))
         elif verdict == "unnoticed":
             open_ones.append(_table_line(where, change, row["why"]))
-    return "### Explained\n\n" + "".join(explained) + "\n### Unnoticed\n\n" + "".join(open_ones)
+    level = "###" if kind == "mutants" else "####"
+    return f"{level} Explained\n\n{''.join(explained)}\n{level} Unnoticed\n\n{''.join(open_ones)}"
 
 
 def shipped_summary(kind: str = "shipped") -> str:
@@ -266,7 +292,7 @@ def _verdict(row: Mapping[str, Any]) -> str:
 
 
 def _part(row: Mapping[str, Any]) -> str:
-    parts = str(row["place"]).split("/")
+    parts = str(row["place"]).partition(":")[0].split("/")
     return "/".join(parts[: 3 if parts[1] == "clients" else 2])
 
 

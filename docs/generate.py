@@ -353,6 +353,8 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "shipped-summary": detection_tables.shipped_summary,
     "shipped-production": lambda: detection_tables.shipped_summary("shipped-production"),
     "mutant-lists": detection_tables.mutant_lists,
+    "reading-summary": detection_tables.reading_summary,
+    "reading-lists": partial(detection_tables.mutant_lists, "reading"),
     "failover-head": failover_tables.head,
     "failover-pictures": failover_tables.figure_lines,
     "failover-effects": failover_tables.effects,

@@ -5,6 +5,7 @@
     python docs/measured.py defects results/defects.json later.json
     python benchmarks/mutation.py --count 300 --seed 1 --out results/mutants.jsonl
     python docs/measured.py mutants results/mutants.jsonl
+    python docs/measured.py reading results/reading.jsonl
     rebalance-sim compare --profile production --seeds 0:60 --out results/production
     python docs/measured.py comparison results/production
     rebalance-sim experiment experiments/failover.toml --out results/failover
@@ -37,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("defects", "mutants", "comparison", "failover"))
+    parser.add_argument("kind", choices=("defects", "mutants", "reading", "comparison", "failover"))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument(
         "--again", action="store_true", help="defects that were measured anew: only these change"
@@ -60,7 +61,14 @@ def main() -> None:
     else:
         lists = [[json.loads(line) for line in text.splitlines()] for text in texts]
         heads = [parts[0] for parts in lists]
-        rows = [row for parts in lists for row in parts[1:]]
+        # Of a mutant that was judged again, the last row counts.
+        rows = list(
+            {
+                (row["place"], row["code"], row["change"]): row
+                for parts in lists
+                for row in parts[1:]
+            }.values()
+        )
     for head in heads:
         _check_code(head["code"])
     if options.again:

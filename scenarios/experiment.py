@@ -142,7 +142,10 @@ class Experiment:
         if not self.base.text:
             built_in(self.base.profile)  # raises ScenarioError if there is none
         self._check_paths()
-        object.__setattr__(self, "cells", tuple(self._cells()))
+        cells = tuple(self._cells())
+        if not cells:
+            raise ScenarioError(f"must name something for design {self.design!r}", place="vary")
+        object.__setattr__(self, "cells", cells)
 
     def _check_paths(self) -> None:
         """Raises ScenarioError for a path with two values: one of them would not count."""

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.mutants import Mutant, find_mutants
 from benchmarks.mutation import Run, is_worse_than
+from benchmarks.mutation_tests import JUDGES, Test, chosen_tests, files_by_judge
 
 ROOT = Path(__file__).parents[2]
 EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
@@ -77,9 +78,10 @@ def test_a_mutant_changes_one_place(mutants: list[Mutant]) -> None:
 
 def test_every_explained_mutant_is_still_there() -> None:
     entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]
+    files = {entry["place"].partition(":")[0] for entry in entries}
     there = {
         (mutant.place, mutant.code, mutant.change)
-        for mutant in find_mutants(ROOT, ["protocol"], random.Random(1))
+        for mutant in find_mutants(ROOT, files, random.Random(1))
     }
     for entry in entries:
         assert len(entry["reason"].split()) > 5
@@ -109,6 +111,47 @@ def test_mutants_get_verdicts_and_the_same_command_goes_on(tmp_path: Path) -> No
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
     assert again.stdout.splitlines()[-1].endswith("of 4")
+
+
+def test_a_path_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"sim/clint"):
+        find_mutants(tmp_path, ["sim/clint"], random.Random(1))
+
+
+def test_only_tests_that_pass_and_reach_the_statement_judge_and_cheap_files_come_first() -> None:
+    def test(id: str, cpu_s: float, *, line: int = 7, passed: bool = True) -> Test:
+        return Test(id=id, passed=passed, cpu_s=cpu_s, reached=frozenset({("a.py", line)}))
+
+    tests = [
+        test("slow.py::one", 4.0),
+        test("fast.py::two", 2.0),
+        test("fast.py::three", 1.0),
+        test("fast.py::elsewhere", 0.1, line=8),
+        test("fast.py::fails", 0.1, passed=False),
+    ]
+    every = ["fast.py::three", "fast.py::two", "slow.py::one"]
+    assert chosen_tests(tests, ("a.py", 7), cpu_s=10.0) == (every, 0)
+    assert chosen_tests(tests, ("a.py", 7), cpu_s=3.0) == (every[:2], 1)
+    assert chosen_tests(tests, ("a.py", 9), cpu_s=3.0) == ([], 0)
+
+
+@pytest.mark.parametrize("folder", JUDGES)
+def test_every_pattern_of_a_judge_names_tests(folder: str) -> None:
+    for patterns in JUDGES[folder].values():
+        assert all(any(ROOT.glob(pattern)) for pattern in patterns)
+    assert files_by_judge(ROOT, [folder]).keys() == JUDGES[folder].keys()
+
+
+@pytest.mark.slow
+def test_a_mutant_of_a_report_is_judged_by_the_tests_that_reach_it(tmp_path: Path) -> None:
+    out = tmp_path / "mutants.jsonl"
+    path = "spark/reports/intervals.py"
+    command = [sys.executable, str(ROOT / "benchmarks" / "mutation.py"), "--within", path]
+    subprocess.run([*command, "--count", "8", "--out", str(out)], check=True)
+    rows = [json.loads(line) for line in out.read_text().splitlines()[1:]]
+    found = [row for row in rows if row["verdict"] == "detected"]
+    assert {row["by"] for row in found} == {"tests"}
+    assert all("tests/spark/" in row["why"] for row in found)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,11 @@ BAD = {
         "vary.x: must be two numbers in order",
     ),
     "no cells": ('base = "calm"\ndesign = "random"', "cells: must be a number from 1 to 10_000"),
+    "nothing to list": ('base = "calm"\ndesign = "list"', "vary: must name something for design"),
+    "nothing to draw": (
+        'base = "calm"\ndesign = "random"\ncells = 3',
+        "vary: must name something for design 'random'",
+    ),
     "cells of a grid": ('base = "calm"\ncells = 3', "cells: follow from the values of a grid"),
     "lists of two lengths": (
         'base = "calm"\ndesign = "list"\n[vary]\n"sizes.a" = [1]\n"sizes.b" = [1, 2]',
@@ -163,6 +168,41 @@ BAD = {
     ),
     "not drawn": ('base = "calm"\n[draw]\nmax_steps = 3', "draw.max_steps: write { between"),
     "drawn by cell": ('base = "calm"\n[vary]\nmax_steps = [{ one_of = [1] }]', "belongs to [draw]"),
+    "no seed between": ('base = "calm"\nseeds = "5:5"', "seeds: '5:5': write a number, or first:"),
+    "no metric": ('base = "calm"\nmetrics = []', "metrics: must name at least one"),
+    "a seed of a run": (
+        'base = "calm"\n[vary]\n"world.seed" = [1]',
+        "the seed of a run: give seeds",
+    ),
+    "a path with two values": (
+        'base = "calm"\n[set]\nmax_steps = 5\n[vary]\nmax_steps = [1, 2]',
+        "vary.max_steps: has a value in set or draw already: max_steps",
+    ),
+    "a path and paths": (
+        'base = "calm"\n[vary]\nx = { path = "max_steps", paths = ["max_steps"], values = [1] }',
+        "vary.x: give either path or paths",
+    ),
+    "no path that is text": (
+        'base = "calm"\n[vary]\nx = { path = 3, values = [1] }',
+        "vary.x: a path is text, not 3",
+    ),
+    "values that are no list": (
+        'base = "calm"\n[vary]\nx = { path = "max_steps", values = 3 }',
+        "vary.x: must be a list of values",
+    ),
+    "nothing of a parameter": ('base = "calm"\n[vary]\nx = {}', "vary.x: says nothing: give path"),
+    "a scale of values": (
+        'base = "calm"\n[vary]\nx = { path = "max_steps", values = [1], scale = "log" }',
+        "vary.x: a scale goes with between",
+    ),
+    "a logarithm of 0": (
+        'base = "calm"\n[vary]\nx = { path = "max_steps", between = [0, 9], scale = "log" }',
+        "vary.x: a log scale begins above 0",
+    ),
+    "no name of a column": (
+        'base = "calm"\n[vary]\nseed = { path = "max_steps", values = [1] }',
+        "vary.seed: is no name of a column",
+    ),
     "unknown key of a parameter": (
         'base = "calm"\n[vary]\nx = { path = "max_steps", value = [1] }',
         "did you mean 'values'?",

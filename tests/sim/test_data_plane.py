@@ -9,6 +9,9 @@ from worlds import Watched, client, orders, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.flows import Flow
+from rebalance_sim.sim.data_plane.poll_clock import PARTS
+from rebalance_sim.sim.data_plane.progress import PartitionProgress, Totals
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
@@ -292,6 +295,18 @@ def test_a_crash_makes_exactly_the_uncommitted_records_be_processed_again() -> N
     assert result.metrics["records_redelivered"] == 3_299 - last
     assert result.metrics["records_lost"] == 0
     assert result.metrics["records_skipped"] == 0
+
+
+def test_a_record_that_several_consumers_pass_over_is_lost_once() -> None:
+    totals = Totals()
+    progress = PartitionProgress(P0, rate=0, origin_ms=0, totals=totals)
+    # 100 records are handed out, and none is processed; then consumers begin at 50, 80 and 120.
+    for name, offset, lost in (("a", 0, 0), ("b", 50, 50), ("c", 80, 80), ("d", 120, 100)):
+        flow = Flow(P0, rate=0, origin_ms=0, position=offset * PARTS)
+        progress.begin(flow, name=name, assigned_ms=0, now_ms=0, settle=lambda _: None)
+        progress.on_handed_out(100)
+        assert totals.lost == lost
+        progress.end(flow, 0)
 
 
 @pytest.mark.parametrize("kind", ["java", "classic", "librdkafka", "librdkafka-classic"])

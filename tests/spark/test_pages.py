@@ -98,8 +98,12 @@ def test_equal_sweeps_have_equal_pages(failing: tuple[SweepSummary, str], tmp_pa
     summary, _ = failing
     out = summary.report.parent
     before = (out / "report.html").read_bytes()
+    for name in ("report.html", "report.md"):
+        (out / name).unlink()
     write_report(out, summarise(out))
     assert (out / "report.html").read_bytes() == before
+    short = (out / "report.md").read_text()
+    assert all(summary.replay_command(seed) in short for seed, *_ in summary.failures)
 
 
 def test_a_sweep_with_a_runner_of_ones_own_has_a_page(tmp_path: Path) -> None:

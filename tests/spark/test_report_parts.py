@@ -1,0 +1,330 @@
+"""Rows, panels and pages of reports of figures that are worked out by hand: no run is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from sample_plans import a_plan
+
+from rebalance_sim.scenarios.experiment import make_experiment
+from rebalance_sim.spark import SweepSummary
+from rebalance_sim.spark.reports.difference import Difference, MetricChange, OtherRun
+from rebalance_sim.spark.reports.difference_page import difference_page
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, summary_of
+from rebalance_sim.spark.reports.experiment_page import experiment_page
+from rebalance_sim.spark.reports.experiment_panels import pictures
+from rebalance_sim.spark.reports.experiment_report import CELLS_LISTED, write_experiment_report
+from rebalance_sim.spark.reports.experiment_rows import effect_rows, headline_rows
+from rebalance_sim.spark.reports.intervals import Median
+from rebalance_sim.spark.reports.markdown import section
+from rebalance_sim.spark.reports.page_plots import band_over_time, histogram, ways_of_change
+from rebalance_sim.spark.reports.report import MetricSummary, Throughput
+from rebalance_sim.spark.reports.sweep_page import sweep_page
+from rebalance_sim.spark.reports.sweep_rows import outcome_rows
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.tables import OUTCOMES
+
+MOVES = "partition_moves"
+KEYS: dict[str, Any] = {
+    "base": "calm",
+    "seeds": 6,
+    "metrics": [MOVES, "settling_ms"],
+    "vary": {
+        "rule": {"path": "world.group_id", "values": ["old", "new"]},
+        "latency_ms": {"path": "world.network.latency.max_ms", "values": [5, 50]},
+    },
+}
+
+
+def a_summary(**keys: Any) -> ExperimentSummary:
+    """Seed n moves 10 n + 10 partitions; the new rule one less, but for seed 0; 50 ms two more.
+    The group settles after n + 1 seconds, and never in seed 5."""
+    experiment = make_experiment(**{**KEYS, **keys})
+    rows = []
+    for cell in experiment.cells:
+        for seed in range(6):
+            more = 2 * (cell.values.get("latency_ms") == 50)
+            less = cell.values.get("rule") == "new" and seed > 0
+            rows.append(
+                {
+                    "seed": seed, "cell": cell.number, **cell.values, "protocol": "",
+                    "semantics": "kafka-4.3", "outcome": "ok", "reason": "",
+                    MOVES: 10.0 * seed + 10 + more - less,
+                    "settling_ms": -1.0 if seed == 5 else 1000.0 * (seed + 1),
+                }
+            )  # fmt: skip
+    rebalances = pd.DataFrame({"cause": ["classic.left"], "duration_ms": [2_500], "moved": [7]})
+    plan = replace(a_plan(0, 6), variants=experiment.variants)
+    return summary_of(experiment, plan, pd.DataFrame(rows), rebalances, report=Path("report.md"))
+
+
+# --- an experiment --------------------------------------------------------------------------------
+
+
+def test_medians_and_effects_are_those_of_the_rows_by_hand() -> None:
+    summary = a_summary()
+    assert headline_rows(summary)[:5] == [
+        ["metric", "rule", "latency_ms", "seeds", "median"],
+        [MOVES, "old", "5", "6", "35 [10, 60]"],
+        [MOVES, "old", "50", "6", "37 [12, 62]"],
+        [MOVES, "new", "5", "6", "34 [10, 59]"],
+        [MOVES, "new", "50", "6", "36 [12, 61]"],
+    ]
+    # Shares are of the medians of the base over both cells: 36 and 34.5.
+    assert effect_rows(summary)[1:3] == [
+        [MOVES, "rule new, not old", "", "-1 [-1, 0]", "-3%", "6", "83%", "0%"],
+        [MOVES, "latency_ms 50, not 5", "", "2 [2, 2]", "+6%", "6", "0%", "100%"],
+    ]
+
+
+def test_a_time_of_a_group_that_never_settles_is_no_time() -> None:
+    rows = [row for row in headline_rows(a_summary()) if row[0] == "settling_ms (s)"]
+    assert [row[3:] for row in rows] == [["5", "3 [?, ?]"]] * 4
+
+
+def test_a_metric_that_no_run_has_is_left_out() -> None:
+    summary = a_summary(metrics=[MOVES, "records_lost"])
+    assert {row[0] for row in headline_rows(summary)[1:]} == {MOVES}
+    assert {effect.metric for effect in summary.effects} == {MOVES}
+    assert [picture.metric for picture in pictures(summary)] == [MOVES]
+
+
+def test_a_run_that_did_not_pass_keeps_an_experiment_from_passing() -> None:
+    summary = a_summary()
+    assert summary.passed
+    assert replace(summary, outcomes=dict.fromkeys(("ok", "known", "vacuous"), 1)).passed
+    assert not replace(summary, outcomes={"ok": 1, "violation": 1}).passed
+
+
+def test_each_value_of_the_other_parameter_has_a_line_and_each_line_its_places() -> None:
+    picture = next(pictures(a_summary()))
+    [[over_rules], [over_latency]] = picture.rows
+    assert (over_rules.x_title, over_rules.xs, over_rules.is_numeric) == (
+        "rule", ("old", "new"), False,
+    )  # fmt: skip
+    assert (over_latency.x_title, over_latency.xs, over_latency.is_numeric) == (
+        "latency_ms", (5, 50), True,
+    )  # fmt: skip
+    assert {line.name: (line.xs, line.medians) for line in over_rules.lines} == {
+        "latency_ms = 5": (("old", "new"), (35.0, 34.0)),
+        "latency_ms = 50": (("old", "new"), (37.0, 36.0)),
+    }
+    assert {line.name: (line.xs, line.medians) for line in over_latency.lines} == {
+        "rule = old": ((5, 50), (35.0, 37.0)),
+        "rule = new": ((5, 50), (34.0, 36.0)),
+    }
+    assert all(line.is_joined for line in (*over_rules.lines, *over_latency.lines))
+
+
+def test_an_experiment_that_varies_nothing_has_one_point() -> None:
+    [[panel]] = next(pictures(a_summary(vary={}))).rows
+    assert (panel.x_title, panel.xs, panel.is_log) == ("", ("",), False)
+    [line] = panel.lines
+    assert (line.xs, line.medians) == (("",), (35.0,))
+
+
+def test_the_page_of_an_experiment_has_all_that_its_tables_say() -> None:
+    page = experiment_page(a_summary()).fragment()
+    for said in (
+        "4 cells, each with the same 6 seeds; 24 runs",
+        "<b>24</b>ok",
+        "<td>rule new, not old</td>",
+        "<td class=n>36 [12, 61]</td>",
+        "<td>classic.left</td><td class=n>1</td><td class=n>2.5</td><td class=n>7</td>",
+        f"<td>ok</td><td class=n>24</td><td>{OUTCOMES['ok']}</td>",
+    ):
+        assert said in page, said
+
+
+def test_panels_of_a_row_share_the_height_of_the_highest_interval() -> None:
+    figures = _figures(a_summary())
+    # The longest interval of the first metric ends at 62, and 6 % are left above it.
+    assert figures[0].layout.yaxis.range == pytest.approx((0, 1.06 * 62))
+    nothing = a_summary()
+    nothing.runs[MOVES] = 0.0
+    flat = summary_of(
+        nothing.experiment, nothing.plan, nothing.runs, nothing.rebalances, report=nothing.report
+    )
+    assert _figures(flat)[0].layout.yaxis.range == (0, 1.0)
+
+
+def _figures(summary: ExperimentSummary) -> list[Any]:
+    from rebalance_sim.spark.reports.experiment_page import _panels
+
+    return [figure for p in pictures(summary) for row in p.rows for figure in _panels(p, row)]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_short_page_lists_so_many_cells_and_counts_the_others(tmp_path: Path, more: int) -> None:
+    vary = {"rule": {"path": "world.group_id", "values": [*map(str, range(CELLS_LISTED + more))]}}
+    write_experiment_report(tmp_path, a_summary(vary=vary, metrics=[MOVES]))
+    text = (tmp_path / "report.md").read_text()
+    assert f"| {MOVES} | {CELLS_LISTED - 1} |" in text
+    assert ("And 1 more rows" in text) is bool(more)
+    assert ("more rows" in text) is bool(more)
+
+
+# --- two sweeps -----------------------------------------------------------------------------------
+
+
+def a_difference(**values: Any) -> Difference:
+    plan = a_plan(0, 10)
+    found = Difference(
+        before=plan, after=plan, common=10, other_steps=4, first_seed=3,
+        outcomes={"ok": (8, 7), "violation": (2, 3)}, known={"KAFKA-1": (1, 2)},
+        won=["group.new"], lost=["group.old", "group.older"],
+        others=[
+            OtherRun(3, "", "ok", "violation", "two owners"),
+            OtherRun(5, "", "known", "stuck", "no owner"),
+            OtherRun(7, "", "stuck", "ok", "no owner either"),
+        ],
+        failed={"after eager": "3 of 10 violated"},
+        metrics=(
+            MetricChange(
+                metric=MOVES, runs=4, less=1, more=2,
+                difference=Median(value=1.0, low=-2.0, high=3.0),
+            ),
+        ),
+    )  # fmt: skip
+    return replace(found, **values)
+
+
+def page_of(found: Difference) -> str:
+    return difference_page(Path("a"), Path("b"), found).fragment()
+
+
+def test_the_page_of_a_difference_counts_what_got_worse_and_what_got_better() -> None:
+    page = page_of(a_difference())
+    assert "<div class='tile bad'><b>2</b>passed before, and do no more</div>" in page
+    assert "<div class='tile good'><b>1</b>pass now, and did not before</div>" in page
+    looked_at = page.partition("Runs to look at")[2].partition("Runs that pass")[0]
+    assert "two owners" in looked_at and "no owner" in looked_at
+    assert "no owner either" not in looked_at
+    assert "Runs that pass, with another outcome: 1" in page
+
+
+def test_the_page_of_a_difference_says_which_cells_have_no_figures_and_what_was_visited() -> None:
+    page = page_of(a_difference())
+    assert "<h2>No figures: runs did not pass</h2>" in page
+    assert "<td>after eager</td><td class=n>3 of 10 violated</td>" in page
+    assert "<td>[-2, 3]</td><td class=n>1</td><td class=n>2</td><td class=n>4</td>" in page
+    assert "Coverage won: 1 situations" in page and "group.new" in page
+    assert "Coverage lost: 2 situations" in page and "group.older" in page
+    nothing = page_of(a_difference(failed={}, metrics=(), won=[], lost=[], others=[]))
+    for title in ("No figures", "What rebalances cost", "Coverage", "Runs to look at", "Runs that"):
+        assert title not in nothing
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ({}, "4 runs took other steps, that of seed 3 first; 3 have another outcome."),
+        ({"others": []}, "4 runs took other steps, that of seed 3 first; every outcome is the "),
+        ({"others": [], "other_steps": 0}, "Nothing: every run took the same steps."),
+    ],
+)
+def test_the_page_of_a_difference_answers_first(values: dict[str, Any], answer: str) -> None:
+    assert f"<p>Came out: {answer}" in page_of(a_difference(**values))
+
+
+# --- a sweep --------------------------------------------------------------------------------------
+
+
+def a_sweep(**values: Any) -> SweepSummary:
+    settling = MetricSummary(
+        name="settling_ms", runs=3, mean=2_000.0, ci95=100.0, p50=1_500.0, p95=3_000.0,
+        p99=3_000.0, max=3_500.0,
+    )  # fmt: skip
+    summary = SweepSummary(
+        plan=a_plan(0, 4), report=Path("report.md"), runs=4, stopped="",
+        outcomes={"ok": 3, "stuck": 1}, violations=(), known=(), coverage=(), missed=(),
+        metrics=(settling,), distributions={"settling_ms": {1_500.0: 2, 3_500.0: 1}},
+        failures=((2, "stuck", "A waits"),), failed=1, traces={}, steps=100, simulated_ms=60_000,
+        throughput=Throughput(run_ms_mean=1.0, run_ms_p99=2.0, seeds_run=4, elapsed_s=1.0),
+    )  # fmt: skip
+    return replace(summary, **values)
+
+
+def test_outcomes_of_a_sweep_are_shares_of_its_runs() -> None:
+    assert [row[:3] for row in outcome_rows(a_sweep())[1:]] == [
+        ["ok", "3", "75.00%"],
+        ["stuck", "1", "25.00%"],
+    ]
+
+
+def test_the_page_of_a_sweep_has_shares_of_its_runs_on_top(tmp_path: Path) -> None:
+    nothing_failed = a_sweep(outcomes={"ok": 3, "known": 1}, failures=(), failed=0)
+    page = sweep_page(open_store(tmp_path), nothing_failed, pd.DataFrame()).fragment()
+    assert "<b>3</b>ok (75.0%)" in page and "<b>1</b>known (25.0%)" in page
+
+
+def test_a_notebook_shows_outcomes_failures_and_metrics_of_a_sweep() -> None:
+    shown = a_sweep()._repr_html_()
+    assert f"<td>stuck</td><td class=n>1</td><td>{OUTCOMES['stuck']}</td>" in shown
+    assert "<td class=n>2</td><td>stuck</td><td>A waits</td>" in shown
+    values = "".join(f"<td class=n>{value}</td>" for value in ("3", "1.5", "3", "3.5"))
+    assert f"<td>settling_ms (s)</td>{values}" in shown
+    assert "A waits" not in a_sweep(failures=())._repr_html_()
+
+
+# --- pictures, and Markdown -----------------------------------------------------------------------
+
+
+def test_a_histogram_has_its_runs_where_their_values_are_and_says_in_what_unit() -> None:
+    figure = histogram("settling_ms", "", {1_000.0: 3, 9_000.0: 4}, 9_000.0)
+    [bars] = figure.data
+    counted = {
+        edge: count
+        for (low, high), count in zip(bars.customdata, bars.y, strict=True)
+        for edge in (1.0, 9.0)
+        if count and low <= edge <= high
+    }
+    assert counted == {1.0: 3, 9.0: 4}
+    assert all(low <= x <= high for x, (low, high) in zip(bars.x, bars.customdata, strict=True))
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("s", "runs")
+    assert figure.layout.shapes[0].x0 == 9.0
+
+
+def test_a_band_over_time_is_of_the_runs_that_last_so_long() -> None:
+    rows = pd.DataFrame(
+        [(0, seed, float(seed)) for seed in range(11)]
+        + [(1_000, 3, 5.0), (1_000, 3, 9.0)]
+        + [(1_000, 4, 7.0)],
+        columns=["at_ms", "seed", "value"],
+    )
+    figure = band_over_time("members", "members", rows)
+    high, low, middle, count = figure.data
+    assert [tuple(line.x) for line in figure.data] == [(0.0, 1.0)] * 4
+    # Deciles of 0 to 10; then of 7 and 9, the higher of two values of one seed.
+    assert tuple(low.y) == pytest.approx((1.0, 7.2))
+    assert tuple(middle.y) == pytest.approx((5.0, 8.0))
+    assert tuple(high.y) == pytest.approx((9.0, 8.8))
+    assert tuple(count.y) == (11, 2)
+    assert count.yaxis == "y2"
+    assert figure.layout.xaxis.title.text == "simulated time (s)"
+
+
+def test_ways_of_change_add_up_to_all_runs() -> None:
+    change = MetricChange(metric=MOVES, runs=8, difference=Median(value=0.0, low=math.nan,
+                          high=math.nan), less=2, more=1)  # fmt: skip
+    figure = ways_of_change([change])
+    assert {bar.name: bar.x for bar in figure.data} == {
+        "less": (25.0,),
+        "the same": (62.5,),
+        "more": (12.5,),
+    }
+
+
+def test_a_table_of_markdown_has_one_line_below_its_header_and_says_none_without_rows() -> None:
+    rows = [["a", "b"], ["1", "2"], ["3", "4"]]
+    lines = list(section("Title", rows, "plot.png"))
+    assert lines == [
+        "", "## Title", "", "| a | b |", "|---|---|", "| 1 | 2 |", "| 3 | 4 |", "",
+        "![Title](plot.png)",
+    ]  # fmt: skip
+    assert list(section("Title", rows[:1], "plot.png")) == ["", "## Title", "", "None."]
