@@ -1,0 +1,146 @@
+"""Members in poll, or away from it, go through a rebalance as recorded ones do (``polls/``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worlds import Watched
+
+from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+
+FOLDER = Path(__file__).parent / "polls"
+RECORDED = sorted(path.stem for path in FOLDER.glob("*-[0-9]*.jsonl"))
+NOISE_MS = 1_500
+"""How much later than the simulated ones a recorded member may be: a heartbeat that just missed,
+and a machine with other work."""
+PHASES = 60
+CLASSIC = {"kind": "classic", "heartbeat_interval_ms": 1_000, "session_timeout_ms": 6_000}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "consumer": {"kind": "java"},
+    "eager": {**CLASSIC, "assignors": ("range",)},
+    "cooperative": {**CLASSIC, "assignors": ("cooperative-sticky",)},
+}
+
+Callback = tuple[int, str, str, int]
+"""When, of which client, which, and of how many partitions."""
+
+
+def recorded(name: str) -> tuple[dict[str, Any], list[Callback], int]:
+    """Its settings, its callbacks from C's subscription on, and the time of that."""
+    head, *rows = map(json.loads, (FOLDER / f"{name}.jsonl").read_text().splitlines())
+    [joined_ms] = [r["at_ms"] for r in rows if (r["client"], r["kind"]) == ("C", "subscribe")]
+    callbacks = [
+        (row["at_ms"], row["client"], row["kind"], len(row["partitions"]))
+        for row in rows
+        if "partitions" in row and row["at_ms"] > joined_ms
+    ]
+    return head, callbacks, joined_ms
+
+
+def world(head: dict[str, Any], phase: int) -> WorldSpec:
+    # A little longer in each phase, so that polls move against heartbeats.
+    away_ms = head["away_ms"] * (1_000 + phase) // 1_000
+    starts_ms = {"A": 300, "B": 1_700 + phase * 613 % 2_000, "C": 20_500 + phase * 397 % 2_000}
+    return WorldSpec(
+        seed=phase,
+        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=100),),
+        clients=tuple(
+            ClientSpec(
+                name=name,
+                topics=("orders",),
+                start_ms=start_ms,
+                poll_timeout_ms=head["poll_timeout_ms"],
+                processing_ms=away_ms,
+                **SETTINGS[head["protocol"]],
+            )
+            for name, start_ms in starts_ms.items()
+        ),
+        duration_ms=45_000,
+        quiet_period_ms=1,
+        network=NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=3)),
+        config=CoordinatorConfig(
+            group_consumer_assignment_interval_ms=0,
+            group_consumer_heartbeat_interval_ms=1_000,
+            group_consumer_min_heartbeat_interval_ms=500,
+            group_consumer_session_timeout_ms=6_000,
+            group_consumer_min_session_timeout_ms=1_000,
+            group_initial_rebalance_delay_ms=0,
+        ),
+    )
+
+
+def callbacks_of(watched: Watched) -> Iterator[Callback]:
+    for step in watched.steps(StepKind.CLIENT_EVENT):
+        for effect in step.get("effects", ()):
+            if effect["type"] == "RunCallback":
+                kind = effect["kind"].removeprefix("onPartitions").lower()
+                yield step["at_ms"], step["client"], kind, len(effect["partitions"])
+
+
+@cache
+def simulated(name: str) -> tuple[tuple[list[Callback], int], ...]:
+    """Callbacks from C's start on and the time of that, in phases that differ."""
+    head, _, _ = recorded(name)
+    runs = []
+    for phase in range(PHASES):
+        spec = world(head, phase)
+        watched = Watched(spec)
+        watched.advance_to(45_000)
+        joined_ms = spec.clients[2].start_ms
+        runs.append(([one for one in callbacks_of(watched) if one[0] > joined_ms], joined_ms))
+    return tuple(runs)
+
+
+def first_partitions_ms(callbacks: list[Callback]) -> int:
+    return next(at for at, client, kind, count in callbacks if client == "C" and count)
+
+
+def end_ms(callbacks: list[Callback]) -> int:
+    return max(at for at, _, kind, _ in callbacks if kind == "assigned")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("moment", [first_partitions_ms, end_ms])
+def test_a_rebalance_takes_as_long_as_a_recorded_one(name: str, moment: Any) -> None:
+    """The recorded time lies among those of runs whose polls have other phases."""
+    _, callbacks, joined_ms = recorded(name)
+    took_ms = moment(callbacks) - joined_ms
+    possible = [moment(of_run) - since_ms for of_run, since_ms in simulated(name)]
+    assert min(possible) <= took_ms <= max(possible) + NOISE_MS
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("client", ["A", "B"])
+def test_those_who_give_up_partitions_are_told_in_the_same_order(name: str, client: str) -> None:
+    _, callbacks, _ = recorded(name)
+    told = [(kind, count) for _, whose, kind, count in callbacks if whose == client]
+    for of_run, _ in simulated(name):
+        assert [(kind, count) for _, whose, kind, count in of_run if whose == client] == told
+
+
+def test_who_unsubscribes_after_a_revocation_is_told_of_it_twice() -> None:
+    """The new set is taken over with onPartitionsAssigned, which never comes then (client R8)."""
+    rows = [json.loads(line) for line in (FOLDER / "unsubscribe-after-revoked.jsonl").open()]
+    revoked = [set(row["partitions"]) for row in rows[1:] if row["kind"] == "revoked"]
+    assert revoked[0] < revoked[1]
+    head, _, _ = recorded("consumer-2000")
+    calm = Watched(world(head, 3))
+    calm.advance_to(45_000)
+    [told_ms] = [at for at, *told in callbacks_of(calm) if told == ["B", "revoked", 1]]
+    leaves = SubscriptionChange(at_ms=told_ms + 500, client="B", topics=())
+    watched = Watched(WorldSpec(**{**vars_of(world(head, 3)), "faults": (leaves,)}))
+    watched.advance_to(told_ms + 2_000)
+    counts = [count for _, *told, count in callbacks_of(watched) if told == ["B", "revoked"]]
+    assert counts == [1, 3]
+
+
+def vars_of(spec: WorldSpec) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in spec.__slots__}
