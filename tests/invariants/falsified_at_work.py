@@ -232,7 +232,7 @@ def _reset_but_for_failures(self: Any) -> None:
 run_mutant(
     "counts-failures-for-ever",
     "whole",
-    8,
+    9,
     (backoff.RequestPacer, "reset", _reset_but_for_failures),
 )
 _request = ConsumerGroupHeartbeatRequest

@@ -121,7 +121,7 @@ run_mutant(
 run_mutant(
     "librdkafka-keeps-stored-offsets",
     "librdkafka_classic",
-    8,
+    6,
     (_COMMITS, "take_stored", _keeps_stored),
 )
 

@@ -247,7 +247,7 @@ def _leaves_callbacks_out(self: Any, failed: bool) -> None:
 
 
 run_mutant(
-    "closes-without-a-word", "whole", 8, (_CALLS, "_after_close_callback", _leaves_callbacks_out)
+    "closes-without-a-word", "whole", 77, (_CALLS, "_after_close_callback", _leaves_callbacks_out)
 )
 run_mutant("stays-subscribed", "classic", 0, (SubscriptionState, "drop", SubscriptionState.clear))
 
@@ -340,7 +340,7 @@ def _counts_a_leave(self: Any, *kinds: type) -> int:
 run_mutant(
     "joins-with-what-it-lost",
     "cooperative",
-    54,
+    8,
     (classic_core.ClassicCore, "reset", _prepares_nothing),
 )
 run_mutant("waits-for-its-leave", "classic", 0, (requests.Requests, "count", _counts_a_leave))

@@ -57,8 +57,8 @@ def _restarts_when_due(self: Any) -> None:
         _restart(self)
 
 
-run_mutant("commits-once-assigned", "classic", 0, (_QUEUE, "restart_interval", _restarts_when_due))
-run_mutant("prepares-without-commit", "classic", 8, (prepare, "is_retriable", lambda code: False))
+run_mutant("commits-once-assigned", "classic", 2, (_QUEUE, "restart_interval", _restarts_when_due))
+run_mutant("prepares-without-commit", "classic", 17, (prepare, "is_retriable", lambda code: False))
 
 # -- leaders, and groups that a member has left ----------------------------------------------------
 
