@@ -65,7 +65,6 @@ class Application:
         self._commit_count = 0
         self._commit_at_ms = 0
         self._is_committing = False
-        self._has_missed_poll = False
         self._callback_commit_id: int | None = None
         self.is_blocked = False
         self.is_exiting = False
@@ -132,6 +131,8 @@ class Application:
         is_away = conditions.is_stalled or self._is_in_long_batch or self._is_committing
         if not is_away and not self._member.is_polling:
             self._process.take(PollingResumed())
+            if self._back_ms() <= self._clock.now_ms:
+                self._poll_if_due()
         self._go_on()
 
     def stop_polling(self) -> None:
@@ -173,9 +174,6 @@ class Application:
         if call.argument != self._poll_at_ms or self._process.defers(self._on_poll, call):
             return
         self._poll_at_ms = None
-        if self._is_committing:
-            self._has_missed_poll = True
-            return
         due_ms = self._member.poll_due_ms
         if due_ms is None or not self._member.is_polling or not self._is_free:
             return
@@ -276,13 +274,9 @@ class Application:
         return False
 
     def _on_commit_over(self, call: Call) -> None:
-        if self._process.defers(self._on_commit_over, call):
-            return
-        self.look_at_conditions()
-        if self._has_missed_poll:
-            # The poll that the call held up comes right after it, or commits might hold up all.
-            self._has_missed_poll = False
-            self._schedule_poll(self._clock.now_ms)
+        """A ``poll`` comes right after the call, or commits might hold up all."""
+        if not self._process.defers(self._on_commit_over, call):
+            self.look_at_conditions()
 
     # --- calls ------------------------------------------------------------------------------------
 
