@@ -225,7 +225,7 @@ run_mutant(
     (_CORE, "note_refused_commit", lambda self, error_code: None),
 )
 run_mutant(
-    "librdkafka-goes-without-a-word", "calm", 5, (_HEARTBEATS, "send_leave", _leaves_in_silence)
+    "librdkafka-goes-without-a-word", "calm", 48, (_HEARTBEATS, "send_leave", _leaves_in_silence)
 )
 run_mutant(
     "librdkafka-classic-goes-without-a-word",

@@ -29,8 +29,8 @@ from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 
 KNOWN_ISSUES = Path(__file__).parents[2] / "scenarios" / "known_issues"
 SEEDS = {
-    "chaos": (8, 9, 11),
-    "faulty": (15,),
+    "chaos": (8, 9, 25),
+    "faulty": (18,),
     "groups": (9, 19),
     "librdkafka_classic": (32,),
     "migration": (8,),

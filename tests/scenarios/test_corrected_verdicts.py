@@ -18,17 +18,14 @@ RIGHT = {
     ("faulty@kafka-4.4", 218): "the vote of a newcomer may be what makes several",
     ("whole@kafka-4.3", 2708): "a lookup of the same partitions that backs off serves",
     ("groups@kafka-4.3", 649): "the commit of a reconciliation waits for a coordinator",
-    ("chaos@kafka-4.3", 1727): "two commits of the same offsets have failed, and one is repeated",
     ("chaos@kafka-4.3", 3602): "the answer to a leave knows no interval",
     ("groups@kafka-4.3", 904): "an answer to a leave that comes late knows no interval",
     ("whole@kafka-4.3", 5576): "a process that goes on gets records before it looks at timers",
-    ("whole@kafka-4.3", 7036): "who missed a generation has not been told what it lost",
     (
         "librdkafka_classic@kafka-4.3",
         1560,
     ): "who missed a generation has not been told what it lost",
     ("classic", 700696): "of a commit's codes a client goes by the first",
-    ("whole", 700805): "a client may know of a recreated topic before the coordinator does",
     ("migration@kafka-4.3-clean", 5281): "who is not let in for its assignors is no member",
     ("whole@kafka-4.3-clean", 5176): "a poll without a coordinator sees no new subscription",
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",
@@ -156,7 +153,6 @@ RIGHT = {
 }
 
 PROVEN = {
-    ("whole", 83013): "sim-retried-commit",
     ("faulty", 552): "KAFKA-20601",
     ("faulty", 50): "PR-23542",
     ("whole", 5708): "D14",
@@ -165,28 +161,19 @@ PROVEN = {
     ("groups@kafka-4.3", 50): "PR-23542",
     ("migration@kafka-4.3", 5281): "PR-23542",
     ("migration@kafka-4.3", 528): "D14",
-    ("migration@kafka-4.3", 1384): "D14",
     ("whole@kafka-4.3", 564): "D13",
     ("whole@kafka-4.3", 2140): "D14",
-    ("chaos@kafka-4.3", 4988): "sim-failed-callback",
-    ("migration@kafka-4.3", 8060): "D12, sim-retried-commit",
-    ("migration@kafka-4.3", 8303): "D12",
     ("whole@kafka-4.3", 8250): "D12",
-    ("faulty@kafka-4.3", 8162): "D14",
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
-    ("whole@kafka-4.3", 7149): "classic-recreated-topic",
     ("operations@kafka-4.3", 1971): "D13, D14",
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
-the repaired run was called wrong. ``whole`` 83013: a heartbeat that ends a generation has
-failed as well. ``faulty`` 50: who hung in a callback's ``commitSync`` for a minute has the time
-of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat after it was given
-more. ``groups`` 50: a search is lost in the moment in which it was sent because another was.
-``migration`` 8060: the second owner is of the classic protocol. ``faulty`` 8162: a timer that a
-failed batch has left fires late, as its coordinator stalls. ``whole`` 5145: what was written for a
-classic group counts when its conversion could not be written. ``whole`` 7149: a client knows of
-a topic that was made anew while nobody serves the group. ``operations`` 1971: an offset of a
-deleted topic is less than what was committed in its successor."""
+the repaired run was called wrong. ``faulty`` 50: a member that hung in a callback's ``commitSync``
+for a minute has the time of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat
+after it was given more. ``groups`` 50: a search is lost in the moment in which it was sent because
+another was. ``whole`` 5145: what was written for a classic group counts when its conversion could
+not be written. ``operations`` 1971: an offset of a deleted topic is less than what was committed in
+its successor."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
