@@ -313,6 +313,7 @@ class Application:
     def _act(self, event: Event) -> None:
         """One call of the application; ``unsubscribe``, ``close`` and ``commitSync`` block it."""
         process = self._process
+        self._loop.note_call(self._clock.now_ms)
         if isinstance(event, Subscribe):
             event = process.subscription(event)
             process.request_metadata()

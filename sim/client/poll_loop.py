@@ -80,11 +80,18 @@ class PollLoop:
         self._back_ms = now_ms
         self._is_waiting = True
 
+    def note_call(self, now_ms: int) -> None:
+        """The application makes a call between two polls; if the last one had nothing to return,
+        the next one follows at once."""
+        if self._is_waiting and self._back_ms <= now_ms:
+            self._back_ms = now_ms + 1
+
     def look(self, now_ms: int, *, has_records: bool, is_held: bool) -> None:
         """What is so from now on. ``has_records``: a ``poll`` hands out records. ``is_held``: a
         callback or a call keeps the application, which is at ``poll`` when that ends."""
         if self._is_held and not is_held:
-            self.begin_poll(now_ms)
+            # What comes to be due now is seen a millisecond later, unless there are records.
+            self.begin_poll(now_ms if has_records else now_ms + 1)
         self._is_held = is_held
         if not has_records:
             if not self._is_waiting:
