@@ -31,7 +31,7 @@ def _of_any_epoch(context: Any, group: Any, key: Any, *, epoch: int, now_ms: int
     return _fired(context, group, key, epoch=current, now_ms=now_ms)
 
 
-run_mutant("rebalance-timer-of-former-epoch", "whole", 8, (consumer_type, "fired", _of_any_epoch))
+run_mutant("rebalance-timer-of-former-epoch", "whole", 125, (consumer_type, "fired", _of_any_epoch))
 
 
 # -- patterns --------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def _commits_what_is_lost(self: Any) -> None:
     core.is_lost = is_lost
 
 
-run_mutant("librdkafka-looks-up-what-is-reset", "whole", 1, (_ASSIGNMENT, "_query", _looks_all_up))
+run_mutant("librdkafka-looks-up-what-is-reset", "whole", 2, (_ASSIGNMENT, "_query", _looks_all_up))
 run_mutant(
     "librdkafka-commits-in-between", "whole", 0, (_COMMITS, "_run_interval", _commits_in_between)
 )

@@ -85,7 +85,7 @@ run_mutant(
 run_mutant(
     "downgrade-stays-stable",
     "migration",
-    8,
+    10,
     (downgrade, "prepare_rebalance", lambda op, group, cause: None),
 )
 

@@ -35,7 +35,7 @@ SEEDS = {
     "librdkafka_classic": (32,),
     "migration": (8,),
     "operations": (19, 20),
-    "whole": (2, 8, 9),
+    "whole": (2, 9),
 }
 """Seeds of profiles in which a known issue shows."""
 

@@ -39,19 +39,19 @@ CONFIG = CoordinatorConfig(
 
 
 def client(name: str, *topics: str, start_ms: int = 0) -> ClientSpec:
-    """A client whose ``poll`` waits for ten milliseconds at most."""
+    """A client that is away from ``poll`` for twenty milliseconds at a time."""
     return ClientSpec(
         name=name,
         topics=topics,
         start_ms=start_ms,
-        poll_timeout_ms=10,
+        processing_ms=20,
         max_poll_interval_ms=30_000,
         request_timeout_ms=5_000,
     )
 
 
 FOUR_JOIN = WorldSpec(
-    seed=952,
+    seed=298,
     semantics="kip-848",
     topics=(
         TopicSpec(name="orders", partition_count=1),
@@ -59,7 +59,7 @@ FOUR_JOIN = WorldSpec(
         TopicSpec(name="shipments", partition_count=3),
     ),
     clients=(
-        replace(client("client-00", "orders", "payments", start_ms=279), server_assignor="range"),
+        replace(client("client-00", "orders", "payments", start_ms=302), server_assignor="range"),
         replace(client("client-01", "shipments"), server_assignor="uniform"),
         replace(
             client("client-02", "orders", "shipments"),
@@ -67,14 +67,14 @@ FOUR_JOIN = WorldSpec(
             instance_id="instance-02",
         ),
         replace(
-            client("client-03", "orders", "shipments", start_ms=262),
+            client("client-03", "orders", "shipments", start_ms=391),
             server_assignor="uniform",
         ),
     ),
     config=CONFIG,
     network=NetworkSpec(latency=DelaySpec(min_ms=1)),
     brokers=BrokerSpec(count=1, replication=DelaySpec(min_ms=1, max_ms=4)),
-    duration_ms=280,
+    duration_ms=392,
     quiet_period_ms=60_000,
 )
 """Nothing goes wrong here: four clients start within half a second."""
