@@ -161,7 +161,6 @@ PROVEN = {
     ("groups@kafka-4.3", 50): "PR-23542",
     ("migration@kafka-4.3", 5281): "PR-23542",
     ("migration@kafka-4.3", 528): "D14",
-    ("whole@kafka-4.3", 564): "D13",
     ("whole@kafka-4.3", 2140): "D14",
     ("whole@kafka-4.3", 8250): "D12",
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
