@@ -73,12 +73,16 @@ class NaiveFlows:
                 if not flow.is_served and flow.fetched - flow.position >= PARTS:
                     flow.is_served = True
                     flow.first_records_ms.append(now_ms)
-        for flow in self.flows:
-            flow.fetched += self._fetched_now(flow)
+        fetched = [self._fetched_now(flow) for flow in self.flows]
+        for flow, count in zip(self.flows, fetched, strict=True):
+            flow.fetched += count
         if self.is_serving:
             self._process()
             if self.batch_records is not None and is_poll:
-                self._plan_poll(buffered)
+                if buffered < PARTS and not any(fetched):
+                    self.next_poll_ms = now_ms + 1  # A poll that has nothing to hand out waits.
+                else:
+                    self._plan_poll(buffered)
 
     def _fetched_now(self, flow: NaiveFlow) -> int:
         if flow.opens_ms is None or self.now_ms < flow.opens_ms:
