@@ -85,15 +85,15 @@ class CoordinatorContext(Generic[_Rules]):
         return tables[group_class]
 
     def drop_group(self, group_class: type[Any], group_id: str) -> None:
-        """Take a group out of memory, with no record that says so: whoever reads at the last
+        """Take a group out of memory, with no record that says so: a read at the last
         committed offset is shown it until the next record is committed, and a load brings it back
         (coordinator §9.4)."""
         with self._with_next_record():
             del self.groups_of(group_class)[group_id]
 
     def put_group(self, group_class: type[_G], group_id: str, group: _G) -> None:
-        """Put a group into memory before the record that says so: whoever reads at the last
-        committed offset is shown it from then on, and it is undone with the record."""
+        """Put a group into memory before the record that says so: a read at the last
+        committed offset sees it from then on, and it is undone with the record."""
         with self._with_next_record():
             self.groups_of(group_class)[group_id] = group
 

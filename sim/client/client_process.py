@@ -69,7 +69,7 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataResponse,
 )
 from rebalance_sim.sim.network.network import Purpose
-from rebalance_sim.sim.streams import delay_sampler
+from rebalance_sim.sim.streams import Streams, delay_sampler
 
 _TICK = Tick()
 
@@ -126,7 +126,7 @@ class ClientProcess:
             environment.clock,
             environment.data_plane,
             poll_phase=streams.get(f"poll-phase/{name}").random(),
-            draw_away_ms=_away_sampler(spec, streams.get(f"away/{name}")),
+            draw_away_ms=_away_sampler(spec, streams),
         )
         self.intake = self.application.intake
         assignors = spec.client_assignors
@@ -515,12 +515,12 @@ class ClientProcess:
             self._clock.call_at(now_ms, self.tie_break(), self._end_callback, argument)
 
 
-def _away_sampler(spec: ClientSpec, stream: Random) -> Callable[[], int] | None:
+def _away_sampler(spec: ClientSpec, streams: Streams) -> Callable[[], int] | None:
     """How long an application is away from ``poll``, where each time is drawn."""
     if spec.processing_max_ms is None:
         return None
     delay = DelaySpec(min_ms=spec.processing_ms, max_ms=spec.processing_max_ms)
-    return delay_sampler(delay, stream)
+    return delay_sampler(delay, streams.get(f"away/{spec.name}"), least_ms=1)
 
 
 def _new_member_id(stream: Random, name: str, incarnation: int) -> str:

@@ -17,8 +17,8 @@ class PollLoop:
     """The loop of one process, which begins with a ``poll`` at ``now_ms``.
 
     ``away_ms`` is how long the application is away after a ``poll`` that has handed out records;
-    ``draw_away_ms`` answers that each time anew instead. ``looks_every_ms``: how often a ``poll``
-    that waits looks for what has come to be due; 0: it notices that at once.
+    ``draw_away_ms`` draws that each time instead, 1 at least. ``looks_every_ms``: how often a
+    ``poll`` that waits looks for what has come to be due; 0: it notices that at once.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class PollLoop:
         """Time has come to ``now_ms``: draw how long the application was away, if that is drawn."""
         if self._draw_away_ms is not None and not self._is_waiting:
             while self._back_ms < now_ms:
-                self._back_ms += max(1, self._draw_away_ms())
+                self._back_ms += self._draw_away_ms()
 
     def begin_poll(self, now_ms: int) -> None:
         """A ``poll`` begins that does more than hand out records; ``look`` follows."""
@@ -102,4 +102,4 @@ class PollLoop:
             self._is_waiting = False
             if self._back_ms <= now_ms:
                 draw = self._draw_away_ms
-                self._back_ms = now_ms + (self._away_ms if draw is None else max(1, draw()))
+                self._back_ms = now_ms + (self._away_ms if draw is None else draw())

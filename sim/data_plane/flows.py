@@ -128,6 +128,7 @@ class Flows:
         self._until_ms = now_ms
         self._buffered = 0
         self._growth = 0
+        self._is_fed = False
         self.line_count = 0  # how often new lines were drawn: what all of this costs
 
     # --- reading ----------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class Flows:
         """Whether a ``poll`` hands out records: some are buffered, or come in."""
         self.roll(at_ms)
         buffered = self._buffered + self._growth * (at_ms - self._since_ms)
-        return buffered >= PARTS or any(flow.incoming for flow in self._flows)
+        return buffered >= PARTS or self._is_fed
 
     @property
     def longest_batch_ms(self) -> int:
@@ -235,7 +236,7 @@ class Flows:
     def _pass_polls(self, until_ms: int, limit_ms: int | None = None) -> bool:
         if self._polls is None or not self._is_serving or self._is_frozen:
             return False
-        if self._buffered < PARTS and not any(flow.incoming for flow in self._flows):
+        if self._buffered < PARTS and not self._is_fed:
             # A ``poll`` that has nothing to hand out waits.
             self._polls.next_ms = max(self._polls.next_ms, until_ms)
             return False
@@ -341,6 +342,7 @@ class Flows:
                 flow.incoming = flow.outgoing = 0
                 flow.takes_part = False
             self._buffered = self._growth = 0
+            self._is_fed = False
             self._until_ms = _NEVER
             return
         last = _NEVER
@@ -360,6 +362,7 @@ class Flows:
             last = min(last, self._lasts(flow, level, now_ms))
             self._buffered += flow.buffered
             self._growth += flow.incoming - flow.outgoing
+        self._is_fed = any(flow.incoming for flow in self._flows)
         self._until_ms = now_ms + last
 
     def _gap(self, flow: Flow, now_ms: int) -> int:
