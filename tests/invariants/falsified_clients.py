@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from unittest.mock import patch
 
 from client_world import ClientWorld
 from coordinator_world import GROUP, IMAGE
@@ -18,11 +19,22 @@ from falsified_coordinator import (
     target_epoch_record,
 )
 
-from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, Subscribe, Tick
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CommitAnswered,
+    CommitOffsets,
+    HeartbeatAnswered,
+    SendCommit,
+    Subscribe,
+    Tick,
+)
+from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
+from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 
 __all__ = ["FALSIFIED"]
@@ -168,4 +180,84 @@ def stale_pattern() -> ClientWorld:
     other = Topic(topic_id="id-other", name="other", partition_count=1)
     world.update_image(MetadataImage([*IMAGE.by_name.values(), other]))
     world.checker.liveness.on_quiet_period_start(world.now_ms)
+    return world
+
+
+class _HoldsCommits(ClientWorld):
+    """Commits are not answered before ``answer_commit``."""
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        self.held_commits: list[tuple[str, SendCommit]] = []
+        super().__init__(*names, **options)
+
+    def carry_out(self, name: str, effect: Any) -> list[Any]:
+        if isinstance(effect, SendCommit):
+            self.held_commits.append((name, effect))
+            return []
+        return super().carry_out(name, effect)
+
+    def answer_commit(self, code: ErrorCode) -> None:
+        """Answer the only one there is."""
+        [(name, commit)] = self.held_commits
+        self.held_commits = []
+        response = OffsetCommitResponse(errors=dict.fromkeys(commit.request.offsets, code))
+        self.handle(name, CommitAnswered(correlation_id=commit.correlation_id, response=response))
+
+
+class _CommitsByItself(_HoldsCommits):
+    commits_by_itself = True
+
+
+@mutant
+def repeats_what_is_stale() -> ClientWorld:
+    """A commitSync that is refused for good is sent again."""
+    fail = Commits._fail
+
+    def goes_on(self: Any, commit: Any, error_code: ErrorCode, signed: None) -> None:
+        is_stale = error_code is ErrorCode.STALE_MEMBER_EPOCH
+        (self._retry(commit, error_code) if is_stale else fail(self, commit, error_code, signed))
+
+    world = _HoldsCommits("a", stop_at_first=False)
+    partition = min(world.member("a").assigned)
+    with patch.object(Commits, "_fail", goes_on):
+        world.handle("a", CommitOffsets(commit_id=1, is_sync=True, offsets={partition: 7}))
+        assert world.violated == []
+        world.answer_commit(ErrorCode.STALE_MEMBER_EPOCH)
+    return world
+
+
+@mutant
+def finishes_former_reconciliations() -> ClientWorld:
+    """A client is fenced while it commits before a revocation, and goes on with it as a member
+    that joins anew."""
+
+    def forgets_names_only(self: Any) -> None:
+        self._has_overtaken_current = False
+        self.topic_names.forget()
+
+    world = _CommitsByItself("a", stop_at_first=False)
+    world.held_commits.clear()
+    world.start("b")
+    while not world.held_commits:
+        world.run_for(100)
+    revoked = max(world.member("a").assigned.keys() - world.member("a").target.partitions)
+    world.holds_heartbeats = True
+
+    def answer_heartbeat(**fields: Any) -> None:
+        while "a" not in dict(world.held_heartbeats):
+            world.run_for(100)
+        held, world.held_heartbeats = dict(world.held_heartbeats)["a"], []
+        response = ConsumerGroupHeartbeatResponse(heartbeat_interval_ms=5_000, **fields)
+        world.handle("a", HeartbeatAnswered(correlation_id=held.correlation_id, response=response))
+
+    with patch.object(Reconciler, "on_rejoin", forgets_names_only):
+        answer_heartbeat(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        answer_heartbeat(
+            error_code=ErrorCode.NONE,
+            member_id="id-a",
+            member_epoch=4,
+            assignment=frozenset({revoked}),
+        )
+        world.answer_commit(ErrorCode.NONE)
+        world.run_for(100)
     return world

@@ -13,7 +13,6 @@ from rebalance_sim.protocol.assignors.classic.sticky_identical import IdenticalB
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import application, commit_queue
 from rebalance_sim.protocol.clients.java.classic import classic_commits
-from rebalance_sim.protocol.clients.java.consumer import consumer_commits
 from rebalance_sim.protocol.clients.librdkafka import coordinator_connection, librdkafka_commits
 from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_core
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
@@ -167,18 +166,3 @@ def _stays_connected(self: Any) -> None:
 
 run_mutant("librdkafka-follows-later", "whole", 0, (_LINK, "_on_found", _follows_later))
 run_mutant("librdkafka-stays-connected", "whole", 0, (_LINK, "mark_dead", _stays_connected))
-
-# -- a commit that is refused for good -------------------------------------------------------------
-
-_JAVA_COMMITS = consumer_commits.Commits
-_fail = _JAVA_COMMITS._fail
-
-
-def _repeats_what_is_stale(self: Any, commit: Any, error_code: ErrorCode, signed: None) -> None:
-    if error_code is ErrorCode.STALE_MEMBER_EPOCH:
-        self._retry(commit, error_code)
-    else:
-        _fail(self, commit, error_code, signed)
-
-
-run_mutant("repeats-what-is-stale", "chaos", 60, (_JAVA_COMMITS, "_fail", _repeats_what_is_stale))

@@ -21,7 +21,6 @@ from rebalance_sim.protocol.clients.java.classic import (
     java_classic,
 )
 from rebalance_sim.protocol.clients.java.consumer import (
-    client_reconciliation,
     consumer_closing,
     consumer_commits,
     consumer_subscription,
@@ -110,21 +109,6 @@ run_mutant("never-misses-its-coordinator", "classic", 20, (_THREAD, "run", _has_
 run_mutant("stays-with-former-coordinator", "classic", 9, (_SEARCH, "mark_unknown", _does_nothing))
 run_mutant(
     "searches-in-close", "faulty", 8, (coordinator_search.CoordinatorSearch, "stop", _does_nothing)
-)
-
-# -- reconciliations -------------------------------------------------------------------------------
-
-
-def _forgets_names_only(self: Any) -> None:
-    self._has_overtaken_current = False
-    self.topic_names.forget()
-
-
-run_mutant(
-    "finishes-former-reconciliations",
-    "faulty",
-    38,
-    (client_reconciliation.Reconciler, "on_rejoin", _forgets_names_only),
 )
 
 # -- heartbeats of the consumer protocol ----------------------------------------------------------

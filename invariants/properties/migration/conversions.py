@@ -281,10 +281,12 @@ class NothingParkedAfterUpgrade(Property):
     interest = Interest(requests=(JoinGroupRequest, SyncGroupRequest), is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
-        """Look at the members of the group that is no more."""
+        """Look at the members of the group that is no more. A group that is a consumer group again
+        because records were lost has not become one: whoever waits is answered after that step."""
         former = look.former
         if (
             former is None
+            or not step.records
             or look.shard.coordinator.groups_of(ConsumerGroup).get(former.group_id) is None
         ):
             return None
