@@ -107,7 +107,7 @@ def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
 def _seconds(scenario: Scenario) -> str:
     from rebalance_sim.scenarios.quiet import length_s
 
-    return f"{length_s(scenario.world):,.1f}"
+    return f"{length_s(scenario.world):,.3f}".rstrip("0").rstrip(".")
 
 
 @contextmanager

@@ -134,18 +134,6 @@ class ClientSpec:
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("topics must not name a topic twice")
         at_least(self, 0, "start_ms", "close_timeout_ms", "processing_ms")
-        if self.processing_max_ms is not None:
-            at_least(self, self.processing_ms, "processing_max_ms")
-            if self.processing_records_per_second is not None:
-                raise ValueError(
-                    "processing_max_ms and processing_records_per_second exclude each other"
-                )
-        if max(self.processing_ms, self.processing_max_ms or 0) >= self.max_poll_interval_ms:
-            raise ValueError(
-                f"processing_ms and processing_max_ms must be below max_poll_interval_ms "
-                f"({self.max_poll_interval_ms}); the fault poll_stall keeps an application away "
-                "for longer"
-            )
         at_least(
             self,
             1,
@@ -158,6 +146,21 @@ class ClientSpec:
             "heartbeat_interval_ms",
             "metadata_max_age_ms",
         )
+        self._check_processing()
+
+    def _check_processing(self) -> None:
+        if self.processing_max_ms is not None:
+            at_least(self, self.processing_ms, "processing_max_ms")
+            if self.processing_records_per_second is not None:
+                raise ValueError(
+                    "processing_max_ms and processing_records_per_second exclude each other"
+                )
+        if max(self.processing_ms, self.processing_max_ms or 0) >= self.max_poll_interval_ms:
+            raise ValueError(
+                f"processing_ms and processing_max_ms must be below max_poll_interval_ms "
+                f"({self.max_poll_interval_ms}); the fault poll_stall keeps an application away "
+                "for longer"
+            )
 
     def _check_client_assignors(self) -> None:
         if self.server_assignor is not None:

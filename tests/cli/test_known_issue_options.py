@@ -33,7 +33,7 @@ def test_a_known_issue_is_told_with_all_that_one_needs_to_judge_it(
     code, out, err = call("run", shipped)
     assert (code, err) == (0, "")
     lines = [line.strip() for line in out.splitlines()]
-    assert lines[0].startswith("known: ") and "known issues: KAFKA-20332 x 1; " in lines[0]
+    assert lines[0].startswith("known: ") and "known issues: KAFKA-20332 x 2; " in lines[0]
     assert "KAFKA-20332: Records delivered for a partition under revocation" in lines
     facts = {line.split(maxsplit=1)[0]: line for line in lines[2:] if line}
     assert {"violates", "whose", "seen", "since", "repaired", "see"} <= facts.keys()

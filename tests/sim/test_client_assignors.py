@@ -53,18 +53,24 @@ def requests(watched: Watched, kind: str) -> list[dict[str, Any]]:
 
 def outcomes(watched: Watched, kind: str) -> list[tuple[str, str]]:
     """(client, error) of these requests, in their order."""
-    return [
-        (step["request"]["member_id"].split("-")[1], step["response"]["error_code"])
-        for step in requests(watched, kind)
-    ]
+    return [(sender(step), step["response"]["error_code"]) for step in requests(watched, kind)]
+
+
+def sender(step: dict[str, Any]) -> str:
+    """The client whose request it is."""
+    return named(step["request"]["member_id"])
+
+
+def named(member_id: str) -> str:
+    """The client that has this member id."""
+    return member_id.split("-")[1]
 
 
 def chosen_at(at_ms: int, *clients: ClientSpec) -> str:
     """The client that computes at that time, in a world that nothing happens to."""
     watched = world(*clients)
     watched.advance_to(at_ms)
-    name: str = watched.group().computation.member_id.split("-")[1]
-    return name
+    return named(watched.group().computation.member_id)
 
 
 def sizes(watched: Watched) -> dict[str, int]:
@@ -115,11 +121,11 @@ def test_a_slow_member_is_replaced_and_what_it_hands_in_late_is_refused() -> Non
     )
     watched.run()
     (prepared_by_slow, *_), (installed, *_) = (
-        [step for step in requests(watched, kind) if slow in step["request"]["member_id"]]
+        [step for step in requests(watched, kind) if sender(step) == slow]
         for kind in ("Prepare", "Install")
     )
     by_another = next(s for s in requests(watched, "Install") if s is not installed)
-    assert slow not in by_another["request"]["member_id"]
+    assert sender(by_another) != slow
     assert by_another["response"]["error_code"] == "NONE"
     # The time runs from the heartbeat that told it, a round trip before it asked.
     notified_ms = prepared_by_slow["at_ms"] - 4

@@ -33,7 +33,7 @@ def test_an_answer_waits_until_every_in_sync_replica_has_its_records() -> None:
     watched.advance_to(10_000)
     join = watched.steps(StepKind.COORDINATOR_REQUEST)[0]
     committed = watched.steps(StepKind.LOG_COMMITTED)[0]
-    released = watched.steps(StepKind.RESPONSE_RELEASED)[0]
+    (released,) = watched.steps(StepKind.RESPONSE_RELEASED, operation=join["operation"])
     assert committed["at_ms"] == join["at_ms"] + 2
     assert committed["step"] < released["step"]
     assert committed["high_watermark"] == join["log_end_offset"]

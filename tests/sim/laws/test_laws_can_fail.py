@@ -56,10 +56,16 @@ def test_none_is_violated_in_a_small_world(kind: str) -> None:
     assert violated(run(kind)) == set()
 
 
+def is_not_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll at which an application is back tells it nothing, and hands out records."""
+    monkeypatch.setattr(Application, "_poll_if_due", lambda _: None)
+    monkeypatch.setattr(Application, "_is_told_first", False)
+
+
 def test_a_poll_that_hands_records_out_before_it_tells_of_the_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Application, "_is_told_first", False)
+    is_not_told_first(monkeypatch)
     assert violated(run("classic")) == {"nothing_before_it_is_told_of_a_loss"}
 
 
@@ -108,7 +114,7 @@ def test_partitions_that_are_handed_out_after_they_are_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(MemberRules, "delivers_records_of", lambda _, state: True)
-    monkeypatch.setattr(Application, "_is_told_first", False)
+    is_not_told_first(monkeypatch)
     assert "only_to_who_may_fetch" in violated(run())
 
 
