@@ -48,13 +48,6 @@ _ROWS: Sequence[tuple[str, str, Callable[[float], str]]] = (
     ("lag_record_seconds", "lag, record-seconds", _digits),
     ("records_reprocessed", "records processed again", _digits),
 )
-_HEADLINES = (
-    "availability_loss_percent",
-    "member_stopped_ms",
-    "rebalance_ms_max",
-    "first_assignment_ms_mean",
-    "partition_moves",
-)
 _OLD, _NEW = "eager", "consumer-uniform"
 _WON = (
     "unowned_partition_ms",
@@ -63,7 +56,6 @@ _WON = (
     "first_assignment_ms_mean",
 )
 """Of what the new protocol is held against the old one, seed by seed."""
-_PROTOCOLS_OF_HEADLINES = (_OLD, "cooperative", _NEW)
 
 
 def figures() -> str:
@@ -74,30 +66,6 @@ def figures() -> str:
 def compressed() -> str:
     """The same in the compressed time of the profile that finds bugs."""
     return _whole(BUGS)
-
-
-def headlines() -> str:
-    """The few rows of the first page: medians under both profiles."""
-    rows = []
-    for metric, words, shown in _ROWS:
-        if metric not in _HEADLINES:
-            continue
-        cells = [words]
-        for profile in (FIGURES, BUGS):
-            data = _measured(profile)
-            medians = _failed(data) | {
-                one["protocol"]: shown(one["median"])
-                for one in data["rows"]
-                if one["metric"] == metric
-            }
-            cells += [medians[name] for name in _PROTOCOLS_OF_HEADLINES]
-        rows.append(cells)
-    here, there = _measured(FIGURES), _measured(BUGS)
-    commits = " and ".join(dict.fromkeys((here["commit"], there["commit"])))
-    names = [f"`{name}`" for name in _PROTOCOLS_OF_HEADLINES]
-    head = [f"median over seeds {here['seeds']}, compressed {there['seeds']}; commit {commits}"]
-    head += [*names, *(f"compressed: {name}" for name in names)]
-    return _table(head, rows)
 
 
 def _whole(profile: str) -> str:

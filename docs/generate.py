@@ -53,8 +53,9 @@ from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 sys.path.insert(0, str(Path(__file__).parent))
 import comparison_tables
 import detection_tables
-import failover_tables
+import experiment_tables
 import hunt_tables
+from experiment_tables import AWAY, FAILOVER
 
 __all__ = ["PAGES", "regenerate"]
 
@@ -342,7 +343,10 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "compared-table": compared_table,
     "comparison-figures": comparison_tables.figures,
     "comparison-compressed": comparison_tables.compressed,
-    "comparison-headlines": comparison_tables.headlines,
+    "away-head": AWAY.head,
+    "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
+    "away-all": AWAY.all_medians,
+    "away-effects": AWAY.effects,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,
@@ -355,14 +359,14 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "mutant-lists": detection_tables.mutant_lists,
     "reading-summary": detection_tables.reading_summary,
     "reading-lists": partial(detection_tables.mutant_lists, "reading"),
-    "failover-head": failover_tables.head,
-    "failover-pictures": failover_tables.figure_lines,
-    "failover-effects": failover_tables.effects,
-    "failover-restart": partial(failover_tables.medians, failover_tables.RESTART),
-    "failover-unowned": partial(failover_tables.medians, "unowned_partition_ms"),
-    "failover-longest": partial(failover_tables.medians, "unowned_partition_ms_max"),
-    "failover-stopped": partial(failover_tables.medians, "group_stopped_ms"),
-    "failover-rebalance": partial(failover_tables.medians, "rebalance_ms_max"),
+    "failover-head": FAILOVER.head,
+    "failover-pictures": FAILOVER.figure_lines,
+    "failover-effects": FAILOVER.effects,
+    "failover-restart": partial(FAILOVER.medians, experiment_tables.RESTART),
+    "failover-unowned": partial(FAILOVER.medians, "unowned_partition_ms"),
+    "failover-longest": partial(FAILOVER.medians, "unowned_partition_ms_max"),
+    "failover-stopped": partial(FAILOVER.medians, "group_stopped_ms"),
+    "failover-rebalance": partial(FAILOVER.medians, "rebalance_ms_max"),
     "pair-summary": hunt_tables.pair_summary,
     "unvisited-requests": hunt_tables.unvisited_requests,
     "rare-operations": hunt_tables.rare_operations,

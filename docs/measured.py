@@ -10,6 +10,8 @@
     python docs/measured.py comparison results/production
     rebalance-sim experiment experiments/failover.toml --out results/failover
     python docs/measured.py failover results/failover
+    rebalance-sim experiment experiments/away.toml --out results/away
+    python docs/measured.py away results/away
     python docs/generate.py
 
 The commit is that of this checkout; a measurement of other code is refused.
@@ -30,6 +32,8 @@ from rebalance_sim.scenarios.version import code_version
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "measured"
+KINDS = ("defects", "mutants", "reading", "comparison")
+EXPERIMENTS = ("failover", "away")
 RESTART, RESTART_MS = "restart_unowned_partition_ms", 30_000
 """Time without an owner in rebalances from the restart of experiments/failover.toml on."""
 
@@ -38,13 +42,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kind", choices=("defects", "mutants", "reading", "comparison", "failover"))
+    parser.add_argument("kind", choices=(*KINDS, *EXPERIMENTS))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument(
         "--again", action="store_true", help="defects that were measured anew: only these change"
     )
     options = parser.parse_args()
-    if options.kind == "failover":
+    if options.kind in EXPERIMENTS:
         [folder] = options.results
         keep_experiment(options.kind, folder)
         return
@@ -120,11 +124,14 @@ def keep_experiment(kind: str, folder: Path) -> None:
         _check_code(code)
     experiment = load_experiment(ROOT / "experiments" / f"{kind}.toml")
     varied = [parameter.name for parameter in experiment.vary]
-    rebalances = rs.read_rebalances(folder)
-    of_run = ["seed", "cell", "protocol"]
-    late = rebalances[rebalances["at_ms"] >= RESTART_MS].groupby(of_run)["unowned_partition_ms"]
-    frame = frame.merge(late.sum().rename(RESTART), how="left", on=of_run).fillna({RESTART: 0})
-    columns = [*of_run[:2], *varied, *of_run[2:], "semantics", "outcome", RESTART]
+    of_run, added = ["seed", "cell", "protocol"], []
+    if kind == "failover":
+        rebalances = rs.read_rebalances(folder)
+        late = rebalances[rebalances["at_ms"] >= RESTART_MS].groupby(of_run)
+        sums = late["unowned_partition_ms"].sum().rename(RESTART)
+        frame = frame.merge(sums, how="left", on=of_run).fillna({RESTART: 0})
+        added = [RESTART]
+    columns = [*of_run[:2], *varied, *of_run[2:], "semantics", "outcome", *added]
     rows = json.loads(frame[[*columns, *experiment.metrics]].to_json(orient="records"))
     seeds = int(frame["seed"].nunique())
     write(kind, {"commit": _commit(), "code": code_version(), "seeds": seeds, "note": ""}, rows)

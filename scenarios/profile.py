@@ -161,7 +161,8 @@ class Features:
     ``migration_policies`` lets brokers allow migrations in one direction only, or none.
     ``varied_processing``: how long an application is away from ``poll`` is drawn each time, unless
     its records say. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
-    collection.
+    collection. ``zones``: brokers, clients and three replicas of each partition are spread over
+    three racks, with a longer way between them.
     """
 
     static_members: float = 0.0
@@ -195,6 +196,7 @@ class Features:
     librdkafka_classic: float = 0.0
     varied_processing: float = 0.0
     short_pauses: float = 0.0
+    zones: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -126,6 +126,7 @@ class World:
         self.controller = self.cluster.controller
         self.partition_of = self.cluster.partition_of
         self.network.servers = self.brokers
+        self.network.racks = spec.brokers.racks
         self.topics = TopicAdmin(
             spec.topics, self.controller, self, racks=spec.brokers.racks_in_use
         )

@@ -38,7 +38,7 @@ from rebalance_sim.scenarios.generate.records import (
     draw_records,
     keep_some_polling,
 )
-from rebalance_sim.scenarios.generate.variety import vary, vary_processing
+from rebalance_sim.scenarios.generate.variety import ZONES, spread, vary, vary_processing
 from rebalance_sim.scenarios.profile import (
     TOPIC_NAMES,
     Features,
@@ -85,6 +85,7 @@ _ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
 
 _START_WITHIN_MS = 500
 _FURTHER_GROUPS = (1, 2)
+_BETWEEN_ZONES_MS = (1, 2)
 _FURTHER_CLIENTS = (1, 3)
 
 
@@ -194,6 +195,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     if has_data_plane:
         clients = keep_some_polling(clients, faults)
     clients = vary_processing(draw.features, draw.streams, clients)
+    clients = spread(draw.features, clients)
     clients = keep_some_computing(clients, faults)
     world = WorldSpec(
         seed=seed,
@@ -229,6 +231,10 @@ class _Drawing:
             name for name in features.__slots__ if draw.chance(getattr(features, name))
         )
 
+    @property
+    def _has_zones(self) -> bool:
+        return "zones" in self.features
+
     def topics(self) -> tuple[TopicSpec, ...]:
         """Few topics, mostly small."""
         sizes, draw = self._sizes, self.shape
@@ -238,6 +244,7 @@ class _Drawing:
                 name=name,
                 partition_count=draw.between(partitions),
                 records_per_second=draw.pick(sizes.records_per_second),
+                replication_factor=len(ZONES) if self._has_zones else 1,
             )
             for name in TOPIC_NAMES[: draw.between(sizes.topics)]
         )
@@ -317,6 +324,7 @@ class _Drawing:
             ),
             load=self._load(),
             min_insync_replicas=in_sync.pick(self._sizes.min_insync_replicas),
+            racks=ZONES if self._has_zones else (),
         )
 
     def admin_interval_ms(self) -> int | None:
@@ -330,7 +338,11 @@ class _Drawing:
         max_ms = self.timing.pick(self._timings.latency_max_ms)
         tail = Draw(self.streams.get("generate/latency-tail"))
         tail_ms = tail.pick(self._timings.latency_tail_ms)
-        return NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=max_ms, tail_ms=tail_ms))
+        between = Draw(self.streams.get("generate/zones")).pick(_BETWEEN_ZONES_MS)
+        return NetworkSpec(
+            latency=DelaySpec(min_ms=1, max_ms=max_ms, tail_ms=tail_ms),
+            between_racks_ms=between if self._has_zones else 0,
+        )
 
     def clients(self, topics: tuple[TopicSpec, ...], duration_ms: int) -> tuple[ClientSpec, ...]:
         """Clients of one application: alike in their timings, different in the rest."""

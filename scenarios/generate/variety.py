@@ -23,6 +23,7 @@ _AUTO_COMMIT_INTERVALS_MS = (500, 2_000, 5_000, 10_000)
 _CLOSE_TIMEOUTS_MS = (0, 1_000, 30_000)
 _METADATA_AGES_MS = (2_000, 5_000, 10_000)
 _RACKS = ("", "rack-a", "rack-b")
+ZONES = ("zone-a", "zone-b", "zone-c")
 _MANUAL_COMMIT_INTERVALS_MS = (1_000, 4_000, 10_000)
 _MANUAL_COMMIT_SHARE = 0.5
 _REVOKED_COMMIT_SHARE = 0.4
@@ -50,6 +51,15 @@ def vary_processing(
         if client.processing_records_per_second is None
         else client
         for client in clients
+    )
+
+
+def spread(features: Set[str], clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+    """The clients in zones by turns, if the scenario has some."""
+    if "zones" not in features:
+        return clients
+    return tuple(
+        replace(client, rack=ZONES[index % len(ZONES)]) for index, client in enumerate(clients)
     )
 
 

@@ -93,10 +93,11 @@ class _BrokerConnection:
 class ClientConnections:
     """Sends requests and pairs answers with them. ``correlation_id`` is the caller's own."""
 
-    def __init__(self, network: Network, process: ConnectionsOwner) -> None:
+    def __init__(self, network: Network, process: ConnectionsOwner, *, rack: str = "") -> None:
         self._network = network
         self._clock = network.clock
         self._process = process
+        self._rack = rack
         self._to_coordinator: dict[int, _BrokerConnection] = {}
         self._to_any: dict[int, _BrokerConnection] = {}
         self._by_connection: dict[Connection, _BrokerConnection] = {}
@@ -238,6 +239,7 @@ class ClientConnections:
             client_name=self._process.name,
             broker=self._network.servers[node_id],
             purpose=purpose,
+            rack=self._rack,
         )
         line.connection = connection
         line.opened_ms = self._clock.now_ms

@@ -110,7 +110,7 @@ class ClientProcess:
         self._ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
         self._stands_until_ms = -1
         self.clock_was_set = self._ahead_ms != 0
-        self._lines = ClientConnections(environment.network, self)
+        self._lines = ClientConnections(environment.network, self, rack=spec.rack)
         jitter = streams.get(f"jitter/{name}").random
         self.member = make_member(
             spec,

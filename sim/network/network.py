@@ -99,10 +99,11 @@ _RESET = _Packet.RESET
 
 
 class Connection:
-    """A connection from one client process to one broker."""
+    """A connection from one client process, in this rack if it says one, to one broker."""
 
     __slots__ = (
         "_down",
+        "_extra_ms",
         "_held_since_ms",
         "_link",
         "_may_be_cut",
@@ -130,11 +131,13 @@ class Connection:
         client_name: str,
         broker: Server,
         purpose: Purpose,
+        rack: str = "",
     ) -> None:
         self._network = network
         self._link = network.link(client_name)
-        self._up = Pipe(network.clock, self._link, self._on_request)
-        self._down = Pipe(network.clock, self._link, self._on_answer)
+        self._extra_ms = extra_ms = network.extra_ms(rack, broker.node_id)
+        self._up = Pipe(network.clock, self._link, self._on_request, extra_ms=extra_ms)
+        self._down = Pipe(network.clock, self._link, self._on_answer, extra_ms=extra_ms)
         self._held_since_ms: int | None = None  # a handshake that does not get through
         self.owner = owner
         self.client_name = client_name
@@ -187,7 +190,8 @@ class Connection:
 
     def _handshake(self, wait_ms: int = 0) -> None:
         link = self._link
-        delay_ms = wait_ms + link.delay_ms() + link.delay_ms()
+        extra_ms = 2 * self._extra_ms * link.factor
+        delay_ms = wait_ms + link.delay_ms() + link.delay_ms() + extra_ms
         self._network.call_later(delay_ms, link, self._on_handshake)
 
     def _on_handshake(self, call: Call) -> None:
@@ -338,7 +342,8 @@ class Connection:
 class Network:
     """Latencies, partitions, and every connection that is not closed.
 
-    ``servers`` are the brokers by node id, to be set once, before anything happens.
+    ``servers`` are the brokers by node id, to be set once, before anything happens; ``racks`` are
+    those that they are in by turns.
     """
 
     def __init__(self, clock: Clock, spec: NetworkSpec, streams: Streams) -> None:
@@ -346,6 +351,7 @@ class Network:
         self.spec = spec
         self.streams = streams
         self.servers: Sequence[Server] = ()
+        self.racks: Sequence[str] = ()
         self._links: dict[str, Link] = {}
         self._connections: dict[str, dict[Connection, None]] = {}
         self._blocks: list[tuple[str, int | None, Direction]] = []
@@ -356,6 +362,12 @@ class Network:
         if link is None:
             link = self._links[client_name] = Link(self.spec, self.streams, client_name)
         return link
+
+    def extra_ms(self, rack: str, node_id: int) -> int:
+        """What the way between this rack and a broker adds to the latency, one way."""
+        if not rack or not self.racks or self.racks[node_id % len(self.racks)] == rack:
+            return 0
+        return self.spec.between_racks_ms
 
     def call_later(self, delay_ms: int, link: Link, function: Callable[[Call], None]) -> None:
         """Let the clock call ``function``."""

@@ -40,6 +40,7 @@ class Pipe:
     __slots__ = (
         "_clock",
         "_deliver",
+        "_extra_ms",
         "_held",
         "_held_since_ms",
         "_last_ms",
@@ -48,9 +49,12 @@ class Pipe:
         "blocked",
     )
 
-    def __init__(self, clock: Clock, link: Link, deliver: Callable[[Any], None]) -> None:
+    def __init__(
+        self, clock: Clock, link: Link, deliver: Callable[[Any], None], *, extra_ms: int = 0
+    ) -> None:
         self._clock = clock
         self._link = link
+        self._extra_ms = extra_ms
         self._deliver = deliver
         self._messages: deque[Any] = deque()
         self._last_ms = 0
@@ -81,7 +85,7 @@ class Pipe:
 
     def _schedule(self, sent_ms: int) -> None:
         link = self._link
-        at_ms = sent_ms + link.sample_ms() * link.factor
+        at_ms = sent_ms + (link.sample_ms() + self._extra_ms) * link.factor
         if at_ms < self._last_ms:
             at_ms = self._last_ms
         self._last_ms = at_ms

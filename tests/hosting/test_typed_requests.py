@@ -31,6 +31,7 @@ ONCE_WRONG = (
     2182,  # A member joins anew in the place of a static one, with what it subscribed to.
     *(162, 328),  # A JoinGroup whose write is taken back counts as if it still waited.
     2196,  # Of two conversions that are lost, the first says what the group was.
+    309,  # The id of a topic is what a request says, whatever the client calls it.
     1902,  # Compaction has left the tombstone of a target, and a member of the next group.
 )
 """Seeds in which a property was wrong, or what a host does with timers when a batch is lost."""

@@ -154,6 +154,25 @@ def test_production_wants_two_replicas_in_sync_and_loses_no_committed_record_on_
     assert usual[1] > usual[2] > len(SEEDS) / 10
 
 
+def test_zones_change_nothing_but_where_everything_is_and_how_far() -> None:
+    profile = load_profile("production")
+    zones = [replace(profile, features=replace(profile.features, zones=share)) for share in (0, 1)]
+    for seed in range(5):
+        without, with_zones = (generate_from(one, seed).world for one in zones)
+        assert {client.rack for client in with_zones.clients} == {"zone-a", "zone-b", "zone-c"}
+        assert set(with_zones.brokers.racks) == {"zone-a", "zone-b", "zone-c"}
+        assert with_zones.network.between_racks_ms > 0
+        assert {topic.replication_factor for topic in with_zones.topics} == {3}
+        nowhere = replace(
+            with_zones,
+            clients=tuple(replace(client, rack="") for client in with_zones.clients),
+            brokers=replace(with_zones.brokers, racks=()),
+            network=replace(with_zones.network, between_racks_ms=0),
+            topics=tuple(replace(topic, replication_factor=1) for topic in with_zones.topics),
+        )
+        assert nowhere == without
+
+
 def test_librdkafka_clients_change_nothing_but_kinds() -> None:
     profile = load_profile("faulty")
     features = replace(profile.features, librdkafka_clients=0.0, topic_ids_in_offsets=0.0)

@@ -68,9 +68,12 @@ class StubOwner:
 class Wire:
     """One client, one broker, one connection that is open at time 100."""
 
-    def __init__(self, latency: DelaySpec, seed: int = 1) -> None:
+    def __init__(self, latency: DelaySpec, seed: int = 1, *, rack: str = "") -> None:
         self.clock = Clock()
-        self.network = Network(self.clock, NetworkSpec(latency=latency), Streams(seed))
+        self.rack = rack
+        network = NetworkSpec(latency=latency, between_racks_ms=20)
+        self.network = Network(self.clock, network, Streams(seed))
+        self.network.racks = ("east", "west")
         self.broker = StubBroker(self.clock)
         self.owner = StubOwner(self.clock)
         self.connection = self.connect()
@@ -83,6 +86,7 @@ class Wire:
             client_name="a",
             broker=self.broker,  # type: ignore[arg-type]
             purpose=Purpose.COORDINATOR,
+            rack=self.rack,
         )
         connection.open()
         return connection
@@ -101,6 +105,16 @@ def test_a_request_and_its_answer_take_a_latency_each(wire: Wire) -> None:
     wire.run_to(200)
     assert wire.broker.seen == [(105, "ping")]
     assert wire.owner.events[-1] == (110, "answer to ping")
+
+
+@pytest.mark.parametrize(("rack", "extra_ms"), [("", 0), ("east", 0), ("west", 20), ("other", 20)])
+def test_a_message_takes_longer_between_racks(rack: str, extra_ms: int) -> None:
+    wire = Wire(DelaySpec(min_ms=5), rack=rack)
+    assert wire.owner.events == [(2 * (5 + extra_ms), "connected")]
+    wire.connection.send(1, "ping")
+    wire.run_to(200)
+    assert wire.broker.seen == [(105 + extra_ms, "ping")]
+    assert wire.owner.events[-1] == (110 + 2 * extra_ms, "answer to ping")
 
 
 def test_a_message_takes_at_least_a_millisecond() -> None:

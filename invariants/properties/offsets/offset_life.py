@@ -346,7 +346,8 @@ class FetchShown(Property):
             if name is None:
                 continue
             if names_topics_by_id:
-                ids[name, partition.partition] = partition.topic_id
+                topic_id = partition.topic_id
+                ids[name, partition.partition] = wire_topics.get(topic_id, topic_id)
             text = response.metadata.get(partition, "")
             leader_epoch = response.leader_epochs.get(partition, NO_LEADER_EPOCH)
             shown[name, partition.partition] = (offset, text, leader_epoch)

@@ -1,0 +1,141 @@
+"""Tables and pictures of measured experiments (docs/measured/), for the pages that show them.
+
+rebalance-sim experiment experiments/failover.toml --out results/failover
+python docs/measured.py failover results/failover
+python docs/experiment_tables.py
+python docs/generate.py
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pandas as pd
+
+from rebalance_sim.scenarios.experiment import load_experiment
+from rebalance_sim.scenarios.units import title_of, unit_of
+from rebalance_sim.spark import Limits, SeedRange, SweepPlan
+from rebalance_sim.spark.reports.experiment import WORDS, ExperimentSummary, summary_of
+from rebalance_sim.spark.reports.experiment_panels import pictures
+from rebalance_sim.spark.reports.experiment_plots import figure_of
+from rebalance_sim.spark.reports.experiment_rows import effect_rows, headline_rows
+from rebalance_sim.spark.runner import DEFAULT_RUNNER
+
+DOCS = Path(__file__).parent
+RESTART = "restart_unowned_partition_ms"
+HEADLINES = (
+    "availability_loss_percent",
+    "member_stopped_ms",
+    "rebalance_ms_max",
+    "first_assignment_ms_mean",
+)
+"""What the first page shows of the protocols."""
+_WORDS = {**WORDS, RESTART: "time without an owner from the restart on, summed over partitions"}
+
+
+@dataclass(frozen=True)
+class MeasuredExperiment:
+    """An experiment of ``experiments/`` whose runs ``measured.py`` has kept, by its name there;
+    ``added``: metrics that were computed from its rebalances, before those of the experiment."""
+
+    name: str
+    added: tuple[str, ...] = ()
+
+    def head(self) -> str:
+        """What was run, in words."""
+        summary, data = self._summary, self._data
+        counts = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
+        experiment = summary.experiment
+        return (
+            f"{len(summary.runs):,} runs at commit {data['commit']}: {len(experiment.cells)} cells "
+            f"x {len(experiment.protocols)} protocols x {data['seeds']} seeds; {counts}. "
+            f"{data['note']}\n"
+        )
+
+    def medians(self, metric: str) -> str:
+        """Medians of a metric with their intervals, a line for each cell."""
+        rows = headline_rows(self._summary)
+        of_it = [row[1:] for row in rows[1:] if row[0] == title_of(metric)]
+        return _table([rows[0][1:], *of_it])
+
+    def medians_of(self, *metrics: str) -> str:
+        """The same of several metrics, under what they are in words."""
+        rows = headline_rows(self._summary)
+        words = {title_of(metric): words_of(metric) for metric in metrics}
+        of_them = [[words[row[0]], *row[1:]] for row in rows[1:] if row[0] in words]
+        return _table([rows[0], *of_them])
+
+    def all_medians(self) -> str:
+        """The same of every metric."""
+        return self.medians_of(*self._summary.experiment.metrics)
+
+    def effects(self) -> str:
+        """What each choice changes of every metric."""
+        return _table(effect_rows(self._summary))
+
+    def figure_lines(self) -> str:
+        """The picture of each metric, under its words."""
+        parts = []
+        for metric in self._summary.experiment.metrics:
+            words = _WORDS[metric]
+            title = f"{words[0].upper()}{words[1:]}"
+            picture = f"{self.name}/{metric}.svg"
+            parts.append(f"**{title}** (`{title_of(metric)}`)\n\n![{title}]({picture})\n")
+        return "\n".join(parts)
+
+    def draw(self) -> None:
+        """Write the pictures. Ids and date would differ from one drawing to the next."""
+        folder = DOCS / self.name
+        folder.mkdir(exist_ok=True)
+        for picture in pictures(self._summary):
+            with matplotlib.rc_context({"svg.hashsalt": self.name}):
+                file = folder / f"{picture.metric}.svg"
+                figure_of(picture).savefig(file, metadata={"Date": None})
+
+    @cached_property
+    def _data(self) -> dict[str, Any]:
+        text = (DOCS / "measured" / f"{self.name}.json").read_text(encoding="utf-8")
+        data: dict[str, Any] = json.loads(text)
+        return data
+
+    @cached_property
+    def _summary(self) -> ExperimentSummary:
+        data, file = self._data, DOCS.parent / "experiments" / f"{self.name}.toml"
+        experiment = load_experiment(file, seeds=data["seeds"])
+        experiment = replace(experiment, metrics=(*self.added, *experiment.metrics))
+        plan = SweepPlan(
+            variants=tuple(experiment.base.speaking(name) for name in experiment.protocols),
+            seeds=SeedRange(0, data["seeds"]),
+            batch_size=1,
+            runner=DEFAULT_RUNNER,
+            code_digest=data["code"],
+            limits=Limits(),
+        )
+        frame = pd.DataFrame(data["rows"]).assign(reason="")
+        for metric in experiment.metrics:
+            frame[metric] = frame[metric].astype("float64")
+        return summary_of(experiment, plan, frame, pd.DataFrame(), report=file)
+
+
+FAILOVER = MeasuredExperiment("failover", added=(RESTART,))
+AWAY = MeasuredExperiment("away")
+
+
+def words_of(metric: str) -> str:
+    """What a metric says, with the unit that it is shown in."""
+    unit, _ = unit_of(metric)
+    return f"{_WORDS[metric]}, {unit}" if unit else _WORDS[metric]
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |\n" for row in rows]
+    return "".join([lines[0], "|" + "---|" * len(rows[0]) + "\n", *lines[1:]])
+
+
+if __name__ == "__main__":
+    FAILOVER.draw()
