@@ -60,6 +60,8 @@ class Application:
         self._conditions = conditions
         spec = process.spec
         self._poll_at_ms: int | None = None
+        self._unread: tuple[int, Event] | None = None
+        """An answer that is read in ``poll``, with its request."""
         self._to_do: deque[Event] = deque()
         self._is_going_on = False
         self._commit_count = 0
@@ -180,13 +182,39 @@ class Application:
         if due_ms > self._process.now_ms:
             self._arm_poll()
             return
-        at_ms = self.in_poll_ms()
+        at_ms = self._in_poll_ms()
         if at_ms > self._clock.now_ms:
             self._schedule_poll(at_ms)
             return
         self._poll()
 
-    def in_poll_ms(self) -> int:
+    def reads_later(self, correlation_id: int, answer: Event) -> bool:
+        """Whether an answer that is read in ``poll`` has to wait for one; it is read there."""
+        unread = (correlation_id, answer)
+        if self._reads_now(unread):
+            return False
+        self._unread = unread
+        return True
+
+    def _reads_now(self, unread: tuple[int, Event]) -> bool:
+        at_ms = self._in_poll_ms()
+        if at_ms <= self._clock.now_ms:
+            return True
+        self._clock.call_at(at_ms, self._process.tie_break(), self._on_unread, unread)
+        return False
+
+    def _on_unread(self, call: Call) -> None:
+        if call.argument is not self._unread or self._process.defers(self._on_unread, call):
+            return
+        if self._reads_now(call.argument):
+            self._read()
+
+    def _read(self) -> None:
+        unread, self._unread = self._unread, None
+        if unread is not None and unread[0] in self._member.open_requests:
+            self._process.take(unread[1])
+
+    def _in_poll_ms(self) -> int:
         """When it is inside ``poll``, and looks at what is due: now, or later."""
         now_ms = self._clock.now_ms
         self._loop.advance(now_ms)
@@ -406,6 +434,8 @@ class Application:
 
     def _poll_if_due(self) -> None:
         """The ``poll`` that the application is back at, if it does more than hand out records."""
+        if self._member.is_polling and self._is_free:
+            self._read()
         due_ms = self._member.poll_due_ms
         is_due = due_ms is not None and due_ms <= self._process.now_ms
         if is_due and self._member.is_polling and self._is_free:

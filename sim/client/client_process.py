@@ -322,21 +322,10 @@ class ClientProcess:
         if correlation_id < 0:
             self._on_own_answer(correlation_id, response)
             return
-        if self.member.reads_joins_in_poll and type(response) is JoinGroupResponse:
-            at_ms = self.application.in_poll_ms()
-            if at_ms > self._clock.now_ms:
-                argument = (correlation_id, response)
-                self._clock.call_at(at_ms, self.tie_break(), self._read_later, argument)
-                return
-        self.take(event_of(correlation_id, response))
-
-    def _read_later(self, call: Call) -> None:
-        """The application is back at ``poll``, where it looks at an answer that has come."""
-        if self.defers(self._read_later, call):
-            return
-        correlation_id, response = call.argument
-        if correlation_id in self.member.open_requests:
-            self.on_answer(correlation_id, response)
+        event = event_of(correlation_id, response)
+        is_read_in_poll = self.member.reads_joins_in_poll and type(response) is JoinGroupResponse
+        if not is_read_in_poll or not self.application.reads_later(correlation_id, event):
+            self.take(event)
 
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
         """These requests will never be answered."""

@@ -177,4 +177,8 @@ class DataPlane:
         for intake in self._intakes.values():
             intake.positions()
         lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
-        return {**self._totals.as_dict(), "lag_records_at_end": lag_at_end}
+        return {
+            **self._totals.as_dict(),
+            "lag_records_at_end": lag_at_end,
+            "records_lost": sum(progress.lost for progress in self.progress.values()),
+        }

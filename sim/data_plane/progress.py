@@ -26,7 +26,6 @@ class Totals:
     def __init__(self) -> None:
         self.processed = 0
         self.reprocessed = 0
-        self.lost = 0
         self.area = 0
         self.highest_lag = 0
         self.after_loss = Waits()
@@ -37,7 +36,6 @@ class Totals:
         found: dict[str, float] = {
             "lag_record_seconds": self.area / (2 * PARTS * 1_000),
             "lag_records_max": self.highest_lag // PARTS,
-            "records_lost": self.lost,
             "records_processed": self.processed,
             "records_reprocessed": self.reprocessed,
         }
@@ -75,7 +73,7 @@ class PartitionProgress:
         self._position: int | None = None
         self._processed_to: int | None = None
         self._done = OffsetSpans()
-        self._handed_out_to = 0
+        self._last_begin = 0
         self._finished_to = 0
         self._since_ms = origin_ms
         self._is_over = False
@@ -94,10 +92,9 @@ class PartitionProgress:
         start = flow.position // PARTS
         if self._processed_to is None:
             self._processed_to = start
-        elif start > self._processed_to:
-            # Handed out, and passed over: whoever had them is gone without having processed them.
-            self._totals.lost += max(0, min(start, self._handed_out_to) - self._processed_to)
-            self._processed_to = start
+        else:
+            self._last_begin = max(self._last_begin, start)
+            self._processed_to = max(self._processed_to, start)
         self._consumers[flow] = _Consumer(name, assigned_ms, self._last, settle)
         self._present = flow
         self._position = flow.position
@@ -134,10 +131,6 @@ class PartitionProgress:
         if flow is self._present:
             self._add_area(to_ms, flow.position)
 
-    def on_handed_out(self, offset: int) -> None:
-        """Some client has got every record below ``offset``."""
-        self._handed_out_to = max(self._handed_out_to, offset)
-
     def on_batch_end(self, offset: int) -> None:
         """An application is back at ``poll``, so it is done with every record below ``offset``,
         though the fluid, whose shares have changed meanwhile, may be a record behind."""
@@ -165,6 +158,11 @@ class PartitionProgress:
         """Offset behind the last record that anybody has processed; None before anybody began."""
         self.settle(now_ms)
         return None if self._processed_to is None else max(self._processed_to, self._finished_to)
+
+    def lost(self, handed_out: OffsetSpans) -> int:
+        """Of what was handed out, records that nobody has processed, and behind which a later
+        consumer began; once everything up to now has been reported."""
+        return handed_out.count_outside(self._done, below=self._last_begin)
 
     def lag(self, now_ms: int) -> int:
         """Lag in records, once everything up to ``now_ms`` has been reported."""
@@ -221,13 +219,19 @@ class GroupProgress:
     def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
         """An application was handed the records from ``start`` to ``end`` (exclusive)."""
         self._deliveries.add(partition, start, end)
-        self.of(partition).on_handed_out(end)
 
     def on_partition_deleted(self, partition: TopicPartition) -> None:
         """Nobody waits for its records any more."""
         progress = self._of.get(partition)
         if progress is not None:
             progress.delete(self._clock.now_ms)
+
+    @property
+    def lost(self) -> int:
+        """Records of all partitions that were handed out and that nobody will process; once
+        ``lags`` has brought them up to now."""
+        handed_out = self._deliveries.handed_out
+        return sum(progress.lost(handed_out(p)) for p, progress in self._of.items())
 
     def lags(self) -> dict[TopicPartition, int]:
         """The lag of each partition that has, or had, a consumer, as of now; in ascending order."""

@@ -31,6 +31,14 @@ class OffsetSpans:
         spans[first:last] = [(low, high)]
         return sum(min(end, high) - max(start, low) for low, high in touched)
 
+    def count_outside(self, other: OffsetSpans, *, below: int) -> int:
+        """How many of these offsets lie below ``below``, and are not in the other set."""
+        count = sum(max(0, min(high, below) - low) for low, high in self._spans)
+        for low, high in other._spans:
+            for first, last in self._spans:
+                count -= max(0, min(high, last, below) - max(low, first))
+        return count
+
     def missing(self, start: int | None) -> int:
         """Offsets from ``start`` on that are not there, and lie before one that is. None: from the
         first that is there."""
@@ -42,6 +50,9 @@ class OffsetSpans:
             count += max(0, low - passed)
             passed = max(passed, high)
         return count
+
+
+_NOTHING = OffsetSpans()
 
 
 class Deliveries:
@@ -61,6 +72,10 @@ class Deliveries:
         """The records from ``start`` to ``end`` are handed out; there is one at least."""
         self.delivered += end - start
         self.redelivered += self._handed_out.setdefault(partition, OffsetSpans()).add(start, end)
+
+    def handed_out(self, partition: TopicPartition) -> OffsetSpans:
+        """What applications have been handed of a partition."""
+        return self._handed_out.get(partition, _NOTHING)
 
     @property
     def skipped(self) -> int:
