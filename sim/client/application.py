@@ -204,9 +204,10 @@ class Application:
         return False
 
     def _on_unread(self, call: Call) -> None:
-        if call.argument is not self._unread or self._process.defers(self._on_unread, call):
+        unread: tuple[int, Event] = call.argument
+        if unread is not self._unread or self._process.defers(self._on_unread, call):
             return
-        if self._reads_now(call.argument):
+        if self._reads_now(unread):
             self._read()
 
     def _read(self) -> None:

@@ -20,6 +20,7 @@ from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.observe.deliveries import OffsetSpans
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
 
@@ -298,15 +299,30 @@ def test_a_crash_makes_exactly_the_uncommitted_records_be_processed_again() -> N
 
 
 def test_a_record_that_several_consumers_pass_over_is_lost_once() -> None:
-    totals = Totals()
-    progress = PartitionProgress(P0, rate=0, origin_ms=0, totals=totals)
+    progress = PartitionProgress(P0, rate=0, origin_ms=0, totals=Totals())
+    handed_out = OffsetSpans()
+    handed_out.add(0, 100)
     # 100 records are handed out, and none is processed; then consumers begin at 50, 80 and 120.
     for name, offset, lost in (("a", 0, 0), ("b", 50, 50), ("c", 80, 80), ("d", 120, 100)):
         flow = Flow(P0, rate=0, origin_ms=0, position=offset * PARTS)
         progress.begin(flow, name=name, assigned_ms=0, now_ms=0, settle=lambda _: None)
-        progress.on_handed_out(100)
-        assert totals.lost == lost
+        assert progress.lost(handed_out) == lost
         progress.end(flow, 0)
+
+
+def test_what_is_handed_out_behind_a_later_consumer_is_lost_unless_it_is_processed() -> None:
+    progress = PartitionProgress(P0, rate=0, origin_ms=0, totals=Totals())
+    handed_out = OffsetSpans()
+    for name, offset in (("a", 0), ("b", 500)):
+        flow = Flow(P0, rate=0, origin_ms=0, position=offset * PARTS)
+        progress.begin(flow, name=name, assigned_ms=0, now_ms=0, settle=lambda _: None)
+    assert progress.lost(handed_out) == 0
+    handed_out.add(0, 30)
+    handed_out.add(500, 530)
+    assert progress.lost(handed_out) == 30
+    flow.position, flow.outgoing = 20 * PARTS, 1
+    progress.on_moved(flow, 0, before=0)
+    assert progress.lost(handed_out) == 10
 
 
 @pytest.mark.parametrize("kind", ["java", "classic", "librdkafka", "librdkafka-classic"])

@@ -9,7 +9,12 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC,
+    EVERY_KIND,
+    JAVA,
+    LIBRDKAFKA_CLASSIC,
+)
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.sim.client.client_processes import redeployed
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
@@ -159,6 +164,23 @@ def test_a_poll_that_a_commit_holds_up_comes_after_it(kind: str) -> None:
             data_plane=True,
         )
     )
+    watched.run()
+    assert [len(watched.fetchable(name)) for name in names] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("kind", [CLASSIC, LIBRDKAFKA_CLASSIC])
+def test_who_commits_more_often_than_it_polls_is_told_of_a_generation(kind: str) -> None:
+    """It is at ``poll`` when a commit returns, where it reads the answer to its JoinGroup."""
+    of_client = {
+        "kind": kind,
+        "assignors": ("cooperative-sticky",),
+        "processing_ms": 5_000,
+        "manual_commit_interval_ms": 1_000,
+        "commits_synchronously": True,
+    }
+    names = ("a", "b", "c")
+    clients = (client(name, start_ms=n * 15_000, **of_client) for n, name in enumerate(names))
+    watched = Watched(spec(*clients, quiet_period_ms=60_000))
     watched.run()
     assert [len(watched.fetchable(name)) for name in names] == [2, 2, 2]
 
