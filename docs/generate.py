@@ -51,7 +51,6 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
 sys.path.insert(0, str(Path(__file__).parent))
-import comparison_tables
 import detection_tables
 import experiment_tables
 import hunt_tables
@@ -341,8 +340,6 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "profile-table": profile_table,
     "profile-keys": profile_keys,
     "compared-table": compared_table,
-    "comparison-figures": comparison_tables.figures,
-    "comparison-compressed": comparison_tables.compressed,
     "away-head": AWAY.head,
     "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
     "away-all": AWAY.all_medians,

@@ -1,4 +1,4 @@
-"""Keeps the last measurements that pages show: what sweeps notice, and protocols side by side.
+"""Keeps the last measurements that pages show: what sweeps notice, and what experiments answer.
 
     rebalance-sim defects --out results/defects --json > results/defects.json
     rebalance-sim defects KAFKA-9801 --profiles classic --out results/defects --json > later.json
@@ -6,8 +6,6 @@
     python benchmarks/mutation.py --count 300 --seed 1 --out results/mutants.jsonl
     python docs/measured.py mutants results/mutants.jsonl
     python docs/measured.py reading results/reading.jsonl
-    rebalance-sim compare --profile production --seeds 0:60 --out results/production
-    python docs/measured.py comparison results/production
     rebalance-sim experiment experiments/failover.toml --out results/failover
     python docs/measured.py failover results/failover
     rebalance-sim experiment experiments/away.toml --out results/away
@@ -32,7 +30,7 @@ from rebalance_sim.scenarios.version import code_version
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "measured"
-KINDS = ("defects", "mutants", "reading", "comparison")
+KINDS = ("defects", "mutants", "reading")
 EXPERIMENTS = ("failover", "away")
 RESTART, RESTART_MS = "restart_unowned_partition_ms", 30_000
 """Time without an owner in rebalances from the restart of experiments/failover.toml on."""
@@ -51,10 +49,6 @@ def main() -> None:
     if options.kind in EXPERIMENTS:
         [folder] = options.results
         keep_experiment(options.kind, folder)
-        return
-    if options.kind == "comparison":
-        for folder in options.results:
-            keep_comparison(folder)
         return
     texts = [path.read_text(encoding="utf-8") for path in options.results]
     if options.kind == "defects":
@@ -80,27 +74,6 @@ def main() -> None:
         return
     seeds = {"seed": ", ".join(str(head["seed"]) for head in heads)} if "seed" in heads[0] else {}
     write(options.kind, {"commit": _commit(), **heads[0], **seeds}, rows)
-
-
-def keep_comparison(folder: Path) -> None:
-    """The medians of a finished comparison, with outcomes by protocol."""
-    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    names = [variant["protocol"] for variant in plan["variants"]]
-    runs = rs.read_table(folder, "runs")
-    for code in runs["code_version"].unique():
-        _check_code(code)
-    head = {
-        "code": code_version(),
-        "seeds": f"{runs['seed'].min()}:{runs['seed'].max() + 1}",
-        "compared": rs.paired_runs(runs, by=["protocol"])["seed"].nunique(),
-        "outcomes": {
-            name: runs["outcome"][runs["protocol"] == name].value_counts().to_dict()
-            for name in names
-        },
-    }
-    [profile] = {variant["profile"] for variant in plan["variants"]}
-    rows = json.loads(rs.read_comparison(folder).to_json(orient="records"))
-    write(f"comparison-{profile}", {"commit": _commit(), **head}, rows)
 
 
 def keep_again(
