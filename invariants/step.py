@@ -141,8 +141,9 @@ class IntakeView(Protocol):
 class ClientView(Protocol):
     """One client process; a restart is a new incarnation with a new member machine.
 
-    ``metadata_max_age_ms`` is how often a classic client looks for changed topics. ``intake`` is
-    None in a world without a data plane.
+    ``metadata_max_age_ms`` is how often a classic client looks for changed topics.
+    ``processing_ms`` is the longest time that its application is away between two polls, unless a
+    batch keeps it for longer. ``intake`` is None in a world without a data plane.
     """
 
     name: str
@@ -158,6 +159,11 @@ class ClientView(Protocol):
     @property
     def metadata_max_age_ms(self) -> int:
         """``metadata.max.age.ms``."""
+        ...
+
+    @property
+    def processing_ms(self) -> int:
+        """For how long it is not inside ``poll``, at most."""
         ...
 
     @property

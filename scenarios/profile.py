@@ -162,7 +162,8 @@ class Features:
     ``varied_processing``: how long an application is away from ``poll`` is drawn each time, unless
     its records say. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
     collection. ``zones``: brokers, clients and three replicas of each partition are spread over
-    three racks, with a longer way between them.
+    three racks, with a longer way between them. ``limits_apart``, with ``full_group``: one of the
+    two limits, of consumer groups and of classic ones, has room to spare.
     """
 
     static_members: float = 0.0
@@ -197,6 +198,7 @@ class Features:
     varied_processing: float = 0.0
     short_pauses: float = 0.0
     zones: float = 0.0
+    limits_apart: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -49,7 +49,7 @@ def quiet_period_ms(world: WorldSpec) -> int:
     # predecessor's clock was ahead.
     clocks_ms = sum(abs(fault.step_ms) for fault in faults if isinstance(fault, ClockStep))
     slack_ms = (
-        _QUIET_PERIOD_INTERVALS * heartbeat_ms
+        _QUIET_PERIOD_INTERVALS * max(heartbeat_ms, *map(_longest_processing_ms, clients))
         + assignment_ms
         + request_ms
         + SLACK_BATCHES * max(map(_longest_batch_ms, clients))
@@ -91,6 +91,12 @@ def _may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]
         isinstance(fault, RollingMigration | ClientRedeploy) and fault.to_kind in CLASSIC_KINDS
         for fault in faults
     )
+
+
+def _longest_processing_ms(client: ClientSpec) -> int:
+    """The longest time between two polls that the quiet period has to have time for."""
+    longest_ms = max(client.processing_ms, client.processing_max_ms or 0)
+    return min(longest_ms, client.max_poll_interval_ms // 2)
 
 
 def _longest_batch_ms(client: ClientSpec) -> int:

@@ -76,13 +76,16 @@ class QuietPeriod:
 
     @property
     def slack_ms(self) -> int:
-        """A few heartbeat intervals, the assignment interval, one lost answer, and a few
-        batches; of settings that were altered, the longest."""
+        """A few heartbeat intervals, or times between two polls if these are longer, the
+        assignment interval, one lost answer, and a few batches; of settings that were altered, the
+        longest."""
         config, history = self._view.config, self._model.config_history
         clients = self._view.clients().values()
         # Clients go by the interval of their last answer, which may be longer than today's.
         interval_ms = max(
-            config.group_consumer_heartbeat_interval_ms, history.longest_heartbeat_interval_ms
+            config.group_consumer_heartbeat_interval_ms,
+            history.longest_heartbeat_interval_ms,
+            *(client.processing_ms for client in clients),
         )
         assignment_ms = max(
             config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
@@ -223,8 +226,9 @@ class QuietPeriod:
         return (name, count) if count > _STARTS_MOST else None
 
     def too_slow_client(self) -> str | None:
-        """The first client whose application has stayed with a batch, or which, as a classic one,
-        is to stay without a heartbeat, for half of ``max.poll.interval.ms``; None if none has.
+        """The first client whose application has stayed with a batch or between two polls, or
+        which, as a classic one, is to stay without a heartbeat, for half of
+        ``max.poll.interval.ms``; None if none has.
 
         To give partitions up takes two polls, one to begin with the commit and one for the
         callback (client §4.1), and both have to fit into that time; and a classic member learns of
@@ -235,7 +239,8 @@ class QuietPeriod:
             (
                 name
                 for name, client in self._view.clients().items()
-                if 2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))
+                if 2
+                * max(_longest_batch_ms(client), client.processing_ms, _longest_unaware_ms(client))
                 >= client.member.config.max_poll_interval_ms
             ),
             None,

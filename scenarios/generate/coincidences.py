@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.generate import (
+    client_recipes,
     encounters,
     group_recipes,
     member_recipes,
@@ -219,6 +220,11 @@ COINCIDENCES: Mapping[str, Recipe] = {
     **{
         recipe.__name__: recipe
         for recipe in (
+            client_recipes.failed_look_ups,
+            client_recipes.growth_in_rebalance,
+            client_recipes.other_application,
+            client_recipes.pattern_to_names,
+            client_recipes.unsubscribed_in_rebalance,
             encounters.all_by_pattern,
             encounters.back_before_answer,
             encounters.cleaned_while_loading,

@@ -86,6 +86,7 @@ _ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
 _START_WITHIN_MS = 500
 _FURTHER_GROUPS = (1, 2)
 _BETWEEN_ZONES_MS = (1, 2)
+_SEATS_TO_SPARE = (1, 4)
 _FURTHER_CLIENTS = (1, 3)
 
 
@@ -292,7 +293,11 @@ class _Drawing:
         if "full_group" not in self.features:
             return config
         largest = max(Counter(client.group_id for client in clients).values())
-        return replace(config, group_consumer_max_size=largest, group_max_size=largest)
+        sizes: dict[str, Any] = {"group_consumer_max_size": largest, "group_max_size": largest}
+        if "limits_apart" in self.features:
+            draw = Draw(self.streams.get("generate/limits-apart"))
+            sizes[draw.pick(tuple(sizes))] += draw.between(_SEATS_TO_SPARE)
+        return replace(config, **sizes)
 
     def seats(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
         """In some of the groups without a seat to spare, each client has a seat of its own."""

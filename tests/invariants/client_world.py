@@ -48,6 +48,7 @@ class Client:
         self.member = member
         self.is_alive = True
         self.metadata_max_age_ms = 300_000
+        self.processing_ms = 0
         self.misled_until_ms = -1
         self.clock_was_set = False
         self.intake = intake

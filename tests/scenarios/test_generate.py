@@ -345,6 +345,14 @@ OF_CLASSIC_GROUPS = {
 
 OF_OPERATIONS = {"deleted_under_pattern", "growth_unwritten"}
 
+OF_WHOLE = {
+    "failed_look_ups",
+    "growth_in_rebalance",
+    "other_application",
+    "pattern_to_names",
+    "unsubscribed_in_rebalance",
+}
+
 
 def coincident(kind: str) -> Profile:
     """A profile with clients that the coincidence is about, and without any."""
@@ -375,9 +383,10 @@ def test_a_coincidence_adds_faults_and_moves_none(kind: str) -> None:
 
 def test_the_profiles_of_bad_days_have_every_coincidence() -> None:
     for name in ("faulty", "chaos"):
-        expected = set(COINCIDENCES) - OF_CLASSIC_GROUPS - OF_OPERATIONS
+        expected = set(COINCIDENCES) - OF_CLASSIC_GROUPS - OF_OPERATIONS - OF_WHOLE
         assert {rule.kind for rule in load_profile(name).coincidences} == expected
     assert {rule.kind for rule in load_profile("operations").coincidences} >= OF_OPERATIONS
+    assert {rule.kind for rule in load_profile("whole").coincidences} >= OF_WHOLE
     of_classic: set[str] = set()
     for name in ("classic", "cooperative", "librdkafka_classic", "migration"):
         of_classic |= {rule.kind for rule in load_profile(name).coincidences}
@@ -396,6 +405,18 @@ def test_some_full_groups_have_a_seat_for_each_client() -> None:
     assert [ids for ids in seats if None in ids and len(ids) > 1] == []
     seated = sum(None not in ids for ids in seats)
     assert len(SEEDS) // 3 < seated < 2 * len(SEEDS) // 3
+
+
+def test_one_limit_has_seats_to_spare_where_they_lie_apart() -> None:
+    for share in (0.0, 1.0):
+        features = replace(COINCIDENT.features, full_group=1.0, limits_apart=share)
+        profile = replace(COINCIDENT, features=features)
+        for seed in SEEDS:
+            world = generate_from(profile, seed).world
+            groups = Counter(client.group_id for client in world.clients)
+            limits = sorted((world.config.group_max_size, world.config.group_consumer_max_size))
+            assert limits[0] == max(groups.values())
+            assert (limits[1] > limits[0]) is (share == 1.0)
 
 
 def test_some_brokers_load_slowly() -> None:

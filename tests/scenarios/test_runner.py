@@ -13,7 +13,7 @@ from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.result import OUTCOMES
+from rebalance_sim.scenarios.result import OUTCOMES, RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import parse_scenario
 from rebalance_sim.sim.trace import FullTrace
@@ -164,6 +164,27 @@ def test_a_calm_that_is_too_short_to_judge_is_seen_in_the_coverage() -> None:
     short = replace(SCENARIO, world=replace(SCENARIO.world, quiet_period_ms=4_999))
     assert "liveness.judged" not in run(short, make_watcher=Watcher).coverage
     assert run(SCENARIO, make_watcher=Watcher).coverage["liveness.judged"] == 1
+
+
+def away(processing_ms: int, **settings: Any) -> RunResult:
+    """Two applications that commit by themselves, and take so long between two polls."""
+    clients = (
+        replace(client, processing_ms=processing_ms, enable_auto_commit=True, **settings)
+        for client in SCENARIO.world.clients
+    )
+    world = replace(SCENARIO.world, clients=tuple(clients), quiet_period_ms=None)
+    return run(replace(SCENARIO, world=world))
+
+
+@pytest.mark.parametrize("settings", [{}, {"kind": "classic", "assignors": ("range",)}])
+def test_the_quiet_period_has_time_for_applications_that_seldom_poll(
+    settings: dict[str, Any],
+) -> None:
+    result = away(80_000, max_poll_interval_ms=300_000, **settings)
+    assert (result.outcome, result.reason) == ("ok", "")
+    result = away(150_000, max_poll_interval_ms=300_000, **settings)
+    assert result.outcome == "not-judged"
+    assert "stays away from poll" in result.reason
 
 
 def test_known_issues_are_counted_and_are_no_violation() -> None:

@@ -22,6 +22,10 @@ NOISE_MS = 1_500
 """How much later than the simulated ones a recorded member may be: a heartbeat that just missed,
 and a machine with other work."""
 PHASES = 60
+EVERY_SECOND_POLL = (
+    "with records in its buffer, every second poll of the Java consumer begins no reconciliation "
+    "(docs/boundary.md); here each does"
+)
 CLASSIC = {"kind": "classic", "heartbeat_interval_ms": 1_000, "session_timeout_ms": 6_000}
 SETTINGS: dict[str, dict[str, Any]] = {
     "consumer": {"kind": "java"},
@@ -45,7 +49,7 @@ def recorded(name: str) -> tuple[dict[str, Any], list[Callback], int]:
     return head, callbacks, joined_ms
 
 
-def world(head: dict[str, Any], phase: int) -> WorldSpec:
+def world(head: dict[str, Any], phase: int, duration_ms: int = 45_000) -> WorldSpec:
     # A little longer in each phase, so that polls move against heartbeats.
     away_ms = head["away_ms"] * (1_000 + phase) // 1_000
     starts_ms = {"A": 300, "B": 1_700 + phase * 613 % 2_000, "C": 20_500 + phase * 397 % 2_000}
@@ -59,11 +63,12 @@ def world(head: dict[str, Any], phase: int) -> WorldSpec:
                 start_ms=start_ms,
                 poll_timeout_ms=head["poll_timeout_ms"],
                 processing_ms=away_ms,
+                max_poll_interval_ms=head.get("max_poll_interval_ms", 300_000),
                 **SETTINGS[head["protocol"]],
             )
             for name, start_ms in starts_ms.items()
         ),
-        duration_ms=45_000,
+        duration_ms=duration_ms,
         quiet_period_ms=1,
         network=NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=3)),
         config=CoordinatorConfig(
@@ -124,6 +129,39 @@ def test_those_who_give_up_partitions_are_told_in_the_same_order(name: str, clie
     told = [(kind, count) for _, whose, kind, count in callbacks if whose == client]
     for of_run, _ in simulated(name):
         assert [(kind, count) for _, whose, kind, count in of_run if whose == client] == told
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        pytest.param("consumer", marks=pytest.mark.xfail(reason=EVERY_SECOND_POLL, strict=True)),
+        "cooperative",
+    ],
+)
+@pytest.mark.parametrize("phase", range(5))
+def test_a_group_whose_applications_are_away_for_too_long_never_comes_to_rest(
+    protocol: str, phase: int
+) -> None:
+    """As in the recording, members lose all they have in each half minute of the last minute."""
+    head, callbacks, _ = recorded(f"{protocol}-for-too-long")
+    watched = Watched(world(head, phase, 120_000))
+    watched.advance_to(120_000)
+    for those in (callbacks, list(callbacks_of(watched))):
+        for from_ms in (60_000, 90_000):
+            assert any(
+                from_ms <= at < from_ms + 30_000 and kind == "lost" and count
+                for at, _, kind, count in those
+            )
+
+
+@pytest.mark.parametrize("phase", range(5))
+def test_an_eager_group_comes_to_rest_however_long_its_applications_are_away(phase: int) -> None:
+    head, callbacks, _ = recorded("eager-for-too-long")
+    watched = Watched(world(head, phase, 120_000))
+    watched.advance_to(120_000)
+    for those in (callbacks, list(callbacks_of(watched))):
+        assert not [kind for at, _, kind, _ in those if 45_000 <= at < 120_000]
+        assert "lost" not in {kind for _, _, kind, _ in those}
 
 
 def test_who_unsubscribes_after_a_revocation_is_told_of_it_twice() -> None:
