@@ -10,6 +10,7 @@ import org.apache.kafka.common.serialization.*;
 
 public class PollTimes {
     static long zero;
+    static String maxPollInterval = "300000";
     static final ConcurrentLinkedQueue<String> out = new ConcurrentLinkedQueue<>();
     static long now() { return (System.nanoTime() - zero) / 1_000_000; }
     static void say(String client, String kind, String rest) {
@@ -48,6 +49,7 @@ public class PollTimes {
         p.put("bootstrap.servers", boot);
         p.put("group.id", group);
         p.put("auto.offset.reset", "latest");
+        p.put("max.poll.interval.ms", maxPollInterval);
         p.put("key.deserializer", ByteArrayDeserializer.class.getName());
         p.put("value.deserializer", ByteArrayDeserializer.class.getName());
         if (protocol.equals("consumer")) p.put("group.protocol", "consumer");
@@ -61,6 +63,9 @@ public class PollTimes {
     }
     public static void main(String[] a) throws Exception {
         String boot = a[0], protocol = a[1]; int timeout = Integer.parseInt(a[2]), away = Integer.parseInt(a[3]); int rate_ms = Integer.parseInt(a[4]);
+        if (a.length > 5) maxPollInterval = a[5];
+        int last_ms = a.length > 6 ? Integer.parseInt(a[6]) : 25_000;
+        boolean alone = a.length > 7;
         String topic = "t-" + protocol + "-" + timeout + "-" + away + "-" + System.nanoTime();
         String group = topic;
         Properties ap = new Properties(); ap.put("bootstrap.servers", boot);
@@ -87,9 +92,9 @@ public class PollTimes {
         App A = new App("A", consumer(boot, group, protocol), topic, timeout, away, stop);
         App B = new App("B", consumer(boot, group, protocol), topic, timeout, away, stop);
         App C = new App("C", consumer(boot, group, protocol), topic, timeout, away, stop);
-        A.start(); Thread.sleep(1300); B.start();
-        Thread.sleep(18_700); C.start();
-        Thread.sleep(25_000);
+        A.start(); Thread.sleep(1300); if (!alone) B.start();
+        Thread.sleep(18_700); if (!alone) C.start();
+        Thread.sleep(last_ms);
         stop.countDown(); A.join(); B.join(); C.join(); producing.set(false); producer.join();
         List<String> lines = new ArrayList<>(out);
         System.out.println("{\"protocol\":\"" + protocol + "\",\"poll_timeout_ms\":" + timeout + ",\"away_ms\":" + away + ",\"records_every_ms\":" + rate_ms + "}");
