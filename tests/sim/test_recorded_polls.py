@@ -49,6 +49,10 @@ def recorded(name: str) -> tuple[dict[str, Any], list[Callback], int]:
     return head, callbacks, joined_ms
 
 
+def losses(callbacks: list[Callback]) -> int:
+    return sum(kind == "lost" for _, _, kind, _ in callbacks)
+
+
 def world(head: dict[str, Any], phase: int, duration_ms: int = 45_000) -> WorldSpec:
     # A little longer in each phase, so that polls move against heartbeats.
     away_ms = head["away_ms"] * (1_000 + phase) // 1_000
@@ -162,6 +166,24 @@ def test_an_eager_group_comes_to_rest_however_long_its_applications_are_away(pha
     for those in (callbacks, list(callbacks_of(watched))):
         assert not [kind for at, _, kind, _ in those if 45_000 <= at < 120_000]
         assert "lost" not in {kind for _, _, kind, _ in those}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=EVERY_SECOND_POLL, strict=True))
+        for name in ("consumer-every-second-poll", "consumer-every-second-poll-4.4.0")
+    ]
+    + ["cooperative-every-second-poll"],
+)
+def test_a_consumer_alone_loses_as_much_as_a_recorded_one(name: str) -> None:
+    """It polls every 6 s, and ``max_poll_interval_ms`` is 10 s."""
+    head, *rows = map(json.loads, (FOLDER / f"{name}.jsonl").read_text().splitlines())
+    spec = world(head, 0, 80_000)
+    watched = Watched(WorldSpec(**{**vars_of(spec), "clients": spec.clients[:1]}))
+    watched.advance_to(80_000)
+    recorded_losses = sum(row["kind"] == "lost" for row in rows)
+    assert abs(losses(list(callbacks_of(watched))) - recorded_losses) <= 1
 
 
 def test_who_unsubscribes_after_a_revocation_is_told_of_it_twice() -> None:
