@@ -215,7 +215,7 @@ world.brokers=0                            => world.brokers | must be a table
 world.broker_count=3                       => world.broker_count | did you mean 'brokers'?
 world.network.latency.min_ms=-1            => world.network.latency | min_ms must be >= 0
 world.network.latency.max_ms=0             => max_ms (0) | must be >= min_ms (1)
-world.network.loss=2                       => world.network.loss | known: connect_timeout_ms
+world.network.loss=2                       => world.network.loss | known: between_racks_ms
 world.faults=3                             => world.faults | must be a list
 world.faults=[{at_ms=1}]                   => world.faults[0]: key 'kind' is missing | known:
 world.faults=[{kind="broker_crush",at_ms=1}] => 'broker_crush' | did you mean 'broker_crash'?

@@ -46,6 +46,7 @@ BAD_VALUES: list[tuple[str, Callable[[], Any]]] = [
     ("processing_ms", lambda: client("a", processing_ms=0)),
     ("restart_after_fatal_ms", lambda: client("a", restart_after_fatal_ms=0)),
     ("connect_timeout_ms", lambda: NetworkSpec(connect_timeout_ms=0)),
+    ("between_racks_ms", lambda: NetworkSpec(between_racks_ms=-1)),
     ("reconnect_backoff_max_ms", lambda: NetworkSpec(reconnect_backoff_max_ms=1)),
     ("count", lambda: BrokerSpec(count=0)),
     ("duration_ms", lambda: spec(client("a"), duration_ms=0)),
