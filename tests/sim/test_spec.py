@@ -43,7 +43,7 @@ BAD_VALUES: list[tuple[str, Callable[[], Any]]] = [
     ("topic_regex", lambda: client("a", topic_regex="o.*")),
     ("topic_regex", lambda: ClientSpec(name="a", topic_regex="(")),
     ("kind", lambda: client("a", kind="sarama")),
-    ("processing_ms", lambda: client("a", processing_ms=0)),
+    ("processing_ms", lambda: client("a", processing_ms=-1)),
     ("restart_after_fatal_ms", lambda: client("a", restart_after_fatal_ms=0)),
     ("connect_timeout_ms", lambda: NetworkSpec(connect_timeout_ms=0)),
     ("between_racks_ms", lambda: NetworkSpec(between_racks_ms=-1)),
