@@ -172,7 +172,7 @@ def test_an_eager_group_comes_to_rest_however_long_its_applications_are_away(pha
     "name",
     [
         pytest.param(name, marks=pytest.mark.xfail(reason=EVERY_SECOND_POLL, strict=True))
-        for name in ("consumer-every-second-poll", "consumer-every-second-poll-4.4.0")
+        for name in ("consumer-every-second-poll", "consumer44-every-second-poll")
     ]
     + ["cooperative-every-second-poll"],
 )
