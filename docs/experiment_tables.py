@@ -59,20 +59,20 @@ class MeasuredExperiment:
 
     def medians(self, metric: str) -> str:
         """Medians of a metric with their intervals, a line for each cell."""
-        rows = headline_rows(self._summary)
-        of_it = [row[1:] for row in rows[1:] if row[0] == title_of(metric)]
-        return _table([rows[0][1:], *of_it])
+        return _table([row[1:] for row in self._rows_of(metric)])
 
     def medians_of(self, *metrics: str) -> str:
         """The same of several metrics, under what they are in words."""
-        rows = headline_rows(self._summary)
-        words = {title_of(metric): words_of(metric) for metric in metrics}
-        of_them = [[words[row[0]], *row[1:]] for row in rows[1:] if row[0] in words]
-        return _table([rows[0], *of_them])
+        return _table(self._rows_of(*metrics))
 
     def all_medians(self) -> str:
         """The same of every metric."""
         return self.medians_of(*self._summary.experiment.metrics)
+
+    def _rows_of(self, *metrics: str) -> list[list[str]]:
+        head, *rows = headline_rows(self._summary)
+        words = {title_of(metric): words_of(metric) for metric in metrics}
+        return [head, *([words[row[0]], *row[1:]] for row in rows if row[0] in words)]
 
     def effects(self) -> str:
         """What each choice changes of every metric."""

@@ -343,7 +343,6 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "away-head": AWAY.head,
     "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
     "away-all": AWAY.all_medians,
-    "away-effects": AWAY.effects,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,

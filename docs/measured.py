@@ -24,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiment_tables import RESTART
+
 import rebalance_sim as rs
 from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.version import code_version
@@ -32,8 +34,8 @@ ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "measured"
 KINDS = ("defects", "mutants", "reading")
 EXPERIMENTS = ("failover", "away")
-RESTART, RESTART_MS = "restart_unowned_partition_ms", 30_000
-"""Time without an owner in rebalances from the restart of experiments/failover.toml on."""
+RESTART_MS = 30_000
+"""When the restart of experiments/failover.toml begins, from which on RESTART counts."""
 
 
 def main() -> None:

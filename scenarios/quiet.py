@@ -95,8 +95,7 @@ def _may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]
 
 def _longest_processing_ms(client: ClientSpec) -> int:
     """The longest time between two polls that the quiet period has to have time for."""
-    longest_ms = max(client.processing_ms, client.processing_max_ms or 0)
-    return min(longest_ms, client.max_poll_interval_ms // 2)
+    return min(client.longest_processing_ms, client.max_poll_interval_ms // 2)
 
 
 def _longest_batch_ms(client: ClientSpec) -> int:

@@ -50,7 +50,7 @@ def pattern_to_names(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
 
 
 def other_application(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
-    """An application is deployed anew with the other library, and with other topics."""
+    """An application is deployed again, with the other library, and with other topics."""
     client = targets.client(draw)
     kind = _OTHER_LIBRARY[client.kind]
     names = [topic.name for topic in targets.topics]
@@ -91,8 +91,8 @@ def growth_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterab
 
 
 def failed_look_ups(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
-    """The coordinator moves, and a client can reach nobody for as long as several look-ups for it
-    take to fail."""
+    """The coordinator moves, and a client can reach no broker for as long as several look-ups for
+    it take to fail."""
     client = targets.client(draw)
     length_ms = _LOOK_UPS * client.request_timeout_ms + draw.between(_STAYS_MS)
     yield ClientPartition(at_ms=at_ms, duration_ms=length_ms, client=client.name)

@@ -343,10 +343,12 @@ class _Drawing:
         max_ms = self.timing.pick(self._timings.latency_max_ms)
         tail = Draw(self.streams.get("generate/latency-tail"))
         tail_ms = tail.pick(self._timings.latency_tail_ms)
-        between = Draw(self.streams.get("generate/zones")).pick(_BETWEEN_ZONES_MS)
+        between_ms = 0
+        if self._has_zones:
+            between_ms = Draw(self.streams.get("generate/zones")).pick(_BETWEEN_ZONES_MS)
         return NetworkSpec(
             latency=DelaySpec(min_ms=1, max_ms=max_ms, tail_ms=tail_ms),
-            between_racks_ms=between if self._has_zones else 0,
+            between_racks_ms=between_ms,
         )
 
     def clients(self, topics: tuple[TopicSpec, ...], duration_ms: int) -> tuple[ClientSpec, ...]:

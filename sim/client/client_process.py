@@ -97,7 +97,7 @@ class ClientProcess:
         self.name = name
         self.spec = spec
         self.metadata_max_age_ms = spec.metadata_max_age_ms
-        self.processing_ms = max(spec.processing_ms, spec.processing_max_ms or 0)
+        self.processing_ms = spec.longest_processing_ms
         self.incarnation = incarnation
         self.number = number * 256 + incarnation % 256
         self.is_alive = True

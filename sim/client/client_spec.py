@@ -148,6 +148,11 @@ class ClientSpec:
         )
         self._check_processing()
 
+    @property
+    def longest_processing_ms(self) -> int:
+        """For how long the application is away between two polls, at most, unless records say."""
+        return max(self.processing_ms, self.processing_max_ms or 0)
+
     def _check_processing(self) -> None:
         if self.processing_max_ms is not None:
             at_least(self, self.processing_ms, "processing_max_ms")
@@ -155,7 +160,7 @@ class ClientSpec:
                 raise ValueError(
                     "processing_max_ms and processing_records_per_second exclude each other"
                 )
-        if max(self.processing_ms, self.processing_max_ms or 0) >= self.max_poll_interval_ms:
+        if self.longest_processing_ms >= self.max_poll_interval_ms:
             raise ValueError(
                 f"processing_ms and processing_max_ms must be below max_poll_interval_ms "
                 f"({self.max_poll_interval_ms}); the fault poll_stall keeps an application away "

@@ -160,7 +160,7 @@ class PartitionProgress:
         return None if self._processed_to is None else max(self._processed_to, self._finished_to)
 
     def lost(self, handed_out: OffsetSpans) -> int:
-        """Of what was handed out, records that nobody has processed, and behind which a later
+        """Of what was handed out, records that no client has processed, and behind which a later
         consumer began; once everything up to now has been reported."""
         return handed_out.count_outside(self._done, below=self._last_begin)
 
@@ -228,7 +228,7 @@ class GroupProgress:
 
     @property
     def lost(self) -> int:
-        """Records of all partitions that were handed out and that nobody will process; once
+        """Records of all partitions that were handed out and that no client will process; once
         ``lags`` has brought them up to now."""
         handed_out = self._deliveries.handed_out
         return sum(progress.lost(handed_out(p)) for p, progress in self._of.items())

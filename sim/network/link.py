@@ -44,9 +44,9 @@ class Link:
         """Let the connection break at the next message, or with the next request of a kind."""
         self.cut, self.cut_at, self._awaited = moment, which, None
 
-    def delay_ms(self) -> int:
-        """Draw the time of one message, one way."""
-        return self.sample_ms() * self.factor
+    def delay_ms(self, extra_ms: int) -> int:
+        """Draw the time of one message, one way, with what the way to its broker adds."""
+        return (self.sample_ms() + extra_ms) * self.factor
 
     def is_cut_at_request(self, correlation_id: int, request: Any) -> bool:
         """Whether a cut waits for this request; it is used up."""

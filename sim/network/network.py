@@ -189,9 +189,8 @@ class Connection:
             self.owner.on_closed(self)
 
     def _handshake(self, wait_ms: int = 0) -> None:
-        link = self._link
-        extra_ms = 2 * self._extra_ms * link.factor
-        delay_ms = wait_ms + link.delay_ms() + link.delay_ms() + extra_ms
+        link, extra_ms = self._link, self._extra_ms
+        delay_ms = wait_ms + link.delay_ms(extra_ms) + link.delay_ms(extra_ms)
         self._network.call_later(delay_ms, link, self._on_handshake)
 
     def _on_handshake(self, call: Call) -> None:

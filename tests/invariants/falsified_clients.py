@@ -229,7 +229,7 @@ def repeats_what_is_stale() -> ClientWorld:
 @mutant
 def finishes_former_reconciliations() -> ClientWorld:
     """A client is fenced while it commits before a revocation, and goes on with it as a member
-    that joins anew."""
+    that joins again."""
 
     def forgets_names_only(self: Any) -> None:
         self._has_overtaken_current = False

@@ -282,7 +282,7 @@ class NothingParkedAfterUpgrade(Property):
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Look at the members of the group that is no more. A group that is a consumer group again
-        because records were lost has not become one: whoever waits is answered after that step."""
+        because records were lost has not become one: who waits is answered after that step."""
         former = look.former
         if (
             former is None

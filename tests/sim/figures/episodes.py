@@ -66,8 +66,9 @@ def begins_rebalance(step: StepOfGroup, rising: set[int]) -> bool:
         return False
     was_preparing = before is not None and before.state == "PreparingRebalance"
     # That of a group that is converted goes on from its epoch; one without members is replaced.
-    goes_on = before is not None and (before.type == "classic" or before.members)
-    generation = before.epoch if before is not None and goes_on else 0
+    generation = 0
+    if before is not None and (before.type == "classic" or before.members):
+        generation = before.epoch
     if after.state == "PreparingRebalance":
         return not was_preparing or after.epoch > generation
     return after.epoch > generation and not was_preparing
