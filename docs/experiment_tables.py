@@ -30,9 +30,7 @@ DOCS = Path(__file__).parent
 RESTART = "restart_unowned_partition_ms"
 HEADLINES = (
     "availability_loss_percent",
-    "member_stopped_ms",
     "rebalance_ms_max",
-    "first_assignment_ms_mean",
 )
 """What the first page shows of the protocols."""
 _WORDS = {**WORDS, RESTART: "time without an owner from the restart on, summed over partitions"}

@@ -32,7 +32,7 @@ SEEDS = {
     "chaos": (8, 9, 25),
     "faulty": (18,),
     "groups": (9, 19),
-    "librdkafka_classic": (32,),
+    "librdkafka_classic": (25,),
     "migration": (8,),
     "operations": (19, 20),
     "whole": (2, 9),
