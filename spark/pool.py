@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -58,7 +59,9 @@ def run_calls(
 ) -> None:
     """Make the calls on ``processes`` (default: one per core) and return when all are done.
 
-    ``forks``: whether these are forked, or started anew, which takes a second or two each.
+    ``forks``: whether these are forked, or started anew, which takes a second or two each. In a
+    process that has started a JVM they are started anew: a fork might inherit a lock that a thread
+    of PySpark holds, and wait for it for ever.
 
     ``on_result`` gets what each returns, in the order in which they end; ``report_progress`` is
     called a few times a second. On KeyboardInterrupt the calls in progress are dropped.
@@ -68,7 +71,7 @@ def run_calls(
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         processes or len(os.sched_getaffinity(0)),
-        mp_context=multiprocessing.get_context("fork" if forks else "spawn"),
+        mp_context=multiprocessing.get_context("fork" if forks and not _has_jvm() else "spawn"),
         initializer=_start_worker,
         initargs=(os.getpid(),),
     )
@@ -92,6 +95,12 @@ def run_calls(
         # Waits for the pool's own thread as well: an interpreter that ends while this thread closes
         # its pipe writes into that pipe, and says so with a traceback.
         pool.shutdown(cancel_futures=True)
+
+
+def _has_jvm() -> bool:
+    """Whether PySpark has connected this process to a JVM; it stays so after a session's end."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return context is not None and context._gateway is not None
 
 
 def _start_worker(driver_pid: int) -> None:

@@ -7,11 +7,12 @@ state has met before.
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
+
+import psutil
 
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.scenarios.explore.actions import Action, Stimulus
@@ -348,7 +349,8 @@ def _length(path: Path) -> int:
 
 
 def _memory_mb() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    """What the process has now, not its peak: something else may have run in it before."""
+    return int(psutil.Process().memory_info().rss) // 2**20
 
 
 def _cut_off(progress: Progress, max_states: int, max_memory_mb: int, max_seconds: float) -> str:

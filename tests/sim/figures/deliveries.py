@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from marks import count, marked
 from recording import Recording
 
 from rebalance_sim.protocol.clients import Subscribe
@@ -15,17 +16,18 @@ def delivery_figures(recording: Recording) -> dict[str, float]:
     """The figures of all groups together."""
     delivered = redelivered = skipped = 0
     for group_id in recording.spec.group_ids:
-        handed_out: dict[TopicPartition, list[int]] = {}
+        handed_out: dict[TopicPartition, list[tuple[int, int]]] = {}
         for delivery in recording.deliveries:
             if delivery.group_id == group_id:
-                offsets = handed_out.setdefault(delivery.partition, [])
-                offsets += range(delivery.start, delivery.end)
-        for partition, offsets in handed_out.items():
-            distinct = set(offsets)
-            delivered += len(offsets)
-            redelivered += len(offsets) - len(distinct)
+                span = delivery.start, delivery.end
+                handed_out.setdefault(delivery.partition, []).append(span)
+        for partition, spans in handed_out.items():
+            distinct = marked(spans)
+            total = sum(end - start for start, end in spans)
+            delivered += total
+            redelivered += total - count(distinct)
             first = first_expected(recording, group_id, partition)
-            skipped += len(set(range(first, max(distinct))) - distinct)
+            skipped += count(~distinct[first:])
     return {
         "records_delivered": delivered,
         "records_redelivered": redelivered,
