@@ -93,7 +93,7 @@ class PartitionProgress:
         if self._processed_to is None:
             self._processed_to = start
         else:
-            self._last_begin = max(self._last_begin, start)
+            self._last_begin = start
             self._processed_to = max(self._processed_to, start)
         self._consumers[flow] = _Consumer(name, assigned_ms, self._last, settle)
         self._present = flow
@@ -160,7 +160,7 @@ class PartitionProgress:
         return None if self._processed_to is None else max(self._processed_to, self._finished_to)
 
     def lost(self, handed_out: OffsetSpans) -> int:
-        """Of what was handed out, records that no client has processed, and behind which a later
+        """Of what was handed out, records that no client has processed, and behind which the last
         consumer began; once everything up to now has been reported."""
         return handed_out.count_outside(self._done, below=self._last_begin)
 
@@ -203,6 +203,7 @@ class GroupProgress:
         self._deliveries = deliveries
         self._totals = totals
         self._of: dict[TopicPartition, PartitionProgress] = {}
+        self._deleted: set[TopicPartition] = set()
 
     def of(self, partition: TopicPartition) -> PartitionProgress:
         """How far the group has come with a partition."""
@@ -214,6 +215,8 @@ class GroupProgress:
                 origin_ms=self._logs.origin_ms(partition),
                 totals=self._totals,
             )
+            if partition in self._deleted:  # a client may learn of its deletion later
+                progress.delete(self._clock.now_ms)
         return progress
 
     def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
@@ -222,6 +225,7 @@ class GroupProgress:
 
     def on_partition_deleted(self, partition: TopicPartition) -> None:
         """Nobody waits for its records any more."""
+        self._deleted.add(partition)
         progress = self._of.get(partition)
         if progress is not None:
             progress.delete(self._clock.now_ms)

@@ -9,9 +9,11 @@ from worlds import Watched, client, orders, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flows import Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
-from rebalance_sim.sim.data_plane.progress import PartitionProgress, Totals
+from rebalance_sim.sim.data_plane.progress import GroupProgress, PartitionProgress, Totals
+from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
@@ -20,7 +22,7 @@ from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.observe.deliveries import OffsetSpans
+from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
 
@@ -323,6 +325,29 @@ def test_what_is_handed_out_behind_a_later_consumer_is_lost_unless_it_is_process
     flow.position, flow.outgoing = 20 * PARTS, 1
     progress.on_moved(flow, 0, before=0)
     assert progress.lost(handed_out) == 10
+
+
+def test_what_a_last_consumer_comes_to_again_is_not_lost() -> None:
+    """Its offsets were deleted, or set back, so that it begins before all others."""
+    progress = PartitionProgress(P0, rate=0, origin_ms=0, totals=Totals())
+    handed_out = OffsetSpans()
+    handed_out.add(0, 100)
+    for name, offset in (("a", 0), ("b", 50), ("c", 4)):
+        flow = Flow(P0, rate=0, origin_ms=0, position=offset * PARTS)
+        progress.begin(flow, name=name, assigned_ms=0, now_ms=0, settle=lambda _: None)
+    assert progress.lost(handed_out) == 4
+
+
+def test_a_deleted_topic_has_no_lag_for_who_learns_of_it_later() -> None:
+    clock, logs = Clock(), TopicLogs()
+    logs.create(P0.topic_id, range(1), records_per_second=1_000, now_ms=0)
+    of_group = GroupProgress(clock, logs, Deliveries(), Totals())
+    of_group.on_partition_deleted(P0)
+    progress = of_group.of(P0)
+    flow = Flow(P0, rate=0, origin_ms=0, position=0)
+    progress.begin(flow, name="a", assigned_ms=0, now_ms=0, settle=lambda _: None)
+    clock.run_until(10_000)
+    assert of_group.lags() == {P0: 0}
 
 
 @pytest.mark.parametrize("kind", ["java", "classic", "librdkafka", "librdkafka-classic"])

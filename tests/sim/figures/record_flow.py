@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from marks import Marks, count, marked, only_in
 from recording import Flowed, Recording
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -26,10 +27,11 @@ def flow_figures(recording: Recording) -> dict[str, float]:
                 for flowed in recording.flowed
                 if (flowed.group_id, flowed.partition) == (group_id, life.partition)
             ]
-            offsets = [n for one in told if one.kind == "processed" for n in done(one)]
-            processed += len(offsets)
-            reprocessed += len(offsets) - len(set(offsets))
-            lost += len(passed_over(recording, group_id, life.partition, told))
+            spans = [done(one) for one in told if one.kind == "processed"]
+            total = sum(end - start for start, end in spans)
+            processed += total
+            reprocessed += total - count(marked(spans))
+            lost += count(passed_over(recording, group_id, life.partition, told))
             lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms)
             for (from_ms, first), (to_ms, last) in pairwise(lags):
                 area += (first + last) * (to_ms - from_ms) / 2
@@ -57,25 +59,24 @@ def flow_figures(recording: Recording) -> dict[str, float]:
     return found
 
 
-def done(flowed: Flowed) -> range:
-    """Offsets of the records that were finished between two positions."""
-    return range(flowed.before // PARTS, flowed.position // PARTS)
+def done(flowed: Flowed) -> tuple[int, int]:
+    """Offsets of the records that were finished between two positions; the end is exclusive."""
+    return flowed.before // PARTS, flowed.position // PARTS
 
 
 def passed_over(
     recording: Recording, group_id: str, partition: TopicPartition, told: list[Flowed]
-) -> set[int]:
-    """Records that were handed out, that nobody has processed, and behind which a later consumer
+) -> Marks:
+    """Records that were handed out, that nobody has processed, and behind which the last consumer
     began."""
-    handed_out = {
-        offset
+    handed_out = marked(
+        (delivery.start, delivery.end)
         for delivery in recording.deliveries
         if (delivery.group_id, delivery.partition) == (group_id, partition)
-        for offset in range(delivery.start, delivery.end)
-    }
-    finished = {n for one in told if one.kind == "processed" for n in done(one)}
-    begins = [one.position // PARTS for one in told if one.kind == "begin"][1:]
-    return {n for n in handed_out - finished if n < max(begins, default=0)}
+    )
+    finished = marked(done(one) for one in told if one.kind == "processed")
+    begins = [one.position // PARTS for one in told if one.kind == "begin"]
+    return only_in(handed_out, finished)[: begins[-1] if begins else 0]
 
 
 def lag_line(

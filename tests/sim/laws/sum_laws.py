@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 from deliveries import first_expected
 from lives import Holding, holdings
+from marks import Marks, count, marked
 from record_flow import passed_over
 from recording import PartitionLife, Recording
 from start_laws import NOTHING, goes_on_by_name, log_end, told_last
@@ -22,8 +24,8 @@ def every_record_is_handed_out_or_skipped_or_still_ahead(recording: Recording) -
     for group_id, life, handed_out in partitions_of_groups(recording):
         first = first_expected(recording, group_id, life.partition)
         end = log_end(recording, life.partition, life.to_ms)
-        furthest = max(handed_out) + 1
-        before += len([offset for offset in handed_out if offset < first])
+        furthest = len(handed_out)
+        before += count(handed_out[:first])
         produced += max(0, end - first)
         ahead += max(0, end - max(first, furthest))
     figures = recording.result.metrics
@@ -57,7 +59,6 @@ def what_is_skipped_has_a_cause(recording: Recording) -> list[str]:
     resets = [one for one in holdings(recording) if is_reset(one)]
     for group_id, life, handed_out in partitions_of_groups(recording):
         first = first_expected(recording, group_id, life.partition)
-        skipped = set(range(first, max(handed_out))) - handed_out
         passed = [
             one.position
             for one in resets
@@ -65,9 +66,11 @@ def what_is_skipped_has_a_cause(recording: Recording) -> list[str]:
         ]
         passed += altered(recording, group_id, life)
         furthest = max((offset for offset in passed if offset is not None), default=0)
-        without = sorted(offset for offset in skipped if offset >= furthest)
-        if without:
-            found.append(f"{group_id} {life.partition}: {len(without)} from {without[0]} on")
+        from_there = max(first, furthest)
+        without = np.flatnonzero(~handed_out[from_there:])
+        if len(without):
+            start = from_there + without[0]
+            found.append(f"{group_id} {life.partition}: {len(without)} from {start} on")
     return found
 
 
@@ -84,23 +87,24 @@ def what_is_lost_was_in_hand(recording: Recording) -> list[str]:
         own = [one for one in recording.deliveries if (one.group_id, one.partition) == key]
         lost = passed_over(replace(recording, deliveries=own), *key, told)
         for delivery in own:
-            in_hand = lost.intersection(range(delivery.start, delivery.end))
-            if in_hand and (delivery.held, delivery.partition) not in over:
-                found.append(f"{key}: {sorted(in_hand)[:3]} are with {delivery.client}")
+            in_hand = np.flatnonzero(lost[delivery.start : delivery.end])
+            if len(in_hand) and (delivery.held, delivery.partition) not in over:
+                first = delivery.start + in_hand[0]
+                found.append(f"{key}: {len(in_hand)} from {first} on are with {delivery.client}")
     return found
 
 
 def partitions_of_groups(
     recording: Recording,
-) -> Iterator[tuple[str, PartitionLife, set[int]]]:
+) -> Iterator[tuple[str, PartitionLife, Marks]]:
     """Every partition that a group was handed anything of, and which offsets."""
     of = {life.partition: life for life in recording.partitions}
-    handed_out: dict[tuple[str, PartitionLife], set[int]] = {}
+    handed_out: dict[tuple[str, PartitionLife], list[tuple[int, int]]] = {}
     for delivery in recording.deliveries:
         key = delivery.group_id, of[delivery.partition]
-        handed_out.setdefault(key, set()).update(range(delivery.start, delivery.end))
-    for (group_id, life), offsets in handed_out.items():
-        yield group_id, life, offsets
+        handed_out.setdefault(key, []).append((delivery.start, delivery.end))
+    for (group_id, life), spans in handed_out.items():
+        yield group_id, life, marked(spans)
 
 
 def is_reset(holding: Holding) -> bool:
