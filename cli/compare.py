@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.expectations import FailOnOutcome, checked_outcomes, outcome_objections
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
@@ -44,6 +46,7 @@ def compare(
     timeline_seed: Annotated[
         int | None, typer.Option(min=0, help="Seed to draw over time; without it, a middling one.")
     ] = None,
+    fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
@@ -54,6 +57,7 @@ def compare(
     """
     from rebalance_sim.spark import compare as run_comparison
 
+    fails_on = checked_outcomes(fail_on)
     options = SweepOptions(
         backend=backend,
         master=master,
@@ -73,9 +77,13 @@ def compare(
             timeline_seed=timeline_seed,
             on_progress=on_progress,
         )
-    for line in _describe(summary):
+    outcomes: Counter[str] = Counter()
+    for counts in summary.outcomes.values():
+        outcomes.update(counts)
+    objections = outcome_objections(fails_on, outcomes)
+    for line in (*_describe(summary), *objections):
         say(line)
-    return OK if summary.passed else FOUND
+    return OK if summary.passed and not objections else FOUND
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,6 +16,7 @@ KNOWN = "known"
 UNPROVEN = "unproven"
 NOT_JUDGED = "not-judged"
 _WORDS = frozenset({KNOWN, UNPROVEN, NOT_JUDGED})
+_OUTCOMES = (KNOWN, NOT_JUDGED)
 _FAIL_ON = (KNOWN, UNPROVEN, NOT_JUDGED, *map(limit_word, LIMITED))
 
 FailOn = Annotated[
@@ -25,6 +26,14 @@ FailOn = Annotated[
         help="Exit code 1 also if a known issue shows (known), or one that is not proven by a run "
         "without it (unproven), or if liveness was not judged (not-judged); or if a run has more "
         "of a metric than so many: " + LIMIT_WORDS,
+    ),
+]
+FailOnOutcome = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on",
+        help="Exit code 1 also if a run showed a known issue (known), or liveness was not judged "
+        "in one (not-judged).",
     ),
 ]
 Expect = Annotated[
@@ -76,6 +85,25 @@ def expectation(expect: str | None, fail_on: list[str] | None) -> Expectation:
         fails_on=_WORDS.intersection(words),
         limits=limits_of(word for word in words if word not in _WORDS),
     )
+
+
+def checked_outcomes(fail_on: list[str] | None) -> tuple[str, ...]:
+    """The outcomes that ``--fail-on`` names. Raises BadInput for another word."""
+    words = fail_on or ()
+    for word in words:
+        if word not in _OUTCOMES:
+            raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, _OUTCOMES)}")
+    return tuple(outcome for outcome in _OUTCOMES if outcome in words)
+
+
+def outcome_objections(fails_on: Iterable[str], outcomes: Mapping[str, int]) -> list[str]:
+    """A line for each of these outcomes that some run has had. ``outcomes``: how many had each."""
+    total = sum(outcomes.values())
+    return [
+        f"failed on {outcome}: {outcomes[outcome]:,} of {total:,} runs"
+        for outcome in fails_on
+        if outcomes.get(outcome)
+    ]
 
 
 def limits_of(words: Iterable[str]) -> tuple[MetricLimit, ...]:

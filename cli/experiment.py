@@ -11,6 +11,7 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.expectations import FailOnOutcome, checked_outcomes, outcome_objections
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.spark import Limits, SweepOptions
@@ -41,6 +42,7 @@ def experiment(
     master: cli_options.Master = None,
     batch: cli_options.Batch = None,
     conf: cli_options.SparkSetting = None,
+    fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
@@ -52,6 +54,7 @@ def experiment(
     from rebalance_sim.scenarios.experiment import load_experiment
     from rebalance_sim.spark.experiments import carry_out_experiment, estimate
 
+    fails_on = checked_outcomes(fail_on)
     instead: dict[str, Any] = {}
     if seeds is not None:
         instead["seeds"] = int(seeds) if seeds.isdecimal() else seeds
@@ -72,9 +75,10 @@ def experiment(
         raise BadInput("experiment: give --out, a folder for the results, or --dry-run")
     with progress_bar("experiment") as on_progress:
         summary = carry_out_experiment(asked, out=out, options=options, on_progress=on_progress)
-    for line in _describe(summary):
+    objections = outcome_objections(fails_on, summary.outcomes)
+    for line in (*_describe(summary), *objections):
         say(line)
-    return OK if summary.passed else FOUND
+    return OK if summary.passed and not objections else FOUND
 
 
 def _plan(asked: Experiment, cost: Estimate) -> Iterator[str]:

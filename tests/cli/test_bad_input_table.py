@@ -109,6 +109,7 @@ compare --profile calm --seeds 0:2 --out new --protocols eager => protocols eage
 compare --profile calm --seeds 0:2 --out new --protocols '' => protocols none | two or more of
 compare --profile calm --seeds 0:2 --out new --protocols eager,lazy => 'lazy' | known: consumer-r
 compare --profile calm --seeds 0:2 --out new --protocols eager,eager => calm+eager | each of them once
+compare --profile calm --seeds 0:2 --out new --fail-on unproven => --fail-on 'unproven' | known, not-judged
 compare --profile calm --seeds 0:2 --out new --base lazy => base 'lazy' | choose one of the compared
 compare --profile calm --seeds 0:2 --out new --timeline-seed 9 => timeline seed 9 | one of the seeds
 swepe                                      => No such command 'swepe' | Did you mean 'sweep'?

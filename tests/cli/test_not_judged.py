@@ -56,15 +56,27 @@ def test_a_client_that_fails_each_time_it_is_started_is_told(call: Call) -> None
     assert value["not_judged"] == value["reason"]
 
 
-@pytest.mark.parametrize("command", ["run", "regress", "sweep"])
+EXPERIMENT = """
+base = "faulty"
+seeds = "4:5"
+metrics = ["rebalances"]
+vary.latency_ms = { path = "world.network.latency.max_ms", values = [20, 21] }
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "regress", "sweep", "compare", "experiment"])
 def test_what_was_not_judged_can_be_refused(call: Call, command: str, tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(EXPERIMENT, encoding="utf-8")
     arguments = {
         "run": LOOP,
         "regress": ("--profile", "faulty", "--seeds", "4", "--processes", "1"),
-        "sweep": ("--profile", "faulty", "--seeds", "4:5", "--backend", "pool"),
+        "sweep": ("--profile", "faulty", "--seeds", "4:5"),
+        "compare": ("--profile", "faulty", "--seeds", "4:5"),
+        "experiment": (str(file),),
     }[command]
-    if command == "sweep":
-        arguments = (*arguments, "--out", str(tmp_path / "out"))
+    if command not in ("run", "regress"):
+        arguments = (*arguments, "--backend", "pool", "--out", str(tmp_path / "out"))
     assert call(command, *arguments).code == 0
     code, out, _ = call(command, *arguments, "--fail-on", "not-judged")
     assert (code, "failed on not-judged: " in out) == (1, True)
