@@ -266,7 +266,11 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="classic-unwatched-join",
-        property_ids=("liveness.converges", "liveness.ghosts_gone", "liveness.partitions_owned"),
+        property_ids=(
+            "liveness.converges",
+            "liveness.stale_members_removed",
+            "liveness.partitions_owned",
+        ),
         signature="a classic member joined, that was not committed in time, and it has gone",
         sign="has_unwatched_join",
     ),
@@ -301,7 +305,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="KAFKA-20066",
-        property_ids=("offsets.rightful_commit",),
+        property_ids=("offsets.valid_commit",),
         signature="a commit at an older epoch is refused, although the partitions were kept",
         recognises=_is_strict_commit,
     ),
@@ -371,7 +375,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "coordinator.timers_armed",
             "liveness.classic_settles",
             "liveness.converges",
-            "liveness.ghosts_gone",
+            "liveness.stale_members_removed",
             "liveness.partitions_owned",
             "liveness.revocation_bounded",
             "liveness.target_computed",

@@ -58,7 +58,7 @@ def test_a_ghost_is_late_after_the_longest_session_and_not_before(quiet):
     start_ms = quiet.now_ms
     assert late(quiet, start_ms + liveness.quiet.ghost_bound_ms - 1) == []
     verdict = liveness.verdict(start_ms + liveness.quiet.ghost_bound_ms)
-    assert [stuck.property.id for stuck in verdict] == ["liveness.ghosts_gone"]
+    assert [stuck.property.id for stuck in verdict] == ["liveness.stale_members_removed"]
     assert verdict[0].subject == "member id-a"
     assert verdict[0].reason == "is registered at epoch 3, and no living client uses it"
 
@@ -71,7 +71,7 @@ def test_a_load_in_the_quiet_period_starts_the_bounds_anew(quiet):
     quiet.now_ms += 1_000
     quiet.restart()
     assert late(quiet, due_ms) == []
-    assert late(quiet, due_ms + 1_000) == ["liveness.ghosts_gone"]
+    assert late(quiet, due_ms + 1_000) == ["liveness.stale_members_removed"]
 
 
 @pytest.mark.parametrize("is_from_before", [True, False])

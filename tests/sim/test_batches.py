@@ -173,7 +173,7 @@ def test_a_timer_that_went_with_a_failed_batch_is_a_known_issue() -> None:
     }
     late = checker.liveness.verdict(watched.world.now_ms)
     assert {stuck.known_as for stuck in late} == {"D14"}
-    assert {stuck.property.id for stuck in late} >= {"liveness.ghosts_gone"}
+    assert {stuck.property.id for stuck in late} >= {"liveness.stale_members_removed"}
     assert len(watched.group().members) == 2
 
 

@@ -221,7 +221,7 @@ def test_a_step_is_by_something_and_of_one_host() -> None:
 def test_what_measures_clients_by_the_clock_of_the_world_is_not_judged_then() -> None:
     names = {known.id for known in PROPERTIES if not known.outlives_clock_steps}
     assert names == {
-        "classic.client.beats_on",
+        "classic.client.heartbeat_due",
         "classic.client.joins_for_topics",
         "client.reconcile.commits_first",
         "client.commit.told_in_poll",

@@ -96,7 +96,7 @@ def test_a_request_whose_handler_raises_leaves_everything_as_it_was(
     assert escaped["request"]["type"] == "JoinGroupRequest"
     assert escaped["detail"] == "IllegalTransition: from STABLE to DEAD"
     [violation] = watched.checkers["group"].unexplained
-    assert str(violation).startswith("coordinator.no_escape")
+    assert str(violation).startswith("coordinator.no_uncaught_exception")
     for until_ms in (1_050, 1_070):
         join_naming(other, "range")
         world.advance_to(until_ms)
@@ -119,7 +119,7 @@ def test_a_run_in_which_a_handler_raises_goes_on_and_ends_as_a_violation(
     scenario = Scenario(name="escapes", world=world)
     result = run(scenario, metrics_interval_ms=metrics_interval_ms)
     assert result.outcome == "violation"
-    assert [row.property for row in result.violations] == ["coordinator.no_escape"]
+    assert [row.property for row in result.violations] == ["coordinator.no_uncaught_exception"]
     assert "ReplayError: partition 0 is granted twice" in result.reason
     assert result.simulated_ms == world.duration_ms + world.quiet_period_ms
 

@@ -174,7 +174,7 @@ class ClassicGoneStaysGone(Property):
     """classic C15, where the coordinator decides; a parked request is answered when it is let
     go."""
 
-    id = "classic.gone_stays_gone"
+    id = "classic.removed_member_refused"
     sentence = (
         "A member id that was removed or replaced has no request granted any more, as long as "
         "the same coordinator has the group."

@@ -53,7 +53,7 @@ _OF_THE_BROKER = frozenset(
     }
 )
 """A write that failed, or a shard that was given up (coordinator §9.6); that nothing else fails so
-is ``coordinator.no_escape``."""
+is ``coordinator.no_uncaught_exception``."""
 
 
 class ClassicRefusalCause(Property):

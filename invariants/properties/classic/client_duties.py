@@ -50,7 +50,7 @@ _BEATING = (
 class BeatsOn(Property):
     """classic §4.4, §4.6. The application may take its time before it joins anew."""
 
-    id = "classic.client.beats_on"
+    id = "classic.client.heartbeat_due"
     sentence = (
         "A classic client that has joined and knows its coordinator has its next Heartbeat due "
         "within heartbeat.interval.ms, or a backoff, until it sends another JoinGroup or leaves, "

@@ -50,7 +50,7 @@ class ForgetsWhatIsOver(Property):
     """classic §4.3, columns "Heartbeat" and "OffsetCommit". A commit with several errors is not
     judged, nor is what a client does that leaves anyway."""
 
-    id = "classic.client.told_java"
+    id = "classic.client.error_reaction_java"
     sentence = (
         "A Java client of the classic protocol forgets its generation by the answer to a heartbeat "
         "or a commit if, and only if, that refuses its present one as unknown or over, and its id "

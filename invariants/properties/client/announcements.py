@@ -154,7 +154,7 @@ class CalledForSomething(Property):
     """client §4.2, column "Called when empty?"; classic §3.2, where an eager Java client is the one
     exception, before it joins."""
 
-    id = "client.callback.called_for"
+    id = "client.callback.callback_justified"
     sentence = (
         "A client of either protocol calls its application for the loss of partitions only if "
         "there are any, but for an eager Java client of the classic protocol that is about to join."

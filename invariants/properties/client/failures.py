@@ -3,7 +3,7 @@ application.
 
 Sources: client §2.3, §5, §7, §10.1; classic §4.2, §4.3. Whether a refusal itself is right is for
 the properties of the coordinator to say; here it must fit what the clients are and do. A server
-error is judged by ``refusal.server_error`` and ``coordinator.no_escape``.
+error is judged by ``refusal.server_error`` and ``coordinator.no_uncaught_exception``.
 """
 
 from __future__ import annotations

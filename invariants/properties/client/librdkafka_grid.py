@@ -60,7 +60,7 @@ class IntervalGrid(Property):
     """client §10.1, row "interval commit". Whatever else has a client commit is an event. A process
     that stood still looks at its timers late, so it must have been seen to run since."""
 
-    id = "client.commit.grid_librdkafka"
+    id = "client.commit.commit_timer_librdkafka"
     sentence = (
         "A client of librdkafka, of either protocol, that commits by itself something new, and has "
         "no other cause, does so a whole number of auto.commit.interval.ms after it was created."

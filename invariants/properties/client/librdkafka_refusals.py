@@ -146,7 +146,7 @@ class NoticesItsEnd(Property):
     """classic §4.3, §4.6. The answer to a heartbeat that it sent under another id or generation
     says nothing of the present one, nor does one that comes while it joins."""
 
-    id = "classic.client.told_librdkafka"
+    id = "classic.client.error_reaction_librdkafka"
     sentence = (
         "A classic member of librdkafka that holds its assignment and is told by a heartbeat of "
         "that generation that the group rebalances, gives up or joins at once; told by whatever "

@@ -215,7 +215,7 @@ class TargetAsComputed(ClientSideProperty):
 class RightfulResultAccepted(ClientSideProperty):
     """coordinator §12.6, check 6: the present group is not what a result is judged by."""
 
-    id = "assignment.rightful_result"
+    id = "assignment.valid_result"
     sentence = "A result that is whole by the group that was handed out is not called invalid."
     clauses = ("coordinator §12.6",)
     violated_by = ("mut-install-checks-present",)

@@ -44,7 +44,7 @@ class _OfHeartbeat(Property):
 class MemberFields(_OfHeartbeat):
     """coordinator H6, H7: the settings of a member that are in force are those it named last."""
 
-    id = "member.as_it_says"
+    id = "member.fields_as_requested"
     sentence = (
         "What is stored of a member is what it has said last, field by field; what a heartbeat "
         "leaves out stays, and a heartbeat that changes nothing rewrites nothing."
@@ -304,7 +304,7 @@ class SessionRenewed(_OfHeartbeat):
 class LeaveForAWhile(_OfHeartbeat):
     """coordinator §4.5."""
 
-    id = "leave.for_a_while"
+    id = "leave.static_temporary_leave"
     sentence = (
         "A static member that leaves for a while keeps what it is assigned, its state and its "
         "previous epoch, and lets go of what it was to revoke; nothing else is written."

@@ -41,7 +41,7 @@ class _OfMembers(Property):
 class GhostsGone(_OfMembers):
     """client O6."""
 
-    id = "liveness.ghosts_gone"
+    id = "liveness.stale_members_removed"
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
     violated_by = (

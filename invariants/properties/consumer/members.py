@@ -203,7 +203,7 @@ class RevokeBeforeAssign(Property):
 class AcknowledgementApplied(Property):
     """coordinator §3.4, the gate of UNREVOKED_PARTITIONS. A client says it once."""
 
-    id = "coordinator.acknowledgement_heeded"
+    id = "coordinator.revocation_acknowledged"
     sentence = (
         "An accepted heartbeat whose owned list has nothing of what its sender must revoke "
         "ends that revocation."

@@ -11,7 +11,7 @@ ORDER = 120
 class NoEscape(Property):
     """coordinator §9.4: a broker answers UNKNOWN_SERVER_ERROR to what a handler throws at."""
 
-    id = "coordinator.no_escape"
+    id = "coordinator.no_uncaught_exception"
     sentence = "No exception escapes from a handler of a coordinator."
     clauses = ("coordinator §9.4",)
     violated_by = ("test:handler-escapes",)

@@ -22,7 +22,7 @@ class TargetsHandedOn(Property):
     """classic §7.8, "Steps". Nobody is asked to sync again where no rebalance follows, so that what
     is missing here is worked on by nobody."""
 
-    id = "conversion.targets_handed_on"
+    id = "conversion.targets_inherited"
     sentence = (
         "In a classic group that was a consumer group every member begins with its target as its "
         "assignment, and the successor of a static member with that of its predecessor."

@@ -24,7 +24,7 @@ _UNCHANGED_TIMEOUT_MS = -1
 class ClassicMemberAsItSays(Property):
     """classic §7.5. Whoever takes a static member's place has nothing of what that one said."""
 
-    id = "hybrid.member_as_it_says"
+    id = "hybrid.member_fields_as_requested"
     sentence = (
         "What a consumer group stores of a classic member is what its JoinGroup has said last: "
         "topics and no pattern, rack, timeouts, instance id and assignors."

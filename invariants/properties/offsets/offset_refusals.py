@@ -127,7 +127,7 @@ class CommitRefusalCause(Property):
             return _NONE
         stale = _ILLEGAL if _speaks_classic(entry) else _STALE
         # How much older an epoch may be, ``offsets.commit_fenced`` and
-        # ``offsets.rightful_commit`` say.
+        # ``offsets.valid_commit`` say.
         return stale if epoch > entry.epoch or epoch < 0 else stale | _NONE
 
 

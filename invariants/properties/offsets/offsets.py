@@ -166,7 +166,7 @@ class RightfulCommitAccepted(Property):
     """defects L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch
     (coordinator §13, row 22)."""
 
-    id = "offsets.rightful_commit"
+    id = "offsets.valid_commit"
     sentence = (
         "A commit is not refused because the member's epoch has moved on, if the member has "
         "kept its partitions since the epoch of the commit."
