@@ -37,6 +37,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def main() -> int:
         done = {key: row for key, row in done.items() if row["verdict"] != "unnoticed"}
     baseline = replace(
         _baseline(pool, work, options.out, header),
-        tests=_tests(pool, within, options.out, header),
+        tests=_tests(pool, within, options.tests, options.out, header),
         test_cpu_s=options.test_seconds,
     )
     print(f"without any: {dict(Counter(run.outcome for run in baseline.runs))}", flush=True)
@@ -167,6 +168,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--test-seconds", type=float, default=60.0, help="of tests for each judge and mutant"
     )
+    parser.add_argument("--tests", default="*", help="only test files whose path is like this")
     parser.add_argument("--again", action="store_true", help="judge again what was unnoticed")
     parser.add_argument("--out", type=Path, required=True, help="results as JSON lines")
     parser.add_argument(
@@ -242,14 +244,18 @@ def _baseline(
 
 
 def _tests(
-    pool: Sequence[Mutant], within: Sequence[str], out: Path, header: Mapping[str, Any]
+    pool: Sequence[Mutant], within: Sequence[str], like: str, out: Path, header: Mapping[str, Any]
 ) -> dict[str, list[Test]]:
-    """By judge, the tests without any mutant: measured once, and again for a file that changes."""
+    """By judge, the tests without any mutant, of files ``like`` this: measured once, and again for
+    a file that changes."""
     kept = out.with_suffix(".tests")
     stored, of_files = pickle.loads(kept.read_bytes()) if kept.exists() else (header, {})
     if stored != header:
         of_files = {}
-    judges = files_by_judge(CHECKOUT, within)
+    judges = {
+        judge: {file: digest for file, digest in files.items() if fnmatch(file, like)}
+        for judge, files in files_by_judge(CHECKOUT, within).items()
+    }
     wanted = {file: digest for files in judges.values() for file, digest in files.items()}
 
     changed = [file for file in wanted if of_files.get(file, ("",))[0] != wanted[file]]

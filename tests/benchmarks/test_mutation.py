@@ -146,12 +146,15 @@ def test_every_pattern_of_a_judge_names_tests(folder: str) -> None:
 def test_a_mutant_of_a_report_is_judged_by_the_tests_that_reach_it(tmp_path: Path) -> None:
     out = tmp_path / "mutants.jsonl"
     path = "spark/reports/intervals.py"
-    command = [sys.executable, str(ROOT / "benchmarks" / "mutation.py"), "--within", path]
+    command = [
+        *(sys.executable, str(ROOT / "benchmarks" / "mutation.py"), "--within", path),
+        *("--plan", "calm:1", "--tests", "tests/spark/test_intervals.py"),
+    ]
     subprocess.run([*command, "--count", "8", "--out", str(out)], check=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()[1:]]
     found = [row for row in rows if row["verdict"] == "detected"]
     assert {row["by"] for row in found} == {"tests"}
-    assert all("tests/spark/" in row["why"] for row in found)
+    assert all("tests/spark/test_intervals.py" in row["why"] for row in found)
 
 
 @pytest.mark.parametrize(
