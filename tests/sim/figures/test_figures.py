@@ -27,7 +27,7 @@ SECOND_COMPUTATIONS = (
 )
 
 SEEDS = range(100, 105)
-MORE_SEEDS = range(105, 155)
+MORE_SEEDS = range(105, 130)
 MAX_STEPS = 8_000
 
 ONCE_ONLY = {"group_bytes_written"}
