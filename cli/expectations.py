@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -78,8 +78,7 @@ def expectation(expect: str | None, fail_on: list[str] | None) -> Expectation:
     is not."""
     words = fail_on or ()
     for word in words:
-        if word.partition(":")[0] not in _FAIL_ON:
-            raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, _FAIL_ON)}")
+        _check_fail_on(word, word.partition(":")[0], _FAIL_ON)
     return Expectation(
         issues=None if expect is None else _issues(expect),
         fails_on=_WORDS.intersection(words),
@@ -91,8 +90,7 @@ def checked_outcomes(fail_on: list[str] | None) -> tuple[str, ...]:
     """The outcomes that ``--fail-on`` names. Raises BadInput for another word."""
     words = fail_on or ()
     for word in words:
-        if word not in _OUTCOMES:
-            raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, _OUTCOMES)}")
+        _check_fail_on(word, word, _OUTCOMES)
     return tuple(outcome for outcome in _OUTCOMES if outcome in words)
 
 
@@ -104,6 +102,11 @@ def outcome_objections(fails_on: Iterable[str], outcomes: Mapping[str, int]) -> 
         for outcome in fails_on
         if outcomes.get(outcome)
     ]
+
+
+def _check_fail_on(word: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, known)}")
 
 
 def limits_of(words: Iterable[str]) -> tuple[MetricLimit, ...]:

@@ -59,9 +59,9 @@ def run_calls(
 ) -> None:
     """Make the calls on ``processes`` (default: one per core) and return when all are done.
 
-    ``forks``: whether these are forked, or started anew, which takes a second or two each. In a
-    process that has started a JVM they are started anew: a fork might inherit a lock that a thread
-    of PySpark holds, and wait for it for ever.
+    ``forks``: whether these are forked, or spawned, which takes a second or two each. A process
+    that PySpark has connected to a JVM spawns them: a fork might inherit a lock that a thread of
+    PySpark holds, and wait for it for ever.
 
     ``on_result`` gets what each returns, in the order in which they end; ``report_progress`` is
     called a few times a second. On KeyboardInterrupt the calls in progress are dropped.

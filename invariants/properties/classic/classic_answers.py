@@ -170,7 +170,7 @@ class ClassicCommitFenced(Property):
         return None
 
 
-class ClassicGoneStaysGone(Property):
+class ClassicRemovedMemberRefused(Property):
     """classic C15, where the coordinator decides; a parked request is answered when it is let
     go."""
 

@@ -47,7 +47,7 @@ _BEATING = (
 """States of the Java client, and of librdkafka, in which heartbeats are sent."""
 
 
-class BeatsOn(Property):
+class HeartbeatDue(Property):
     """classic §4.4, §4.6. The application may take its time before it joins anew."""
 
     id = "classic.client.heartbeat_due"

@@ -150,7 +150,7 @@ class CallbacksComplete(Property):
         return self.model.is_recreated(partition) or self._is_among(entry, partition, others)
 
 
-class CalledForSomething(Property):
+class CallbackJustified(Property):
     """client §4.2, column "Called when empty?"; classic §3.2, where an eager Java client is the one
     exception, before it joins."""
 

@@ -212,7 +212,7 @@ class TargetAsComputed(ClientSideProperty):
         return None
 
 
-class RightfulResultAccepted(ClientSideProperty):
+class ValidResultAccepted(ClientSideProperty):
     """coordinator §12.6, check 6: the present group is not what a result is judged by."""
 
     id = "assignment.valid_result"

@@ -301,7 +301,7 @@ class SessionRenewed(_OfHeartbeat):
         )
 
 
-class LeaveForAWhile(_OfHeartbeat):
+class StaticTemporaryLeave(_OfHeartbeat):
     """coordinator §4.5."""
 
     id = "leave.static_temporary_leave"

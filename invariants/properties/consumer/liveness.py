@@ -38,7 +38,7 @@ class _OfMembers(Property):
                 yield self.model.clients[name]
 
 
-class GhostsGone(_OfMembers):
+class StaleMembersRemoved(_OfMembers):
     """client O6."""
 
     id = "liveness.stale_members_removed"

@@ -8,7 +8,7 @@ from rebalance_sim.invariants.step import Step
 ORDER = 120
 
 
-class NoEscape(Property):
+class NoUncaughtException(Property):
     """coordinator §9.4: a broker answers UNKNOWN_SERVER_ERROR to what a handler throws at."""
 
     id = "coordinator.no_uncaught_exception"

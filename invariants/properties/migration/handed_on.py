@@ -18,7 +18,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 ORDER = 201
 
 
-class TargetsHandedOn(Property):
+class TargetsInherited(Property):
     """classic §7.8, "Steps". Nobody is asked to sync again where no rebalance follows, so that what
     is missing here is worked on by nobody."""
 

@@ -21,7 +21,7 @@ ORDER = 191
 _UNCHANGED_TIMEOUT_MS = -1
 
 
-class ClassicMemberAsItSays(Property):
+class ClassicMemberFieldsAsRequested(Property):
     """classic §7.5. Whoever takes a static member's place has nothing of what that one said."""
 
     id = "hybrid.member_fields_as_requested"

@@ -162,7 +162,7 @@ class CommitOfOwner(Property):
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)
 
 
-class RightfulCommitAccepted(Property):
+class ValidCommitAccepted(Property):
     """defects L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch
     (coordinator §13, row 22)."""
 

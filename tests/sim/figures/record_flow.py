@@ -67,8 +67,8 @@ def done(flowed: Flowed) -> tuple[int, int]:
 def passed_over(
     recording: Recording, group_id: str, partition: TopicPartition, told: list[Flowed]
 ) -> Marks:
-    """Records that were handed out, that nobody has processed, and behind which the last consumer
-    began."""
+    """Records that were handed out, that no client has processed, and behind which the last
+    consumer began."""
     handed_out = marked(
         (delivery.start, delivery.end)
         for delivery in recording.deliveries
