@@ -85,7 +85,7 @@ class QuietPeriod:
         interval_ms = max(
             config.group_consumer_heartbeat_interval_ms,
             history.longest_heartbeat_interval_ms,
-            *(client.processing_ms for client in clients),
+            *map(_between_events_ms, clients),
         )
         assignment_ms = max(
             config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
@@ -231,8 +231,9 @@ class QuietPeriod:
         ``max.poll.interval.ms``; None if none has.
 
         To give partitions up takes two polls, one to begin with the commit and one for the
-        callback (client §4.1), and both have to fit into that time; and a classic member learns of
-        a rebalance by a heartbeat, and has that time to join. A member that is removed instead,
+        callback (client §4.1), and both have to fit into that time, with those between that submit
+        no event (client §0.1); and a classic member learns of a rebalance by a heartbeat, and has
+        that time to join. A member that is removed instead,
         again and again, lets the group never come to rest.
         """
         return next(
@@ -240,11 +241,20 @@ class QuietPeriod:
                 name
                 for name, client in self._view.clients().items()
                 if 2
-                * max(_longest_batch_ms(client), client.processing_ms, _longest_unaware_ms(client))
+                * max(
+                    _longest_batch_ms(client),
+                    _between_events_ms(client),
+                    _longest_unaware_ms(client),
+                )
                 >= client.member.config.max_poll_interval_ms
             ),
             None,
         )
+
+
+def _between_events_ms(client: ClientView) -> int:
+    """The longest time between two polls that submit an event, as long as batches are short."""
+    return client.processing_ms * (2 if client.member.skips_poll_events else 1)
 
 
 def _longest_unaware_ms(client: ClientView) -> int:

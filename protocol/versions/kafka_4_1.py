@@ -37,6 +37,7 @@ class RevokesOutsidePoll(MemberRules):
     """The consumer of 4.1.2, without automatic commits."""
 
     revokes_outside_poll = True
+    skips_poll_events = False
 
 
 VERSION = Version(

@@ -32,6 +32,7 @@ from rebalance_sim.sim.data_plane.data_plane import DataPlane
 
 _POLL = Poll()
 _POLL_WITH_RECORDS = Poll(returns_records=True)
+_POLL_WITHOUT_EVENT = Poll(returns_records=True, submits_event=False)
 
 
 class Application:
@@ -39,6 +40,7 @@ class Application:
     share of the time away. ``draw_away_ms``: see ``PollLoop``. ``is_blocked``: inside
     ``unsubscribe`` or ``close``.
 
+    ``submits_event``: whether the last ``poll`` that did anything has submitted one (client §0.1).
     ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
     ``intake``: the records it takes; None without a data plane.
     """
@@ -74,12 +76,25 @@ class Application:
         self.intake = data_plane.new_intake(process, poll_phase_ms=phase_ms)
         has_batches = self.intake is not None and self.intake.batches_keep_it
         backoff_ms = 0 if self._member.polls_at_once else self._member.config.retry_backoff_ms
+        self._looks_every_ms = min(backoff_ms, spec.poll_timeout_ms)
+        skips = (
+            self._member.skips_poll_events and not has_batches and spec.longest_processing_ms > 0
+        )
         self._loop = PollLoop(
             away_ms=0 if has_batches else spec.processing_ms,
             draw_away_ms=draw_away_ms,
-            looks_every_ms=min(backoff_ms, spec.poll_timeout_ms),
+            looks_every_ms=self._looks_every_ms,
             now_ms=clock.now_ms,
+            skips=skips,
         )
+        self._fetches_in_polls = skips and self.intake is None
+        self._overruns = skips and 2 * spec.longest_processing_ms >= spec.max_poll_interval_ms
+        self.submits_event = True
+        self._is_between_events = False
+        self._next_poll_ms: int | None = None
+        self._had_deliverable = False
+        self._was_validated = False
+        self._first_records_ms = 0
         self._wakes_at_ms: int | None = None
         self._long_batch_at_ms: int | None = None
         self._is_in_long_batch = False
@@ -116,6 +131,8 @@ class Application:
         """The member has taken an event: see what there is to do now, and when to poll next."""
         if self.intake is not None:
             self._look_at_records()
+        elif self._fetches_in_polls:
+            self._await_first_records()
         self._loop.look(
             self._clock.now_ms,
             has_records=self._has_records,
@@ -124,13 +141,20 @@ class Application:
         self._arm_poll()
         if self._to_do or self._conditions.is_stalled:
             self._go_on()
+        if self._overruns:
+            self._look_at_poll_timer()
 
     def look_at_conditions(self) -> None:
         """A stall or a pause began or ended."""
         conditions = self._conditions
         if not self._process.is_alive or conditions.is_paused:
             return
-        is_away = conditions.is_stalled or self._is_in_long_batch or self._is_committing
+        is_away = (
+            conditions.is_stalled
+            or self._is_in_long_batch
+            or self._is_between_events
+            or self._is_committing
+        )
         if not is_away and not self._member.is_polling:
             self._process.take(PollingResumed())
             if self._back_ms() <= self._clock.now_ms:
@@ -154,8 +178,28 @@ class Application:
         """Whether a ``poll`` hands out records. Without a data plane there are always some of every
         partition that may be handed out."""
         if self.intake is None:
-            return bool(self._member.deliverable) and not self._is_told_first
+            has_fetched = self._first_records_ms <= self._clock.now_ms
+            return has_fetched and bool(self._member.deliverable) and not self._is_told_first
         return self.intake.has_records
+
+    def on_positions_asked(self, *, are_committed: bool) -> None:
+        """A look-up of positions goes to the leaders: of committed ones, or of none."""
+        self._was_validated = are_committed
+
+    def _await_first_records(self) -> None:
+        """Who comes to have partitions gets the first records when polls have led to them: one of
+        their events has a committed position validated, the next one fetches (client §0.1)."""
+        has_deliverable = bool(self._member.deliverable)
+        if has_deliverable == self._had_deliverable:
+            return
+        self._had_deliverable = has_deliverable
+        if has_deliverable and self._was_validated:
+            at_ms = self._first_records_ms = self._clock.now_ms + 2 * self._looks_every_ms
+            self._clock.call_at(at_ms, self._process.tie_break(), self._on_first_records)
+
+    def _on_first_records(self, call: Call) -> None:
+        if not self._process.defers(self._on_first_records, call):
+            self.after_event()
 
     def _arm_poll(self) -> None:
         """Wake the application at its first ``poll`` that does more than restart the timer."""
@@ -164,7 +208,7 @@ class Application:
         if due_ms is None:
             return
         earliest_ms = max(self._clock.now_ms + 1, self._process.world_ms(due_ms))
-        at_ms = self._loop.in_poll_ms(earliest_ms)
+        at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=not member.has_callback_due)
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
 
@@ -182,7 +226,7 @@ class Application:
         if due_ms > self._process.now_ms:
             self._arm_poll()
             return
-        at_ms = self._in_poll_ms()
+        at_ms = self._in_poll_ms(needs_event=not self._member.has_callback_due)
         if at_ms > self._clock.now_ms:
             self._schedule_poll(at_ms)
             return
@@ -215,17 +259,27 @@ class Application:
         if unread is not None and unread[0] in self._member.open_requests:
             self._process.take(unread[1])
 
-    def _in_poll_ms(self) -> int:
+    def _in_poll_ms(self, *, needs_event: bool = False) -> int:
         """When it is inside ``poll``, and looks at what is due: now, or later."""
         now_ms = self._clock.now_ms
         self._loop.advance(now_ms)
-        return max(self._back_ms(), self._loop.in_poll_ms(now_ms))
+        return max(self._back_ms(), self._loop.in_poll_ms(now_ms, needs_event=needs_event))
 
     def _poll(self) -> None:
         """A ``poll`` that does more than hand out records."""
         self.return_records()
-        self._loop.begin_poll(self._clock.now_ms)
+        now_ms = self._clock.now_ms
+        if self._has_records and not self._loop.submits_event(now_ms):
+            self._skip_event()
+            return
+        self.submits_event = True
+        self._loop.begin_poll(now_ms)
         self._process.take(_POLL_WITH_RECORDS if self._has_records else _POLL)
+
+    def _skip_event(self) -> None:
+        self.submits_event = False
+        self._loop.skip(self._clock.now_ms)
+        self._process.take(_POLL_WITHOUT_EVENT)
 
     def report_positions(self) -> None:
         """The client may commit by itself, or stop fetching: report what was handed out so far."""
@@ -256,6 +310,41 @@ class Application:
         coordinator hands records out meanwhile."""
         member = self._member
         return member.state is ClientState.STALE and member.poll_due_ms is not None
+
+    # --- polls too far from each other ------------------------------------------------------------
+
+    def _look_at_poll_timer(self) -> None:
+        """Where two polls that submit an event may be too far from each other, each of them is an
+        event: the poll timer runs from one to the next (client §6.1)."""
+        if not self._process.is_alive or not self._is_free or self._loop.is_waiting:
+            return
+        if self._member.is_polling and not self._conditions.is_stalled:
+            self._is_between_events = True
+            self.return_records()
+            self._process.take(PollingStopped())
+        elif self._is_between_events:
+            at_ms = self._loop.in_poll_ms(self._clock.now_ms + 1)
+            if self._next_poll_ms is None or at_ms < self._next_poll_ms:
+                self._next_poll_ms = at_ms
+                self._clock.call_at(at_ms, self._process.tie_break(), self._on_next_poll, at_ms)
+
+    def _on_next_poll(self, call: Call) -> None:
+        if call.argument != self._next_poll_ms or self._process.defers(self._on_next_poll, call):
+            return
+        self._next_poll_ms = None
+        if not self._is_between_events or not self._is_free or self._conditions.is_stalled:
+            return
+        now_ms = self._clock.now_ms
+        if self._in_poll_ms() > now_ms:
+            self._look_at_poll_timer()
+        elif self._loop.submits_event(now_ms):
+            self._is_between_events = False
+            self.submits_event = True
+            self._loop.begin_poll(now_ms)
+            self._process.apply(PollingResumed())
+            self._process.take(_POLL_WITH_RECORDS if self._has_records else _POLL)
+        else:
+            self._skip_event()
 
     # --- commits of its own -----------------------------------------------------------------------
 

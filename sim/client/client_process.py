@@ -446,9 +446,11 @@ class ClientProcess:
         self._ask(MetadataRequest())
 
     def _validate(self, effect: ValidatePositions) -> None:
+        self.application.on_positions_asked(are_committed=True)
         self._ask(ListOffsetsRequest(positions=effect.positions))
 
     def _reset(self, effect: ResetPositions) -> None:
+        self.application.on_positions_asked(are_committed=False)
         at_end = self.spec.auto_offset_reset is OffsetReset.LATEST
         self._ask(ListOffsetsRequest(positions={}, partitions=effect.partitions, at_end=at_end))
 
@@ -481,6 +483,7 @@ class ClientProcess:
             CallbackCompleted(
                 failed=self._conditions.callback_fails(kind),
                 poll_follows=duration_ms >= self.spec.poll_timeout_ms
+                and self.application.submits_event
                 and not self._conditions.is_stalled,
             )
         )

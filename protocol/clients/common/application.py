@@ -75,6 +75,7 @@ class Application:
         self._phase = _PollPhase.IDLE
         self._queued_before = 0
         self._returns_records = False
+        self._submits_event = True
         self._running_task: CallbackTask | None = None
         self.running: RunCallback | None = None
         self.is_polling = False
@@ -114,11 +115,13 @@ class Application:
 
     # --- what the application does ----------------------------------------------------------------
 
-    def poll(self, *, returns_records: bool = False) -> None:
-        """One iteration inside ``poll``; with ``returns_records`` it has no part (c)."""
+    def poll(self, *, returns_records: bool = False, submits_event: bool = True) -> None:
+        """One iteration inside ``poll``; with ``returns_records`` it has no part (c), and without
+        ``submits_event`` no part (b)."""
         if self.running is not None or self.blocked_in is not None:
             raise ProtocolBug("poll while a callback runs, or while unsubscribe or close blocks")
         self._returns_records = returns_records
+        self._submits_event = submits_event
         self._begin_poll(len(self._queue))
 
     def set_polling(self, is_polling: bool) -> None:
@@ -188,7 +191,7 @@ class Application:
                 self._queued_before -= 1
                 if self._start(self._queue.popleft()):
                     return
-            if self._errors:
+            if self._errors or not self._submits_event:
                 self._end_poll()
                 return
             self._phase = _PollPhase.EVENT
@@ -207,6 +210,7 @@ class Application:
 
     def _end_poll(self) -> None:
         self._phase = _PollPhase.IDLE
+        self._submits_event = True
         self._raise_first_error()
 
     def _raise_first_error(self) -> None:

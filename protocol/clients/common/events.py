@@ -84,10 +84,12 @@ class Poll:
 
     It must not come while a callback runs, or while ``unsubscribe`` or ``close`` blocks.
     ``returns_records``: it has records to hand out and returns with them, so that callbacks that it
-    leads to wait for the next one (client §0.1).
+    leads to wait for the next one (client §0.1). ``submits_event``: whether more happens in it than
+    callbacks.
     """
 
     returns_records: bool = False
+    submits_event: bool = True
 
 
 @value(kw_only=False)

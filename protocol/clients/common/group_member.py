@@ -290,6 +290,17 @@ class GroupMember(MemberCore):
         return self.subscribed_topic_names
 
     @property
+    def skips_poll_events(self) -> bool:
+        """Whether every second ``poll`` does nothing but run callbacks while there are records in
+        the buffer (client §0.1)."""
+        return False
+
+    @property
+    def has_callback_due(self) -> bool:
+        """Whether a ``poll`` without an event would do something."""
+        return self._application.has_work
+
+    @property
     def is_polling(self) -> bool:
         """Between ``PollingResumed`` and ``PollingStopped``."""
         return self._application.is_polling

@@ -141,7 +141,9 @@ class ConsumerMember(ConsumerCore, JavaMember):
 
     def _on_poll(self, event: events.Poll) -> None:
         if self.subscription.exists:
-            self._application.poll(returns_records=event.returns_records)
+            self._application.poll(
+                returns_records=event.returns_records, submits_event=event.submits_event
+            )
 
     def _on_poll_event(self) -> None:
         """Part (b) of a ``poll``."""
@@ -241,6 +243,11 @@ class ConsumerMember(ConsumerCore, JavaMember):
         return self.state is ClientState.RECONCILING or (
             isinstance(event, events.HeartbeatAnswered) and event.response.assignment is not None
         )
+
+    @property
+    def skips_poll_events(self) -> bool:
+        """See ``GroupMember``."""
+        return self.rules.skips_poll_events
 
     @property
     def poll_is_due(self) -> bool:

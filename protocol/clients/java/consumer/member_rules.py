@@ -142,6 +142,9 @@ class MemberRules(CommitRules):
     """Whether a member that commits nothing itself begins to revoke between polls, as that of 4.1
     does; that of 4.3.1 does not (KAFKA-20332)."""
 
+    skips_poll_events = True
+    """While records are in the buffer every second ``poll`` submits no event (client §0.1)."""
+
     acknowledges_on_receipt = False
     """Whether the new set is reported before anything has been revoked."""
 
