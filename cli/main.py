@@ -29,6 +29,7 @@ COMMANDS = (
     "compact",
     "compare",
     "diff",
+    "diff-rules",
     "experiment",
     "explore",
     "hunt",
@@ -87,8 +88,9 @@ def app_of(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_options)
     for name in commands:
-        module = import_module(f"rebalance_sim.cli.{_MODULES.get(name, name)}")
-        app.command()(getattr(module, name))
+        function = name.replace("-", "_")
+        module = import_module(f"rebalance_sim.cli.{_MODULES.get(name, function)}")
+        app.command(name)(getattr(module, function))
     return app
 
 

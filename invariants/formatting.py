@@ -28,7 +28,7 @@ def plain(value: Any, name_of: NameOf) -> str:
         return name_of(value)
     if isinstance(value, Enum):
         return value.name
-    named = _fields_of(value)
+    named = fields_of(value)
     if named is not None:
         return listed(f"{_words(name)} {plain(item, name_of)}" for name, item in named.items())
     if isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def first_difference(what: str, found: Any, expected: Any, name_of: NameOf) -> t
         name = plain(odd, name_of)
         inner = what.format(name) if "{}" in what else f"{what} of {name}"
         return first_difference(inner, found.get(odd), expected.get(odd), name_of)
-    mine, theirs = _fields_of(found), _fields_of(expected)
+    mine, theirs = fields_of(found), fields_of(expected)
     if mine is not None and theirs is not None and mine.keys() == theirs.keys():
         odd = next(name for name in mine if mine[name] != theirs[name])
         return first_difference(f"{_words(odd)} of {what}", mine[odd], theirs[odd], name_of)
@@ -68,7 +68,7 @@ def first_difference(what: str, found: Any, expected: Any, name_of: NameOf) -> t
     return what, plain(found, name_of), plain(expected, name_of)
 
 
-def _fields_of(value: Any) -> Mapping[str, Any] | None:
+def fields_of(value: Any) -> Mapping[str, Any] | None:
     """Field name -> value; None for what has no named fields."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -36,6 +36,7 @@ from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
+from rebalance_sim.sim.machines import Machines, SingleMachines
 from rebalance_sim.sim.network.network import ADMIN, Network
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics
@@ -74,7 +75,8 @@ class World:
     called with each, and returns what looks at every step that concerns it.
     ``max_steps`` bounds the run. ``metrics_interval_ms``: how often metrics are sampled, None for
     never; a world that is sampled goes exactly the same way. ``quiet_period_ms``: how long an open
-    quiet period is at first. Raises ValueError where one is needed and there is none.
+    quiet period is at first. ``machines`` makes coordinators and members, by default each alone.
+    Raises ValueError where a quiet period is needed and there is none.
     """
 
     def __init__(
@@ -86,7 +88,9 @@ class World:
         max_steps: int | None = None,
         metrics_interval_ms: int | None = None,
         quiet_period_ms: int | None = None,
+        machines: Machines | None = None,
     ) -> None:
+        machines = machines or SingleMachines()
         semantics = simulated(spec.semantics, defects=spec.defects, repairs=spec.repairs)
         self.spec = spec
         if spec.quiet_period_ms is not None:
@@ -121,6 +125,7 @@ class World:
             errors=self.coverage,
             topic_offsets=self.topic_logs,
             new_meters=self._new_meters,
+            machines=machines,
         )
         self.brokers = self.cluster.brokers
         self.controller = self.cluster.controller
@@ -151,6 +156,7 @@ class World:
                 steps=self.steps,
                 group_of=spec.group_of,
                 on_gone=self.metrics.on_client_gone,
+                machines=machines,
             ),
             spec.clients,
             self.groups,

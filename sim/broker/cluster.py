@@ -15,6 +15,7 @@ from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.ports import Errors, Meters, Steps, TopicOffsets
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.machines import Machines
 from rebalance_sim.sim.streams import Streams
 
 
@@ -34,6 +35,7 @@ class Cluster:
         errors: Errors,
         topic_offsets: TopicOffsets,
         new_meters: Callable[[], Meters | None],
+        machines: Machines,
     ) -> None:
         partition_count = spec.offsets_partition_count
         self.partition_of = GroupPartitions(partition_count)
@@ -49,6 +51,7 @@ class Cluster:
             topic_offsets=topic_offsets,
             partition_of=self.partition_of,
             new_meters=new_meters,
+            machines=machines,
             on_shards_changed=self._on_shards_changed,
         )
         self.brokers: list[Broker] = []

@@ -11,6 +11,7 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.broker.ports import Errors, Meters, Steps, TopicOffsets
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.machines import Machines
 from rebalance_sim.sim.streams import Streams
 
 
@@ -19,6 +20,7 @@ class BrokerEnvironment:
     """``partition_of``: the partition of ``__consumer_offsets`` that holds a group.
     ``new_meters`` makes those of a new broker process, None where nobody reads them.
     ``on_shards_changed``: a shard of a partition became active, or is so no longer.
+    ``machines`` makes coordinators.
     ``replication_factor``: by how much replication takes longer than usual.
     """
 
@@ -34,4 +36,5 @@ class BrokerEnvironment:
     partition_of: Callable[[str], int]
     new_meters: Callable[[], Meters | None]
     on_shards_changed: Callable[[int], None]
+    machines: Machines
     replication_factor: int = 1

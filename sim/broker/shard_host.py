@@ -204,7 +204,7 @@ class ShardHost(Shard):
 
     def _make_coordinator(self) -> GroupCoordinator:
         configs = self.configs
-        return GroupCoordinator(
+        return self._environment.machines.coordinator(
             config=configs.broker,
             group_configs=configs.groups,
             semantics=self._environment.semantics,

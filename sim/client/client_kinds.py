@@ -18,11 +18,11 @@ from rebalance_sim.sim.client.client_spec import ClientSpec
 
 def make_member(
     spec: ClientSpec,
+    jitter: Callable[[], float],
     *,
     group_id: str,
     member_id: str,
     semantics: Semantics,
-    jitter: Callable[[], float],
     now_ms: int,
 ) -> GroupMember:
     """The member of a new process. ``jitter`` answers a number in [-1, 1]."""

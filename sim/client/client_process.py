@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -113,13 +114,18 @@ class ClientProcess:
         self.clock_was_set = self._ahead_ms != 0
         self._lines = ClientConnections(environment.network, self, rack=spec.rack)
         jitter = streams.get(f"jitter/{name}").random
-        self.member = make_member(
-            spec,
-            group_id=environment.group_of(spec),
-            member_id=_new_member_id(streams.get(f"member-id/{name}"), name, incarnation),
-            semantics=environment.semantics,
+        self.member = environment.machines.member(
+            partial(
+                make_member,
+                spec,
+                group_id=environment.group_of(spec),
+                member_id=_new_member_id(streams.get(f"member-id/{name}"), name, incarnation),
+                semantics=environment.semantics,
+                now_ms=self._clock.now_ms + self._ahead_ms,
+            ),
             jitter=lambda: 2.0 * jitter() - 1.0,
-            now_ms=self._clock.now_ms + self._ahead_ms,
+            version=spec.version,
+            semantics=environment.semantics,
         )
         self.application = Application(
             self,

@@ -1,0 +1,244 @@
+"""The reference of a run: makes its machines in pairs, and collects where they differ."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rebalance_sim.invariants.reference.coordinator_pair import CoordinatorPair
+from rebalance_sim.invariants.reference.difference import (
+    Difference,
+    about,
+    given,
+    name_of_partitions,
+    parts,
+)
+from rebalance_sim.invariants.reference.tree import Tree
+from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.versions.semantics import Semantics
+
+_SHOWN = (
+    "state",
+    "member_id",
+    "member_epoch",
+    "coordinator_id",
+    "next_deadline_ms",
+    "poll_due_ms",
+    "next_heartbeat_due_ms",
+    "heartbeats_in_flight",
+    "is_closed",
+    "leave_is_pending",
+    "commit_identity",
+    "fetchable",
+    "deliverable",
+    "assigned",
+    "is_reconciling",
+    "poll_expired",
+    "subscribed_topic_names",
+    "subscribed_topic_regex",
+    "metadata_topics",
+    "is_polling",
+    "last_poll_at_ms",
+)
+"""What a member shows to its host and to whoever watches it."""
+
+
+@dataclass(slots=True)
+class _Twin:
+    """The reference of one member; ``drawn``: the jitter that the member has drawn."""
+
+    member: GroupMember
+    reference: Any
+    drawn: deque[float]
+    has_differed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A difference whose step is not over."""
+
+    machine: str
+    name: str
+    about: str
+    given: str
+    what: tuple[str, str, str]
+
+
+class LockStep:
+    """Makes the machines of one world, each with its reference, and notes what differs.
+
+    ``semantics_of`` gives the semantics of the reference from those of the run; ``tree`` has its
+    machines. A coordinator goes on being compared after a difference, a member does not: what
+    follows in it may be a consequence. ``most``: how many differences are kept; ``count`` is of
+    all.
+    """
+
+    def __init__(
+        self,
+        semantics_of: Callable[[Semantics], Any],
+        tree: Tree | None = None,
+        *,
+        most: int = 1_000,
+    ) -> None:
+        self.differences: list[Difference] = []
+        self.count = 0
+        self.compared = 0
+        self._semantics_of = semantics_of
+        self._tree = tree or Tree()
+        self._most = most
+        self._coordinators: list[CoordinatorPair] = []
+        self._twins: dict[int, _Twin] = {}
+        self._open: list[_Open] = []
+
+    @property
+    def decisions_compared(self) -> int:
+        """How many decisions of coordinators and members were compared."""
+        return self.compared + sum(one.compared for one in self._coordinators)
+
+    # --- machines ---------------------------------------------------------------------------------
+
+    def coordinator(self, **settings: Any) -> GroupCoordinator:
+        """The coordinator of a shard that begins to load; settings are those of its class."""
+        pair = CoordinatorPair(
+            tree=self._tree,
+            reference_semantics=self._semantics_of(settings["semantics"]),
+            report=self._on_coordinator,
+            **settings,
+        )
+        self._coordinators.append(pair)
+        return pair
+
+    def member(
+        self,
+        make: Callable[[Callable[[], float]], GroupMember],
+        *,
+        jitter: Callable[[], float],
+        version: str | None,
+        semantics: Semantics,
+    ) -> GroupMember:
+        """The member of a new process. ``make`` makes it, given what draws its jitter; ``version``
+        is that of its library, None for the one that its kind is."""
+        drawn: deque[float] = deque()
+
+        def draw() -> float:
+            drawn.append(jitter())
+            return drawn[-1]
+
+        member = make(draw)
+        drawn.clear()
+        theirs = self._semantics_of(semantics)
+        kind = self._tree.kinds[member.kind]
+        config: Any = member.config
+        if kind.is_classic:
+            own = (type(kind.assignors[assignor.name]) for assignor in config.assignors)
+            config = replace(config, assignors=tuple(theirs.rules(one)() for one in own))
+        reference = kind.make(
+            self._tree.new_member(
+                config=config,
+                member_id=member.member_id,
+                rules=self._tree.client_rules(kind, version, theirs),
+                jitter=lambda: drawn.popleft() if drawn else 0.0,
+                now_ms=member.now_ms,
+            )
+        )
+        drawn.clear()
+        self._twins[id(member)] = _Twin(member, reference, drawn)
+        return member
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def after_step(self, step: Step) -> None:
+        """A step has happened: compare what a member did in it, and say where differences were."""
+        client = step.client
+        if step.kind is StepKind.CLIENT_EVENT and client is not None:
+            twin = self._twins.get(id(client.member))
+            if twin is not None and not twin.has_differed:
+                self._compare(step, twin, client.name)
+        if self._open:
+            for one in self._open:
+                self._note(one, step)
+            self._open.clear()
+
+    def at_end(self) -> None:
+        """Nothing is owed at the end."""
+
+    def _note(self, one: _Open, step: Step) -> None:
+        self.count += 1
+        if len(self.differences) < self._most:
+            what, decided, reference = one.what
+            self.differences.append(
+                Difference(
+                    step_index=step.index,
+                    at_ms=step.at_ms,
+                    machine=one.machine,
+                    name=one.name,
+                    about=one.about,
+                    given=one.given,
+                    what=what,
+                    decided=decided,
+                    reference=reference,
+                )
+            )
+
+    def _on_coordinator(
+        self, pair: CoordinatorPair, event: Any, what: str, decided: Any, reference: Any
+    ) -> None:
+        name_of = name_of_partitions(pair.image)
+        self._open.append(
+            _Open(
+                machine="coordinator",
+                name=f"the coordinator of term {pair.term}",
+                about=about(event),
+                given=event if isinstance(event, str) else given(event),
+                what=parts(what, decided, reference, name_of),
+            )
+        )
+
+    def _compare(self, step: Step, twin: _Twin, name: str) -> None:
+        member = twin.member
+        self.compared += 1
+        found: tuple[str, Any, Any] | None = None
+        try:
+            effects = twin.reference.on_event(step.event, now_ms=member.now_ms)
+        except Exception as problem:
+            found = ("what comes of it", step.effects, problem)
+        else:
+            if effects != step.effects:
+                found = ("effects", step.effects, effects)
+            else:
+                found = _first_shown(member, twin.reference)
+        if found is None and twin.drawn:
+            found = ("jitter drawn", len(twin.drawn), 0)
+        twin.drawn.clear()
+        if found is not None:
+            twin.has_differed = True
+            what, decided, reference = found
+            self._open.append(
+                _Open(
+                    machine=member.kind,
+                    name=name,
+                    about="",
+                    given=given(step.event),
+                    what=parts(what, decided, reference, str),
+                )
+            )
+
+
+def _first_shown(member: Any, reference: Any) -> tuple[str, Any, Any] | None:
+    for name in _SHOWN:
+        decided, theirs = _look(member, name), _look(reference, name)
+        if decided != theirs:
+            return name, decided, theirs
+    return None
+
+
+def _look(member: Any, name: str) -> Any:
+    try:
+        found = getattr(member, name)
+    except Exception as problem:  # what a member does not show is compared, too
+        return type(problem).__name__
+    return {p: repr(state) for p, state in found.items()} if name == "assigned" else found
