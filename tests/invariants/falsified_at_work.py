@@ -404,7 +404,7 @@ run_mutant(
 run_mutant(
     "repeats-no-lookup",
     "faulty",
-    24,
+    16,
     (offset_lookup.OffsetLookup, "_retry", _never_tries_again),
 )
 _after_commit = prepare.Prepare._after_commit
@@ -471,7 +471,7 @@ def _raises_stale_epoch(self: Any, lookup: Any, error_code: ErrorCode) -> None:
 
 
 run_mutant(
-    "raises-stale-epoch", "faulty", 24, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
+    "raises-stale-epoch", "faulty", 11, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
 )
 
 # -- writes that fail ------------------------------------------------------------------------------
