@@ -145,8 +145,6 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_committed": "a high watermark advanced",
         "on_released": "a broker let an answer go",
         "on_metadata": "a shard took a new metadata image",
-        "on_configs": "a shard took altered settings",
-        "on_fault": "an administrator altered settings, or committed records may be taken back",
         "on_effects": "a client's event had effects",
         "on_moved": "a client's state, epoch, assignment or fetchable set changed",
         "on_sent": "a client sent a heartbeat that is not its last one repeated in time",

@@ -386,7 +386,6 @@ class Checker:
     def _fault(self, step: Step) -> None:
         if getattr(step.fault, "may_lose_committed", False):
             self.model.may_lose_committed = True
-        self._ask(self._on["on_fault"], step)
 
     def _unloaded(self, step: Step) -> None:
         self._ask(self._on["on_unloaded"], step)
@@ -423,7 +422,6 @@ class Checker:
         shard = shard_of(step)
         ledger = self.model.ledgers.get(shard.name) or self.model.open_ledger(shard)
         self.model.note_configs(shard, ledger)
-        self._ask(self._on["on_configs"], step)
 
     # -- findings --------------------------------------------------------------------------
 

@@ -157,9 +157,6 @@ class ClassicWatch:
         if kind is ClassicHeartbeatAnswered:
             error_code = step.event.response.error_code
             is_routine = not error_code
-            if is_routine or error_code is ErrorCode.REBALANCE_IN_PROGRESS:
-                entry.heard_ms = step.at_ms
-                entry.heard_id = step.event.correlation_id
         has_moved = entry.has_moved()
         if has_moved or step.effects or not is_routine:
             self._client_moved(step, entry, is_routine=is_routine, has_moved=has_moved)

@@ -23,16 +23,13 @@ class ClassicClientEntry:
     application has committed what it liked. ``committed_ms``: when a commit was sent last;
     ``raised_ms``: when a call of the application raised last, -1: never;
     ``open_commits``: what the application has committed, and has not heard of;
-    ``state_since_ms``: since when it is in its state; ``heard_ms``: when a Heartbeat was last
-    answered well, or with no more than that the group rebalances; -1: never; ``heard_id``: its
-    correlation id. ``settled``: the member id and the generation with which it was Stable last."""
+    ``state_since_ms``: since when it is in its state; ``settled``: the member id and
+    the generation with which it was Stable last."""
 
     __slots__ = (
         "commits_itself",
         "committed_ms",
         "fetchable",
-        "heard_id",
-        "heard_ms",
         "incarnation",
         "kind",
         "member",
@@ -62,8 +59,6 @@ class ClassicClientEntry:
         self.open_commits: dict[int, OpenCommit] = {}
         self.state_since_ms = at_ms
         self.raised_ms = -1
-        self.heard_ms = -1
-        self.heard_id = 0
         self.version = -1
 
     def has_moved(self) -> bool:

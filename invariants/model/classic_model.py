@@ -109,7 +109,6 @@ class Converted(NamedTuple):
     before. ``written``: the records of its generations."""
 
     generation_id: int
-    member_ids: frozenset[str]
     offset: int
     begins_at: int = -1
     written: Mapping[int, Written] = MappingProxyType({})
@@ -150,8 +149,6 @@ class ClassicLook:
     now: GroupSnapshot | None
     touched: Collection[str] = ()
     gone: frozenset[str] = frozenset()
-    notes_before: Mapping[str, MemberNote] | None = None
-    """Of those that are there no more and were members: what was noted of each."""
     former: ClassicGroup | None = None
     """The group of before, where it is another one, or gone."""
     is_same_group: bool = True
@@ -162,8 +159,6 @@ class ClassicLook:
     """The group as it is now."""
     is_untouched: bool = False
     """A request has left the group as it was, but for timers."""
-    joined_before: MemberNote | None = None
-    """Of a JoinGroup: what was noted of its sender, or of the static member that it replaces."""
 
 
 @dataclass(slots=True)
@@ -178,8 +173,6 @@ class ClassicModel:
     gone: set[str] = field(default_factory=set)
     """Ids that were members, or were handed out, and are neither any more."""
     pending: set[str] = field(default_factory=set)
-    leaders: dict[int, set[str | None]] = field(default_factory=dict)
-    """Generation -> who led it; a static leader that is replaced has a second id."""
     protocols: dict[int, str | None] = field(default_factory=dict)
     written: dict[int, Written] = field(default_factory=dict)
     parked: dict[int, Any] = field(default_factory=dict)
@@ -217,8 +210,6 @@ class ClassicModel:
         """Enter a step; what it has changed."""
         before, is_same = self.snapshot, group is self.group
         look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
-        if isinstance(step.request, JoinGroupRequest):
-            look.joined_before = self._noted(step.request)
         if not is_same:
             look.former = self.group
             if (
@@ -232,7 +223,6 @@ class ClassicModel:
                 self.converted.append(
                     Converted(
                         self.group.generation_id,
-                        frozenset(self.members),
                         shard.log_end_offset - len(step.records),
                         self._begins_at,
                         dict(self.written),
@@ -260,21 +250,13 @@ class ClassicModel:
                 self._note(member_id, group.members[member_id])
         else:
             look.touched = group.members.keys()
-            look.gone, look.notes_before = self._enter_all(group)
+            look.gone = self._enter_all(group)
         if not look.is_untouched:
             self._note_generation(step, shard, group)
         look.picture = GroupPicture(
             group, shard, look.touched, self.awaiting_count, self.protocol_counts
         )
         return look
-
-    def _noted(self, request: JoinGroupRequest) -> MemberNote | None:
-        if request.member_id or request.group_instance_id is None:
-            return self.members.get(request.member_id)
-        for note in self.members.values():
-            if note.group_instance_id == request.group_instance_id:
-                return note
-        return None
 
     def _forget_group(self) -> None:
         self.group = self.snapshot = None
@@ -283,14 +265,13 @@ class ClassicModel:
         self.awaiting_count = 0
         for kept in (self.gone, self.pending):
             kept.clear()
-        for table in (self.leaders, self.protocols, self.written):
+        for table in (self.protocols, self.written):
             table.clear()
 
-    def _enter_all(self, group: ClassicGroup) -> tuple[frozenset[str], dict[str, MemberNote]]:
-        """Ids that are there no more, and what was noted of those that were members."""
+    def _enter_all(self, group: ClassicGroup) -> frozenset[str]:
+        """Ids that are there no more."""
         known = self.members.keys() | self.pending
-        left = {m: note for m, note in self.members.items() if m not in group.members}
-        for member_id in left:
+        for member_id in [m for m in self.members if m not in group.members]:
             self._forget(member_id)
         for member_id, member in group.members.items():
             self._note(member_id, member)
@@ -299,7 +280,7 @@ class ClassicModel:
         gone = frozenset(known - present)
         self.gone |= gone
         self.gone -= present
-        return gone, left
+        return gone
 
     def _note(self, member_id: str, member: ClassicMember) -> None:
         before = self.members.get(member_id)
@@ -327,13 +308,9 @@ class ClassicModel:
     def _note_generation(self, step: Step, shard: ShardView, group: ClassicGroup) -> None:
         state, generation_id = group.state, group.generation_id
         if state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
-            self.leaders.setdefault(generation_id, set()).add(group.leader_id)
             self.protocols[generation_id] = group.protocol_name
         else:  # One that was converted back may begin with a rebalance.
             self.protocols.setdefault(generation_id, group.protocol_name)
-            if generation_id in self.leaders:
-                # Who came back as a static member before that is told of this one (classic §2.5).
-                self.leaders[generation_id].add(group.leader_id)
         for record in step.records:
             if (
                 isinstance(record, GroupMetadata)

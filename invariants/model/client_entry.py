@@ -44,7 +44,6 @@ class ClientEntry:
     """A client as it was after its last event; ``member`` itself is already one event further."""
 
     __slots__ = (
-        "answered_before_ms",
         "answered_ms",
         "assigned",
         "awaited_leave",
@@ -77,14 +76,11 @@ class ClientEntry:
         "name",
         "open_commits",
         "raised_ms",
-        "reads_answer",
         "received_epochs",
         "sent",
-        "started_ms",
         "state",
         "state_since_ms",
         "target",
-        "told_interval_ms",
         "unhandled",
         "unheard_grant",
         "version",
@@ -99,7 +95,6 @@ class ClientEntry:
         self.incarnation = client.incarnation
         self.member = client.member
         self.kind = client.member.kind
-        self.started_ms = at_ms
         self.fetchable: frozenset[TopicPartition] = frozenset()
         """Kept by the shadow model, together with the index of fetchers."""
         self.in_flight: dict[int, int] = {}
@@ -108,8 +103,6 @@ class ClientEntry:
         """Correlation ids of all heartbeats without an end yet."""
         self.unhandled: set[int] = set()
         """Those of leaves after a poll expiry, at whose answers the client does not look."""
-        self.reads_answer = True
-        """It looks at the last answer to a heartbeat."""
         self.awaited_leave = 0
         """Correlation id of a leave that the client still takes to be in flight."""
         self.received_epochs: set[int] = set()
@@ -122,10 +115,8 @@ class ClientEntry:
         self.interval_ms = 0
         self.known_topics: tuple[frozenset[str], str | None] = frozenset(), None
         """What it subscribed to, and by which pattern, at its last heartbeat."""
-        self.answered_ms = self.answered_before_ms = -1
-        """When the last answer to a heartbeat came, and the one before; -1: never."""
-        self.told_interval_ms = 0
-        """The interval in the last good answer that the client has looked at."""
+        self.answered_ms = -1
+        """When the last answer to a heartbeat came; -1: never."""
         self.has_failed = False
         """A heartbeat has failed, and none was sent since."""
         self.failure_count = 0
@@ -222,8 +213,7 @@ class ClientEntry:
         self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
     ) -> None:
         """A heartbeat was answered."""
-        self.answered_before_ms, self.answered_ms = self.answered_ms, step.at_ms
-        self.reads_answer = correlation_id not in self.unhandled
+        self.answered_ms = step.at_ms
         if self.ignores_former_answers and self._is_former(correlation_id):
             self.sent.discard(correlation_id)
             self.unhandled.discard(correlation_id)
@@ -240,7 +230,6 @@ class ClientEntry:
             return
         if is_handled:
             self.failure_count = 0
-            self.told_interval_ms = response.heartbeat_interval_ms
         if response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)
             if is_handled and correlation_id < self.joined_by:

@@ -23,7 +23,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
-    ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMember,
@@ -131,11 +130,6 @@ class HeartbeatCase:
         """What the sender had said of itself until then."""
         return (self.stored.metadata if self.stored else None) or _UNSAID
 
-    @property
-    def stored_current(self) -> CurrentAssignmentValue:
-        """Epochs, state and partitions of the sender until then."""
-        return (self.stored.current if self.stored else None) or UNPLACED
-
     # -- what it says ----------------------------------------------------------------------
 
     @computed_once
@@ -198,11 +192,6 @@ class HeartbeatCase:
         """Whether the pattern is another one than before."""
         return self.merged.subscribed_topic_regex != self.stored_metadata.subscribed_topic_regex
 
-    @property
-    def changes_subscription(self) -> bool:
-        """Whether names or pattern are others than before, known topics or not."""
-        return self.changes_names or self.changes_pattern
-
     # -- what was written ------------------------------------------------------------------
 
     def _last(self, kind: type[Record], *, of_sender: bool) -> Record | None:
@@ -234,12 +223,6 @@ class HeartbeatCase:
         record = self._last(ConsumerGroupTargetAssignmentMetadata, of_sender=False)
         return record.value if isinstance(record, ConsumerGroupTargetAssignmentMetadata) else None
 
-    @computed_once
-    def written_current(self) -> CurrentAssignmentValue | None:
-        """The last record 8 of the sender."""
-        record = self._last(ConsumerGroupCurrentMemberAssignment, of_sender=True)
-        return record.value if isinstance(record, ConsumerGroupCurrentMemberAssignment) else None
-
     # -- what is in force after it ---------------------------------------------------------
 
     @property
@@ -260,14 +243,6 @@ class HeartbeatCase:
         if isinstance(record, ConsumerGroupTargetAssignmentMember) and record.value is not None:
             return record.value
         return self.ledger.targets.get(self.predecessor or self.sender) or frozenset()
-
-    @computed_once
-    def subscribed_ids(self) -> frozenset[str]:
-        """Ids of the topics that the sender now subscribes to, by name or by a resolved pattern."""
-        names = {*self.merged.subscribed_topic_names}
-        names.update(self.ledger.resolved.get(self.merged.subscribed_topic_regex, ()))
-        by_name = self.shard.coordinator.image.by_name
-        return frozenset(by_name[name].topic_id for name in names if name in by_name)
 
     def topics_after(self) -> TopicsSeen:
         """The existing topics that the group subscribes to with this request."""

@@ -215,8 +215,6 @@ class GroupLedger:
         """Topic id -> how many of its partitions stand in targets, each as often as it does."""
         self.subscriber_count: dict[str, int] = {}
         self.vote_count: dict[str, int] = {}
-        self.offer_count: dict[str, int] = {}
-        """Client-side assignor -> members that offer it."""
         self.classic_count = 0
         """Members that speak the classic protocol."""
         self.pattern_count: dict[str, int] = {}
@@ -498,8 +496,6 @@ class GroupLedger:
                     self.classic_count += by
                 if value.server_assignor is not None:
                     _add(self.vote_count, value.server_assignor, by)
-                for offer in value.client_assignors or ():
-                    _add(self.offer_count, offer.name, by)
                 if value.subscribed_topic_regex:
                     _add(self.pattern_count, value.subscribed_topic_regex, by)
         was = old.instance_id if old else None

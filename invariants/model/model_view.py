@@ -53,9 +53,6 @@ class ModelView:
     group_id: str
     config: CoordinatorConfig
     rules: type[MigrationRules]
-    omits_unfinished: Mapping[str, bool]
-    """Kind of client -> whether its full requests leave out what is being taken over (coordinator
-    D12)."""
     ledgers: Mapping[str, GroupLedger]
     computations: Computations
     config_history: ConfigHistory

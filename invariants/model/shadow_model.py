@@ -23,7 +23,6 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import to_give_up
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, JoinGroupResponse
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -48,10 +47,6 @@ class ShadowModel(ModelView):
         self.config = view.config
         released = view.semantics.as_released
         self.rules = released.coordinator
-        self.omits_unfinished = {
-            JAVA: released.member.omits_unfinished_from_full_request,
-            LIBRDKAFKA: released.rules(LibrdkafkaRules).omits_unfinished_from_full_request,
-        }
         self.ignores_former_answers = {
             JAVA: not released.member.takes_answers_of_former_memberships,
             LIBRDKAFKA: False,

@@ -38,6 +38,7 @@ _SHOWN = (
     "assigned",
     "is_reconciling",
     "poll_expired",
+    "has_subscription",
     "subscribed_topic_names",
     "subscribed_topic_regex",
     "metadata_topics",

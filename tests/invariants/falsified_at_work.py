@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from falsified_offsets import FALSIFIED as IN_WORLDS
@@ -48,13 +48,26 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
+__all__ = ["AT_WORK", "CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 # Those of small worlds stay apart: who reads only them gets no more, whatever was imported before.
 FALSIFIED: dict[str, Callable[[], Any]] = dict(IN_WORLDS)
 CLEAN: set[tuple[str, int]] = set()
 
 Patch = tuple[Any, str, Any]
+
+
+class AtWork(NamedTuple):
+    """A drawn scenario, and the attributes of modules and classes that are replaced in it."""
+
+    profile: str
+    seed: int
+    patches: tuple[Patch, ...]
+
+
+AT_WORK: dict[str, AtWork] = {}
+"""Every mutant of a running scenario by name; no property need notice it, as what a machine does
+step by step is no law."""
 
 
 class _EndOfRun:
@@ -93,6 +106,7 @@ def at_work(profile: str, seed: int, *patches: Patch) -> Any:
 
 def run_mutant(name: str, profile: str, seed: int, *patches: Patch) -> None:
     CLEAN.add((profile, seed))
+    AT_WORK[f"test:{name}"] = AtWork(profile, seed, patches)
     FALSIFIED[f"test:{name}"] = partial(at_work, profile, seed, *patches)
 
 

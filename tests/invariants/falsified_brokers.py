@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from falsified_reactions import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_reactions import AT_WORK, CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.classic import classic_rebalance, join, leave
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -17,7 +17,7 @@ from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.consumer_messages import ListGroupsResponse
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
+__all__ = ["AT_WORK", "CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 
 # -- timers ----------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
-from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.clients import ClassicView, ClientState
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
@@ -24,8 +23,6 @@ from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, TimerKey
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponseMember
-from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 
@@ -50,128 +47,10 @@ def completed(change: Callable[[Any], Any]) -> Callable[[Outcome], Outcome]:
 # -- classic C1, C2 --------------------------------------------------------------------------
 
 
-@mutant
-def classic_generation_skipped() -> ClassicWorld:
-    bench = world()
-    bench.leave_group("B")
-    bench.classic.generation_id += 1
-    bench.join_group("A")
-    return bench
-
-
-@mutant
-def classic_generation_back() -> ClassicWorld:
-    bench = world()
-    bench.classic.generation_id -= 1
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_stable_without_commit() -> ClassicWorld:
-    bench = world()
-    bench.leave_group("B")
-    bench.join_group("A")
-    bench.classic.state = ClassicGroupState.STABLE
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_empty_with_members() -> ClassicWorld:
-    bench = world()
-    bench.leave_group("B")
-    bench.classic.state = ClassicGroupState.EMPTY
-    bench.beat("A")
-    return bench
-
-
 # -- classic C3, C4 --------------------------------------------------------------------------
 
 
-@mutant
-def classic_awaiting_miscounted() -> ClassicWorld:
-    bench = world()
-    bench.classic.num_awaiting_join += 1
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_forgotten_join() -> ClassicWorld:
-    """The phase ended and a follower was not answered."""
-    bench = world()
-    bench.classic.members[bench.ids["B"]].awaiting_join = 999
-    bench.classic.num_awaiting_join += 1
-    bench.beat("B")
-    return bench
-
-
-@mutant
-def classic_pending_member() -> ClassicWorld:
-    bench = world()
-    bench.classic.pending_join.add(bench.ids["A"])
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_instance_lost() -> ClassicWorld:
-    bench = ClassicWorld(stop_at_first=False)
-    bench.enter("A", instance="i")
-    bench.sync_group("A", {"A": (0,)}, instance="i")
-    bench.classic.static_members["i"] = "somebody"
-    bench.beat("A")
-    return bench
-
-
 # -- classic C5, C6 --------------------------------------------------------------------------
-
-
-@mutant
-def classic_leader_gone() -> ClassicWorld:
-    bench = world()
-    bench.classic.leader_id = "somebody"
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_two_leaders() -> ClassicWorld:
-    """Everybody is told that it leads."""
-    bench = world()
-    bench.leave_group("B")
-    bench.join_group("A", change=completed(lambda reported: replace(reported, leader="somebody")))
-    return bench
-
-
-@mutant
-def classic_list_to_follower() -> ClassicWorld:
-    bench = world()
-    bench.join_group("A")
-    rows = (JoinGroupResponseMember("x", None, b""),)
-
-    def tell_everybody(reported: Any) -> Any:
-        return replace(reported, members=rows)
-
-    bench.join_group("B", change=completed(tell_everybody))
-    return bench
-
-
-@mutant
-def classic_protocols_miscounted() -> ClassicWorld:
-    bench = world()
-    bench.classic.supported_protocols["sticky"] = 1
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_foreign_protocol() -> ClassicWorld:
-    bench = world()
-    bench.classic.protocol_name = "sticky"
-    bench.beat("A")
-    return bench
 
 
 # -- classic C7, C8, C15 ---------------------------------------------------------------------
@@ -275,51 +154,6 @@ def classic_session_lost() -> ClassicWorld:
     del bench.shard.armed_timers[TimerKey(ClassicTimer.SESSION, bench.group_id, bench.ids["A"])]
     bench.beat("A", change=lambda outcome: replace(outcome, timers=()))
     return bench
-
-
-def _loaded_otherwise(change: Callable[[ClassicGroupValue], ClassicGroupValue]) -> ClassicWorld:
-    """A load takes the record of a group with members for another one."""
-    bench = world()
-    load = bench.new_coordinator
-
-    def forgetful() -> Any:
-        coordinator = load()
-        replay = coordinator.replay
-
-        def replay_less(record: Any, **options: Any) -> None:
-            value = record.value
-            if getattr(value, "members", None):
-                record = replace(record, value=change(value))
-            replay(record, **options)
-
-        coordinator.replay = replay_less  # type: ignore[method-assign]
-        return coordinator
-
-    bench.new_coordinator = forgetful  # type: ignore[method-assign]
-    bench.restart()
-    return bench
-
-
-@mutant
-def classic_load_forgets() -> ClassicWorld:
-    """A load leaves a member out."""
-    return _loaded_otherwise(lambda value: replace(value, members=value.members[1:]))
-
-
-@mutant
-def classic_load_forgets_leader() -> ClassicWorld:
-    """After a load another member leads."""
-    return _loaded_otherwise(lambda value: replace(value, leader=value.members[-1].member_id))
-
-
-@mutant
-def classic_load_forgets_assignment() -> ClassicWorld:
-    """A load leaves the assignments out."""
-    return _loaded_otherwise(
-        lambda value: replace(
-            value, members=tuple(replace(row, assignment=None) for row in value.members)
-        )
-    )
 
 
 # -- classic C9-C11 --------------------------------------------------------------------------

@@ -22,14 +22,12 @@ from falsified_coordinator import (
 from rebalance_sim.protocol.clients import (
     ClientState,
     CommitAnswered,
-    CommitOffsets,
     HeartbeatAnswered,
     SendCommit,
     Subscribe,
     Tick,
 )
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
-from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
@@ -48,39 +46,10 @@ def settled() -> ClientWorld:
 
 
 @mutant
-def illegal_transition() -> ClientWorld:
-    world = settled()
-    world.falsify("a", Tick(), world.change_state("a", ClientState.ACKNOWLEDGING))
-    return world
-
-
-@mutant
-def secret_transition() -> ClientWorld:
-    world = settled()
-    world.change_state("a", ClientState.RECONCILING)
-    world.falsify("a", Tick())
-    return world
-
-
-@mutant
 def epoch_regress() -> ClientWorld:
     world = settled()
     world.member("a").adopt_epoch(2)
     world.falsify("a", Tick())
-    return world
-
-
-@mutant
-def fatal_revives() -> ClientWorld:
-    world = settled()
-    refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    world.holds_heartbeats = True
-    world.run_for(6_000)
-    name, heartbeat = world.held_heartbeats.pop(0)
-    world.handle(name, HeartbeatAnswered(correlation_id=heartbeat.correlation_id, response=refusal))
-    assert ClientState.FATAL is world.member(name).state
-    assert world.violated == []
-    world.falsify(name, Tick(), world.change_state(name, ClientState.JOINING))
     return world
 
 
@@ -98,23 +67,6 @@ def hasty_heartbeat() -> ClientWorld:
 def bare_join() -> ClientWorld:
     world = settled()
     world.falsify("a", Tick(), (world.last_heartbeat("a", member_epoch=0),))
-    return world
-
-
-@mutant
-def talks_when_fenced() -> ClientWorld:
-    world = settled()
-    world.member("a").adopt_epoch(0)
-    effects = world.change_state("a", ClientState.FENCED)
-    world.falsify("a", Tick(), (*effects, world.last_heartbeat("a")))
-    return world
-
-
-@mutant
-def invents_epoch() -> ClientWorld:
-    world = settled()
-    world.run_for(5_000)
-    world.falsify("a", Tick(), (world.last_heartbeat("a", member_epoch=17),))
     return world
 
 
@@ -143,15 +95,6 @@ def stale_current() -> ClientWorld:
     )
     world.member("a").adopt_epoch(4)
     world.falsify("a", Tick())
-    return world
-
-
-@mutant
-def keeps_its_first_interval() -> ClientWorld:
-    """The machine goes by another interval than it was told."""
-    world = settled()
-    world.member("a")._heartbeats.interval_ms = 7_777
-    world.checker.check_fully(world.falsify("a", Tick()))
     return world
 
 
@@ -206,24 +149,6 @@ class _HoldsCommits(ClientWorld):
 
 class _CommitsByItself(_HoldsCommits):
     commits_by_itself = True
-
-
-@mutant
-def repeats_what_is_stale() -> ClientWorld:
-    """A commitSync that is refused for good is sent again."""
-    fail = Commits._fail
-
-    def goes_on(self: Any, commit: Any, error_code: ErrorCode, signed: None) -> None:
-        is_stale = error_code is ErrorCode.STALE_MEMBER_EPOCH
-        (self._retry(commit, error_code) if is_stale else fail(self, commit, error_code, signed))
-
-    world = _HoldsCommits("a", stop_at_first=False)
-    partition = min(world.member("a").assigned)
-    with patch.object(Commits, "_fail", goes_on):
-        world.handle("a", CommitOffsets(commit_id=1, is_sync=True, offsets={partition: 7}))
-        assert world.violated == []
-        world.answer_commit(ErrorCode.STALE_MEMBER_EPOCH)
-    return world
 
 
 @mutant

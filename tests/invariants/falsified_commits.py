@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from falsified_java import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_java import AT_WORK, CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.classic import classic_simple, sticky, sticky_identical
 from rebalance_sim.protocol.assignors.classic.claims import Claim
@@ -18,7 +18,7 @@ from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
+__all__ = ["AT_WORK", "CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 # -- assignors of leaders --------------------------------------------------------------------------
 

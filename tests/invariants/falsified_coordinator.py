@@ -146,28 +146,10 @@ def answering(**changes: Any) -> Callable[[Outcome], Outcome]:
 
 
 @mutant
-def pending_and_assigned() -> CoordinatorWorld:
-    world = settled()
-    held = parts_of(world, "a")
-    world.write(current("a", 3, held, held[:1], state=MemberState.UNREVOKED_PARTITIONS))
-    return world
-
-
-@mutant
 def early_release() -> CoordinatorWorld:
     world = ClientWorld("a", "b", stop_at_first=False)
     assert world.violated == []
     world.write(current("id-a", 3, parts_of(world, "id-a")[1:]))
-    return world
-
-
-@mutant
-def stranger_changed() -> CoordinatorWorld:
-    world = settled()
-    held = parts_of(world, "b")
-    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=3)
-    answer = world.heartbeat("a", 3)
-    world.write(current("b", 3, held, previous=1), request=request, response=answer)
     return world
 
 
@@ -206,42 +188,12 @@ def member_epoch_falls() -> CoordinatorWorld:
 
 
 @mutant
-def pending_while_stable() -> CoordinatorWorld:
-    world = settled()
-    held = parts_of(world, "a")
-    world.write(current("a", 3, held[1:], held[:1]))
-    return world
-
-
-@mutant
-def stable_without_target() -> CoordinatorWorld:
-    world = settled()
-    world.write(current("a", 3, parts_of(world, "a")[1:]))
-    return world
-
-
-@mutant
-def target_without_epoch() -> CoordinatorWorld:
-    world = settled()
-    world.write(target("a", 0, 1, 2, 3))
-    return world
-
-
-@mutant
 def grant_while_revoking() -> CoordinatorWorld:
     world = settled()
     held = parts_of(world, "a")
     free = next(n for n in range(4) if n not in held)
     state = MemberState.UNREVOKED_PARTITIONS
     world.write(current("a", 3, [*held[1:], free], held[:1], state=state))
-    return world
-
-
-@mutant
-def corrupt_state() -> CoordinatorWorld:
-    world = settled()
-    world.group.stable_at[3] = 1
-    world.heartbeat("a", 3, rack_id="elsewhere")
     return world
 
 
@@ -276,15 +228,6 @@ def target_of_other_topic() -> CoordinatorWorld:
 def incomplete_target() -> CoordinatorWorld:
     world = settled()
     world.write(epoch_record(4), target("a", 0), target("b", 2, 3), target_epoch_record(4))
-    return world
-
-
-@mutant
-def corrupt_inverse() -> CoordinatorWorld:
-    world = settled()
-    of_b = TopicPartition(ORDERS.topic_id, parts_of(world, "b")[0])
-    world.group.inverted_target[of_b] = "nobody"
-    world.heartbeat("b", -1)
     return world
 
 
@@ -412,23 +355,9 @@ def lying_response() -> CoordinatorWorld:
     return world
 
 
-@mutant
-def silent_response() -> CoordinatorWorld:
-    world = settled()
-    world.join("c", change=answering(assignment=None))
-    return world
-
-
 def refusing(code: ErrorCode, **extra: Any) -> Callable[[Outcome], Outcome]:
     """An outcome that refuses whatever was asked, and does nothing."""
     return lambda outcome: Outcome(ConsumerGroupHeartbeatResponse(error_code=code, **extra))
-
-
-@mutant
-def talkative_refusal() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("a", 9, change=refusing(ErrorCode.FENCED_MEMBER_EPOCH, member_epoch=3))
-    return world
 
 
 @mutant
@@ -440,20 +369,6 @@ def refusal_with_records() -> CoordinatorWorld:
         return replace(outcome, response=response)
 
     world.join("c", change=refuse)
-    return world
-
-
-@mutant
-def fences_everybody() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("a", 3, change=refusing(ErrorCode.FENCED_MEMBER_EPOCH))
-    return world
-
-
-@mutant
-def forgets_members() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("a", 3, change=refusing(ErrorCode.UNKNOWN_MEMBER_ID))
     return world
 
 

@@ -6,21 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from classic_world import ClassicWorld, assignment, subscription
+from classic_world import ClassicWorld, subscription
 from coordinator_world import GROUP, orders
-from falsified_coordinator import answering, epoch_record, mutant
+from falsified_coordinator import epoch_record, mutant
 from falsified_returns import FALSIFIED
 
-from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
-from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
-from rebalance_sim.protocol.wire.classic_messages import SyncGroupResponse
-from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -61,68 +56,6 @@ def recorded(change: Callable[[Any], Any]) -> Change:
 
 
 # -- classic H3-H5, H8, H10 ------------------------------------------------------------------
-
-
-@mutant
-def hybrid_miscounted() -> ClassicWorld:
-    bench = mixed()
-    bench.group.classic_member_count += 1
-    bench.heartbeat("X", 3, rebalance_timeout_ms=30_000)
-    return bench
-
-
-@mutant
-def hybrid_assignors_miscounted() -> ClassicWorld:
-    bench = mixed()
-    bench.group.classic_protocols["sticky"] = 1
-    bench.join_group("A", metadata=subscription(("payments",), generation=3))
-    return bench
-
-
-@mutant
-def hybrid_session_of_group() -> ClassicWorld:
-    """A classic member is watched like any other."""
-    bench = mixed()
-
-    def longer(outcome: Outcome) -> Outcome:
-        (timer,) = outcome.timers
-        assert isinstance(timer, ScheduleTimer)
-        return replace(outcome, timers=(timer._replace(at_ms=timer.at_ms + 35_000),))
-
-    bench.beat("A", generation=3, change=longer)
-    return bench
-
-
-@mutant
-def hybrid_wrong_generation() -> ClassicWorld:
-    bench = mixed()
-    bench.join_group("A", change=answering(generation_id=17))
-    return bench
-
-
-@mutant
-def hybrid_target_told() -> ClassicWorld:
-    """The whole target, of which another member has a part still."""
-    bench = mixed()
-    bench.sync_group("A", generation=3, change=answering(assignment=assignment(0, 1, 2, 3)))
-    return bench
-
-
-@mutant
-def hybrid_sync_behind() -> ClassicWorld:
-    bench = mixed()
-    bench.join("Y")
-    reported = SyncGroupResponse(protocol_type="consumer", assignment=assignment(2, 3))
-    refused = replace(reported, error_code=ErrorCode.NONE)
-    bench.sync_group("A", generation=3, change=lambda outcome: replace(outcome, response=refused))
-    return bench
-
-
-@mutant
-def hybrid_parks() -> ClassicWorld:
-    bench = mixed()
-    bench.sync_group("A", generation=3, change=lambda outcome: replace(outcome, response=None))
-    return bench
 
 
 def arm(bench: ClassicWorld, kind: str, member_id: str) -> None:
@@ -214,20 +147,6 @@ def conversion_drops_offsets() -> ClassicWorld:
 
 
 @mutant
-def conversion_forgets_parked() -> ClassicWorld:
-    """B waits for the others to join, and is never told that the group is another one."""
-    bench = classic()
-    bench.join_group("B", metadata=subscription(generation=2))
-    answer_parked = Operation.answer_parked
-    Operation.answer_parked = lambda *args: None  # type: ignore[method-assign]
-    try:
-        bench.join("X")
-    finally:
-        Operation.answer_parked = answer_parked  # type: ignore[method-assign]
-    return bench
-
-
-@mutant
 def conversion_not_back() -> ClassicWorld:
     """The last member of the consumer protocol goes, and A stays alone in a consumer group."""
     bench = mixed()
@@ -245,40 +164,3 @@ def memory(bench: ClassicWorld, group_class: type[_G]) -> dict[str, _G]:
     groups = bench.shard.coordinator.groups_of(group_class)
     assert isinstance(groups, dict)
     return groups
-
-
-def cut_log(bench: ClassicWorld, end: int) -> None:
-    """The log is what it was before the last batch."""
-    bench.shard.log = bench.shard.log[:end]
-    bench.shard.high_watermark = min(bench.shard.high_watermark, end)
-    bench.show(StepKind.LOG_TRUNCATED, shard=bench.shard)
-
-
-@mutant
-def conversion_half_undone() -> ClassicWorld:
-    """The classic group is back without one of its members."""
-    bench = classic()
-    group, end = bench.classic, bench.shard.log_end_offset
-    bench.commits_at_once = False
-    bench.join("X")
-    del memory(bench, ConsumerGroup)[GROUP]
-    group.remove(bench.ids["B"])
-    memory(bench, ClassicGroup)[GROUP] = group
-    cut_log(bench, end)
-    return bench
-
-
-@mutant
-def conversion_back_half_undone() -> ClassicWorld:
-    """The consumer group is back, and so is the classic one."""
-    bench = mixed()
-    group, end = bench.group, bench.shard.log_end_offset
-    bench.commits_at_once = False
-    bench.heartbeat("X", -1)
-    bench.held.clear()
-    memory(bench, ConsumerGroup)[GROUP] = group
-    cut_log(bench, end)
-    bench.written(
-        Downgrade(group_id=GROUP, classic=ClassicGroup(GROUP, now_ms=0)), Outcome(), "lost"
-    )
-    return bench

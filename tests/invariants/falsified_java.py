@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_at_work import AT_WORK, CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.classic import classic_describe, classic_member, classic_type
@@ -35,7 +35,7 @@ from rebalance_sim.protocol.runtime.offsets import OffsetStore
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
 from rebalance_sim.protocol.wire import embedded
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
+__all__ = ["AT_WORK", "CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 _THREAD = classic_heartbeats.HeartbeatThread
 _SEARCH = classic_search.ClassicCoordinatorSearch

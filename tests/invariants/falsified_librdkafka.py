@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from falsified_brokers import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_brokers import AT_WORK, CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.librdkafka import (
@@ -33,7 +33,7 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import Coordina
 from rebalance_sim.protocol.consumer import consumer_heartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+__all__ = ["AT_WORK", "CLEAN", "FALSIFIED", "at_work"]
 
 _LINK = coordinator_connection.CoordinatorLink
 _HEARTBEATS = librdkafka_heartbeats.Heartbeats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from falsified_commits import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_commits import AT_WORK, CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.classic import sticky_general
 from rebalance_sim.protocol.clients import CallbackKind
@@ -25,7 +25,7 @@ from rebalance_sim.protocol.clients.librdkafka import (
 from rebalance_sim.protocol.migration import downgrade
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
+__all__ = ["AT_WORK", "CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 # -- what answers mean -----------------------------------------------------------------------------
 

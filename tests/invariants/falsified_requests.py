@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from classic_world import ClassicWorld, refused
-from coordinator_world import GROUP, IMAGE, ORDERS, CoordinatorWorld, orders
+from coordinator_world import GROUP, IMAGE, ORDERS, CoordinatorWorld
 from falsified_classic import world as classic_world
 from falsified_coordinator import answering, epoch_record, mutant, refusing, settled
 from falsified_hybrid import mixed, recorded
@@ -36,7 +36,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
-    ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
     ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
@@ -90,23 +89,6 @@ def accepts_unknown_assignor() -> CoordinatorWorld:
 
 
 @mutant
-def forgets_timeout() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat(
-        "a", 3, rebalance_timeout_ms=10_000, change=without(ConsumerGroupMemberMetadata)
-    )
-    return world
-
-
-@mutant
-def rewrites_metadata() -> CoordinatorWorld:
-    world = settled()
-    value = world.group.members["a"].metadata()
-    world.heartbeat("a", 3, change=with_records(ConsumerGroupMemberMetadata(GROUP, "a", value)))
-    return world
-
-
-@mutant
 def idle_bump() -> CoordinatorWorld:
     world = settled()
     target = ConsumerGroupTargetAssignmentMetadata(
@@ -134,33 +116,6 @@ def bump_forgotten() -> CoordinatorWorld:
     return world
 
 
-@mutant
-def target_late() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("b", -1)
-    kinds = (
-        ConsumerGroupTargetAssignmentMember,
-        ConsumerGroupTargetAssignmentMetadata,
-        ConsumerGroupCurrentMemberAssignment,
-    )
-    world.heartbeat(
-        "a",
-        3,
-        change=lambda outcome: answering(assignment=None, member_epoch=3)(without(*kinds)(outcome)),
-    )
-    return world
-
-
-@mutant
-def target_for_nothing() -> CoordinatorWorld:
-    world = settled()
-    value = TargetMetadataValue(assignment_epoch=3, assignment_timestamp=world.now_ms)
-    world.heartbeat(
-        "a", 3, change=with_records(ConsumerGroupTargetAssignmentMetadata(GROUP, value))
-    )
-    return world
-
-
 def targets(change: Callable[[list[Any]], Iterable[Any]]) -> Change:
     """An outcome with other records of the target's shares."""
 
@@ -172,49 +127,6 @@ def targets(change: Callable[[list[Any]], Iterable[Any]]) -> Change:
         return replace(outcome, records=(*outcome.records[:first], *change(shares), *rest))
 
     return falsify
-
-
-@mutant
-def writes_all_targets() -> CoordinatorWorld:
-    world = settled()
-    world.join("c", change=targets(lambda shares: (*shares, shares[-1])))
-    return world
-
-
-@mutant
-def member_without_target() -> CoordinatorWorld:
-    """A newcomer gets nothing, and so is left out altogether."""
-    world = settled()
-    world.join("c", "no-such-topic", change=targets(lambda shares: ()))
-    return world
-
-
-@mutant
-def tells_every_time() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("a", 3, change=answering(assignment=orders(0, 1)))
-    return world
-
-
-@mutant
-def session_of_another() -> CoordinatorWorld:
-    world = settled()
-
-    def mistake(outcome: Outcome) -> Outcome:
-        (timer,) = outcome.timers
-        assert isinstance(timer, ScheduleTimer)
-        return replace(outcome, timers=(timer._replace(key=session_key(GROUP, "b")),))
-
-    world.heartbeat("a", 3, change=mistake)
-    return world
-
-
-@mutant
-def refusal_renews_session() -> CoordinatorWorld:
-    world = settled()
-    timer = ScheduleTimer(session_key(GROUP, "a"), world.now_ms + 45_000)
-    world.heartbeat("a", 99, change=lambda outcome: replace(outcome, timers=(timer,)))
-    return world
 
 
 def current_of(member_id: str, **fields: Any) -> Change:
@@ -229,54 +141,7 @@ def current_of(member_id: str, **fields: Any) -> Change:
     return recorded(change)
 
 
-@mutant
-def leaver_loses_partitions() -> CoordinatorWorld:
-    world = settled()
-    world.join("s", instance_id="i")
-    world.settle("a", "b", "s")
-    world.heartbeat("s", -2, instance_id="i", change=current_of("s", assigned={}))
-    return world
-
-
-@mutant
-def previous_epoch_lost() -> CoordinatorWorld:
-    """The epoch before is the one of now: a lost answer would fence the member."""
-    world = settled()
-    world.heartbeat("b", -1)
-    world.heartbeat("a", 3, change=current_of("a", previous_member_epoch=4))
-    return world
-
-
-@mutant
-def epochs_of_kept_renewed() -> CoordinatorWorld:
-    """A member is said to have got everything anew."""
-    world = settled()
-    world.heartbeat("b", -1)
-    world.heartbeat("a", 3, change=current_of("a", assigned=dict.fromkeys(orders(0, 1, 2, 3), 4)))
-    return world
-
-
 # -- epochs, timers, patterns, assignors -----------------------------------------------------
-
-
-@mutant
-def two_epochs_for_one_leave() -> CoordinatorWorld:
-    """A session ends, and the group epoch skips one."""
-    world = settled()
-    world.write(
-        ConsumerGroupCurrentMemberAssignment(GROUP, "b", None),
-        ConsumerGroupTargetAssignmentMember(GROUP, "b", None),
-        ConsumerGroupMemberMetadata(GROUP, "b", None),
-        epoch_record(5, world.group.metadata_hash),
-    )
-    return world
-
-
-@mutant
-def epoch_for_nothing() -> CoordinatorWorld:
-    world = settled()
-    world.write(epoch_record(4, world.group.metadata_hash))
-    return world
 
 
 @mutant
@@ -290,22 +155,6 @@ def resolved(at_ms: int, *topics: str) -> ConsumerGroupRegularExpression:
     """Record 16 of the pattern ``ord``."""
     value = RegularExpressionValue(topics=topics, version=IMAGE.version, timestamp=at_ms)
     return ConsumerGroupRegularExpression(GROUP, "ord", value)
-
-
-@mutant
-def pattern_matches_part() -> CoordinatorWorld:
-    """The pattern is found in the name, and is not all of it."""
-    world = settled()
-    world.write(resolved(0, "orders"))
-    return world
-
-
-@mutant
-def patterns_resolved_at_once() -> CoordinatorWorld:
-    world = settled()
-    world.write(resolved(0))
-    world.write(resolved(10_000))
-    return world
 
 
 @mutant
@@ -381,25 +230,6 @@ def classic_leave_refused() -> ClassicWorld:
         LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id),)),
         change=lambda outcome: Outcome(LeaveGroupResponse(members=(row,))),
     )
-    return bench
-
-
-@mutant
-def classic_leave_without_rebalance() -> ClassicWorld:
-    """A session ends, and the others are left as they are."""
-    bench = classic_world()
-    bench.classic.remove(bench.ids["B"])
-    bench.beat("A")
-    return bench
-
-
-@mutant
-def classic_arrival_unnoticed() -> ClassicWorld:
-    """Somebody is a member all of a sudden."""
-    bench = classic_world()
-    member = replace(bench.classic.members[bench.ids["B"]], member_id="C")
-    bench.classic.add(member, "consumer")
-    bench.beat("A")
     return bench
 
 

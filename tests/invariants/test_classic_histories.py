@@ -9,7 +9,7 @@ import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
 from coordinator_world import GROUP
 from falsified_requests import FALSIFIED
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
@@ -209,7 +209,6 @@ IN_MEMORY = [
     if name in FALSIFIED
 ]
 ONLY_BY_STEPS = {
-    "test:classic-stable-without-commit",
     "test:hybrid-join-timer-kept",
     "test:hybrid-sync-timer-kept",
 }
@@ -223,31 +222,3 @@ def test_the_full_check_finds_what_steps_have_found(property_id, name):
     assert property_id in world.violated
     found = OF_STATES[property_id](world.checker.model).full(world)
     assert (found is None) is (name in ONLY_BY_STEPS)
-
-
-@given(actions=ACTIONS, number=st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
-def test_what_the_full_check_finds_in_a_falsified_group_a_step_finds(actions, number):
-    """Memory is reached into at some point; the next heartbeats of all members show it."""
-    config = replace(CLASSIC_CONFIG, group_max_size=4)
-    world = ClassicWorld(config=config, stop_at_first=False)
-    for action in actions:
-        play(world, action)
-    group = world.classic_or_none()
-    assume(group is not None and group.members and not world.violated)
-    first = min(group.members)
-    match number:
-        case 0:
-            group.num_awaiting_join += 1
-        case 1:
-            group.leader_id = "somebody"
-        case 2:
-            group.supported_protocols["made up"] = 1
-        case 3:
-            group.pending_join.add(first)
-    watchers = [kind(world.checker.model) for kind in OF_STATES.values()]
-    by_full = {w.id for w in watchers if w.full(world) is not None}
-    for member_id in sorted(group.members):
-        world.beat(member_id)
-    assert by_full
-    assert by_full <= set(world.violated)

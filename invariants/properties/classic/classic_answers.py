@@ -17,7 +17,6 @@ from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupRequest,
-    JoinGroupResponse,
     LeaveGroupRequest,
     SyncGroupRequest,
     SyncGroupResponse,
@@ -27,61 +26,6 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 170
-
-
-class ClassicAnswersAgree(Property):
-    """classic C5, all but its first clause."""
-
-    id = "classic.answers_agree"
-    sentence = (
-        "All JoinGroup answers of a generation name its assignor and its leader, by the id that it "
-        "has now, and only the leader gets the list of members."
-    )
-    clauses = ("classic C5", "classic §1.6", "classic §2.5")
-    violated_by = (
-        "test:classic-two-leaders",
-        "test:classic-list-to-follower",
-        "test:classic-former-leader",
-    )
-
-    def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
-        """Compare with what the generation is known by."""
-        request, response = step.request, step.response
-        if not isinstance(response, JoinGroupResponse) or response.error_code is not ErrorCode.NONE:
-            return None
-        generation_id = response.generation_id
-        leaders = classic_model.leaders.get(generation_id)
-        if leaders is None or not response.leader:
-            return None  # An answer of a consumer group, or of one that is gone by now.
-        if response.leader not in leaders and not _reports_former_leader(request):
-            return Finding(
-                f"{response.member_id} was told that {response.leader} leads generation "
-                f"{generation_id}; that is {' or '.join(sorted(map(str, leaders)))}"
-            )
-        if response.leader in classic_model.gone and not _reports_former_leader(request):
-            return Finding(
-                f"{response.member_id} was told that {response.leader} leads generation "
-                f"{generation_id}, which is gone"
-            )
-        if response.protocol_name != classic_model.protocols[generation_id]:
-            return Finding(
-                f"{response.member_id} was told that generation {generation_id} uses "
-                f"{response.protocol_name}, not {classic_model.protocols[generation_id]}"
-            )
-        if response.members and response.member_id != response.leader:
-            return Finding(f"{response.member_id} got the list of members, and does not lead")
-        return None
-
-
-_FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
-
-
-def _reports_former_leader(request: JoinGroupRequest) -> bool:
-    """A static successor that does not know ``skip_assignment`` must not think that it leads."""
-    return (
-        request.group_instance_id is not None
-        and request.api_version < _FIRST_VERSION_WITH_SKIP_ASSIGNMENT
-    )
 
 
 class ClassicSyncIsDurable(Property):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.properties.classic.client_requests import late_heartbeat
 from rebalance_sim.invariants.properties.client.pacing import is_away_too_long
 from rebalance_sim.invariants.property import Finding, Interest, Property, first_among_living
 from rebalance_sim.invariants.step import Step, WorldView
@@ -29,7 +28,6 @@ from rebalance_sim.protocol.clients import (
     SendLeaveGroup,
     Subscribe,
     SyncGroupAnswered,
-    Tick,
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
@@ -85,7 +83,7 @@ def _silent(name: str, member: GroupMember, now_ms: int) -> Finding | None:
         or (member.kind != CLASSIC and (member.heartbeats_in_flight or not member.commit_identity))
     ):
         return None
-    return late_heartbeat(name, classic.state.value, member, now_ms)
+    return _late_heartbeat(name, classic.state.value, member, now_ms)
 
 
 class LeaveCause(Property):
@@ -220,41 +218,6 @@ def _has_joined(step: Step) -> bool:
     return type(event) is JoinGroupAnswered and not event.response.error_code
 
 
-class LeavesWhenAway(Property):
-    """classic §4.5; KIP-345: a static member says nothing, and comes back."""
-
-    id = "classic.client.leaves_when_away"
-    sentence = (
-        "A Java client of the classic protocol without an instance id that gives its generation up "
-        "as its application is away from poll for too long sends a LeaveGroup."
-    )
-    clauses = ("classic §4.4", "classic §4.5")
-    violated_by = ("test:java-is-away-without-a-word",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(events=(), effects=())
-
-    def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """Is the generation gone because of that?"""
-        member = entry.member
-        if (
-            type(step.event) is not Tick
-            or entry.member_epoch <= 0
-            or member.member_epoch > 0
-            or entry.kind != CLASSIC
-            or not member.poll_expired
-            or member.coordinator_id is None
-            or member.config.group_instance_id is not None
-            or any(type(effect) is SendLeaveGroup for effect in step.effects)
-        ):
-            return None
-        return Finding(
-            f"{entry.name} gives generation {entry.member_epoch} up, as its application is away "
-            "from poll, and sends no LeaveGroup",
-            {"client": entry.name},
-        )
-
-
 class JoinsForItsTopics(Property):
     """classic §4.2, "own subscription differs from the one last joined with", also if it was
     changed while a rebalance ran. The poll notices, unless it has no coordinator to ask."""
@@ -313,3 +276,16 @@ class JoinsForItsTopics(Property):
             f"since, and is at rest as it has joined: with {', '.join(sorted(joined))}",
             {"client": name},
         )
+
+
+def _late_heartbeat(name: str, state: str, member: GroupMember, now_ms: int) -> Finding | None:
+    """A client that is ``state`` beats within an interval or a backoff, whichever is longer."""
+    due_ms = member.next_heartbeat_due_ms
+    limit_ms = now_ms + max(member.heartbeat_interval_ms, member.config.retry_backoff_max_ms)
+    if due_ms is not None and due_ms <= limit_ms:
+        return None
+    return Finding(
+        f"{name} is {state}, and its next Heartbeat is due "
+        f"{'never' if due_ms is None else f'in {due_ms - now_ms} ms'}",
+        {"client": name},
+    )

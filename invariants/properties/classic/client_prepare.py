@@ -12,14 +12,12 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
-    CallbackCompleted,
     ClientState,
     Close,
     CommitAnswered,
     CommitOffsets,
     CoordinatorFound,
     Disconnected,
-    LeaveGroupAnswered,
     MetadataKnown,
     Poll,
     RequestExpired,
@@ -27,15 +25,11 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
     SendCommit,
     SendJoinGroup,
-    SendLeaveGroup,
     StateChanged,
     Tick,
-    Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC
-from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION, JoinGroupRequest
-from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 186
@@ -86,130 +80,6 @@ class StopsBeforeCommit(Property):
             f"{self.model.names_of(member.fetchable)}",
             {"client": entry.name},
         )
-
-
-class KeepsFetching(Property):
-    """KIP-429: what a cooperative member keeps it works on all through the rebalance."""
-
-    id = "classic.client.keeps_fetching"
-    sentence = (
-        "A cooperative Java client of the classic protocol that commits before it joins goes on "
-        "fetching what it has."
-    )
-    clauses = ("classic §3.2",)
-    violated_by = ("test:cooperative-stops-fetching",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(events=(), effects=(SendCommit,))
-
-    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """No partition may be marked as about to go."""
-        config = entry.member.config
-        assert isinstance(config, ClassicConsumerConfig)
-        for partition, state in entry.member.assigned.items():
-            if state.pending_revocation and config.is_cooperative:
-                return Finding(
-                    f"{entry.name} is cooperative, commits before a rebalance, and has stopped "
-                    f"fetching {self.model.name_of(partition)}",
-                    {"client": entry.name, "partition": partition},
-                )
-        return None
-
-
-class JoinsWithNothing(Property):
-    """classic §3.2, §4.3. What was reset during the callback of a preparation is given up before
-    the join after that."""
-
-    id = "classic.client.joins_with_nothing"
-    sentence = (
-        "A Java client of the classic protocol that has no generation any more gives up all that "
-        "it has before it joins."
-    )
-    clauses = ("classic §3.2", "classic §4.3")
-    violated_by = ("test:joins-with-what-it-lost",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(events=(), effects=(SendJoinGroup,))
-
-    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """Nothing may be assigned when the JoinGroup goes out."""
-        member = entry.member
-        if not member.assigned or type(step.event) is CallbackCompleted:
-            return None
-        if not any(
-            type(effect) is SendJoinGroup and _is_of_no_generation(effect.request)
-            for effect in step.effects
-        ):
-            return None
-        return Finding(
-            f"{entry.name} has no generation, joins, and still has "
-            f"{self.model.names_of(sorted(member.assigned))}",
-            {"client": entry.name},
-        )
-
-
-def _is_of_no_generation(request: JoinGroupRequest) -> bool:
-    return all(
-        isinstance(protocol.metadata, Subscription)
-        and protocol.metadata.generation_id == NO_GENERATION
-        for protocol in request.protocols
-    )
-
-
-_ENDS = (LeaveGroupAnswered, Disconnected, RequestExpired, CallbackCompleted, CommitAnswered)
-
-
-class ReturnsWhenDone(Property):
-    """classic §4.5: close waits for the answer to its leave, unsubscribe does not."""
-
-    id = "classic.client.returns_when_done"
-    sentence = (
-        "unsubscribe of a Java client of the classic protocol returns once it has given everything "
-        "up, close once its leave is answered, if it has sent one."
-    )
-    clauses = ("classic §4.5",)
-    violated_by = ("test:waits-for-its-leave",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(events=(Close, Unsubscribe, *_ENDS), effects=(SendLeaveGroup,))
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._leaves: dict[str, int] = self.of_process({})
-        """Client -> its leave in flight."""
-
-    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """Has the call still something to wait for?"""
-        event, member = step.event, entry.member
-        leave_id = self._leaves.get(entry.name)
-        is_answered = type(event) is LeaveGroupAnswered and event.correlation_id == leave_id
-        is_lost = (
-            type(event) in (Disconnected, RequestExpired) and leave_id in event.correlation_ids
-        )
-        if is_answered or is_lost:
-            leave_id = None
-            del self._leaves[entry.name]
-        if (
-            member.blocked_in is None
-            or member.assigned
-            or member.running_callback is not None
-            or entry.open_commits
-            or any(type(effect) is SendLeaveGroup for effect in step.effects)
-            or (member.blocked_in is Call.CLOSE and leave_id is not None)
-        ):
-            return None
-        return Finding(
-            f"{member.blocked_in.value} of {entry.name} does not return: nothing is left to wait "
-            "for",
-            {"client": entry.name},
-        )
-
-    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """It leaves."""
-        for effect in step.effects:
-            if type(effect) is SendLeaveGroup:
-                self._leaves[entry.name] = effect.correlation_id
-        return None
 
 
 class PrepareBackoff(Property):

@@ -14,22 +14,14 @@ from rebalance_sim.protocol.clients import (
     CallReturned,
     ClassicHeartbeatAnswered,
     ClientState,
-    Close,
     CloseConnection,
     CommitAnswered,
     Disconnected,
-    JoinGroupAnswered,
     OwnStateChanged,
     RequestExpired,
-    RequestMetadata,
     SendClassicHeartbeat,
     SendCommit,
-    SendJoinGroup,
     SendLeaveGroup,
-    SendSyncGroup,
-    Subscribe,
-    SyncGroupAnswered,
-    Unsubscribe,
 )
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.kinds import CLASSIC
@@ -41,9 +33,6 @@ _Signature = tuple[str, int]
 
 _NEVER_MS = -1 << 40
 _STRANGER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-_JOINS_LATER = _COORDINATOR_LOST | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""After these a JoinGroup is repeated; after others that are no end it is sent anew at once."""
 
 
 class ForgetsWhatIsOver(Property):
@@ -166,101 +155,3 @@ def _was_preparing(step: Step) -> bool:
         and effect.from_state == ClassicState.PREPARING_REBALANCE.value
         for effect in step.effects
     )
-
-
-class JoinBackoff(Property):
-    """classic §4.3, last row and "Backoff". Who unsubscribes begins anew."""
-
-    id = "classic.client.join_backoff"
-    sentence = (
-        "A JoinGroup of a Java client of the classic protocol comes no sooner than "
-        "retry.backoff.ms after one, or a SyncGroup, that was lost, or refused by a coordinator "
-        "that is none, or is not ready."
-    )
-    clauses = ("classic §4.3",)
-    violated_by = ("test:joins-without-backoff",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(
-        events=(
-            *(JoinGroupAnswered, SyncGroupAnswered, Disconnected, RequestExpired),
-            *(Unsubscribe, Close),
-        ),
-        effects=(SendJoinGroup, SendSyncGroup, CloseConnection),
-    )
-    outlives_clock_steps = False
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._in_flight: dict[str, int] = self.of_process({})
-        """Client -> correlation id of its JoinGroup or SyncGroup in flight."""
-        self._failed_ms: dict[str, int] = self.of_process({})
-
-    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A request is over."""
-        event, kind, name = step.event, type(step.event), entry.name
-        in_flight = self._in_flight.get(name)
-        if kind is Unsubscribe or kind is Close:
-            self._failed_ms.pop(name, None)
-        elif kind is Disconnected or kind is RequestExpired:
-            if in_flight in event.correlation_ids:
-                self._fail(step, name)
-        elif event.correlation_id == in_flight:
-            if event.response.error_code in _JOINS_LATER:
-                self._fail(step, name)
-            else:
-                del self._in_flight[name]
-        return None
-
-    def _fail(self, step: Step, name: str) -> None:
-        del self._in_flight[name]
-        self._failed_ms[name] = step.at_ms
-
-    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A JoinGroup leaves."""
-        name = entry.name
-        for effect in step.effects:
-            kind = type(effect)
-            if kind is CloseConnection:
-                if name in self._in_flight:
-                    self._fail(step, name)
-            elif kind is SendSyncGroup:
-                self._in_flight[name] = effect.correlation_id
-            elif kind is SendJoinGroup:
-                self._in_flight[name] = effect.correlation_id
-                waited_ms = step.at_ms - self._failed_ms.pop(name, _NEVER_MS)
-                if waited_ms < entry.member.config.retry_backoff_ms:
-                    return Finding(
-                        f"{name} joins {waited_ms} ms after it was not let in; retry.backoff.ms is "
-                        f"{entry.member.config.retry_backoff_ms}",
-                        {"client": name},
-                    )
-        return None
-
-
-class PatternAsksForMetadata(Property):
-    """classic §3.5. What a pattern matches, only metadata of all topics tell."""
-
-    id = "classic.client.pattern_java"
-    sentence = (
-        "A Java client of the classic protocol asks for metadata as soon as it is subscribed by a "
-        "pattern."
-    )
-    clauses = ("classic §3.5",)
-    violated_by = ("test:java-pattern-without-metadata",)
-    client_kinds = (CLASSIC,)
-    judges_mixed = True
-    interest = Interest(events=(Subscribe,))
-
-    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """Is there such a request?"""
-        if (
-            not step.event.matches_locally
-            or RequestMetadata() in step.effects
-            or entry.member.state is ClientState.FATAL
-        ):
-            return None
-        return Finding(
-            f"{entry.name} is subscribed by a pattern, and asks for no metadata",
-            {"client": entry.name},
-        )

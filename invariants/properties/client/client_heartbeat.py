@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.pacing import longest_backoff_ms
@@ -18,11 +17,9 @@ from rebalance_sim.protocol.clients import (
     Close,
     CommitAnswered,
     Event,
-    HeartbeatAnswered,
     MembershipOperation,
     RecordsReturned,
 )
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
@@ -31,7 +28,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 230
 
@@ -173,53 +169,6 @@ def _is_let_in(entry: ClientEntry, state: ClientState) -> bool:
     )
 
 
-class PeriodFromSending(Property):
-    """client §2.1, rows "Interval" and "Steady period". Up to 4.1.2 the backoff after a good answer
-    was as long as it may be in half of all cases, too (client §2.2): that is not judged."""
-
-    id = "client.hb.from_sending"
-    sentence = (
-        "A Java client that has had a good answer, with the interval that it knew, sends its next "
-        "heartbeat an interval after it sent the last one, or when the least backoff has passed "
-        "since the answer, whichever is later."
-    )
-    clauses = ("client §2.1",)
-    violated_by = ("test:counts-from-the-answer",)
-    client_kinds = (JAVA,)
-    interest = Interest(events=(HeartbeatAnswered,), effects=())
-    outlives_clock_steps = False
-
-    def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """When is the next one due? What an answer between sending and this one has told does not
-        count: that of a leave knows no interval."""
-        if entry.answered_before_ms >= entry.last_sent_ms:
-            return None
-        member = entry.member
-        interval_ms = member.heartbeat_interval_ms
-        due_ms = member.next_heartbeat_due_ms
-        if (
-            due_ms is None
-            or step.event.response.error_code is not ErrorCode.NONE
-            or entry.last_sent_ms < 0
-            or entry.interval_ms != interval_ms
-            or entry.told_interval_ms != interval_ms
-        ):
-            return None
-        least_ms = int(member.config.retry_backoff_ms * (1 + BACKOFF_JITTER))
-        if entry.has_failed or entry.failure_count:
-            least_ms = longest_backoff_ms(member)
-        if due_ms <= max(entry.last_sent_ms + interval_ms, step.at_ms + least_ms):
-            return None
-        if due_ms - step.at_ms == member.config.retry_backoff_max_ms:
-            return None
-        return Finding(
-            f"{entry.name} has its next heartbeat due {due_ms - entry.last_sent_ms} ms after the "
-            f"last one, and {due_ms - step.at_ms} ms after the answer; the interval is "
-            f"{interval_ms} ms",
-            {"client": entry.name},
-        )
-
-
 class FullAfterFailure(Property):
     """client C18, which is what repairs a lost answer (client §3)."""
 
@@ -242,54 +191,6 @@ class FullAfterFailure(Property):
         return Finding(
             f"{entry.name} sent a heartbeat at epoch {request.member_epoch} after a failed one "
             "without timeout, subscription or owned list, as if they were known",
-            {"client": entry.name},
-        )
-
-
-class TellsOnce(Property):
-    """client §3, "Changed". The subscription has a property of its own, and the owned list is
-    an acknowledgement. While it joins, a client tells everything, also in answer to what a former
-    heartbeat was told."""
-
-    id = "client.hb.tells_once"
-    sentence = (
-        "A heartbeat of a Java client's member tells neither its rebalance timeout nor its "
-        "assignor, unless the one before was a join, or has failed: neither changes while a client "
-        "lives."
-    )
-    clauses = ("client §3",)
-    violated_by = ("test:repeats-its-assignor",)
-    client_kinds = (JAVA,)
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._epochs: dict[str, int] = self.of_process({})
-        """Client -> epoch of its last heartbeat."""
-
-    def on_sent(
-        self,
-        step: Step,
-        entry: ClientEntry,
-        request: ConsumerGroupHeartbeatRequest,
-        state: ClientState,
-    ) -> Finding | None:
-        """Is there anything that the one before has said?"""
-        before = self._epochs.get(entry.name, LEAVE_EPOCH)
-        self._epochs[entry.name] = request.member_epoch
-        if (
-            entry.has_failed
-            or before <= JOIN_EPOCH
-            or request.member_epoch <= JOIN_EPOCH
-            or ClientState.JOINING in (state, entry.member.state)
-            or (
-                request.server_assignor is None
-                and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
-            )
-        ):
-            return None
-        return Finding(
-            f"{entry.name} tells its timeout or assignor once more at epoch "
-            f"{request.member_epoch}, and its last heartbeat has not failed",
             {"client": entry.name},
         )
 
@@ -321,34 +222,6 @@ class JoinShape(Property):
         return Finding(
             f"{entry.name} joins {', '.join(wrong)}",
             {"client": entry.name, "took_late_answer": entry.late_answer},
-        )
-
-
-class SilentStates(Property):
-    """client C20."""
-
-    id = "client.hb.silent_states"
-    sentence = (
-        "A client that is not in the group sends no heartbeat; but librdkafka may repeat one, word "
-        "for word, that was to be sent again when it left."
-    )
-    clauses = ("client C20",)
-    violated_by = ("test:talks-when-fenced",)
-
-    def on_sent(
-        self,
-        step: Step,
-        entry: ClientEntry,
-        request: ConsumerGroupHeartbeatRequest,
-        state: ClientState,
-    ) -> Finding | None:
-        """``state`` is the one in which the heartbeat was built."""
-        if state.sends_heartbeats or entry.repeats(request):
-            return None
-        return Finding(
-            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} in {state.value}, a "
-            "state that sends none",
-            {"client": entry.name, "state": state.value},
         )
 
 
@@ -427,30 +300,3 @@ def _ends_unsent_join(entry: ClientEntry, epoch: int) -> bool:
     """Whether a Java client leaves that was joining, and waited for the answer to its former leave:
     the join counts as under way before it is sent (client §1.3, row 25)."""
     return epoch < JOIN_EPOCH and entry.state is ClientState.JOINING and entry.kind == JAVA
-
-
-class EpochReceived(Property):
-    """coordinator E3."""
-
-    id = "client.epoch.received"
-    sentence = "The epoch a client sends is one that it was told, or 0, -1, -2."
-    clauses = ("coordinator E3", "defects S9")
-    violated_by = ("test:invents-epoch",)
-
-    def on_sent(
-        self,
-        step: Step,
-        entry: ClientEntry,
-        request: ConsumerGroupHeartbeatRequest,
-        state: ClientState,
-    ) -> Finding | None:
-        """Was it told?"""
-        if -2 <= request.member_epoch <= JOIN_EPOCH:
-            return None
-        if request.member_epoch in entry.received_epochs:
-            return None
-        return Finding(
-            f"{entry.name} sent epoch {request.member_epoch}; it was told "
-            f"{listed(sorted(entry.received_epochs))}",
-            {"client": entry.name, "epoch": request.member_epoch},
-        )

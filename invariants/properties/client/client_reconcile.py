@@ -5,8 +5,6 @@ Sources: client §3, §4, §12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import (
@@ -21,14 +19,12 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     GroupMember,
-    HeartbeatAnswered,
     RecordsReturned,
     RunCallback,
 )
-from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
-    UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -133,78 +129,6 @@ class RevokeBeforeAck(Property):
             f"{self.model.names_of(hidden)}",
             {"client": entry.name, "partitions": hidden},
         )
-
-
-class AckIsApplied(Property):
-    """client C10."""
-
-    id = "client.ack.is_applied"
-    sentence = (
-        "An owned list is exactly the last assignment that was fully reconciled, together with "
-        "what the member was given since, and what it has not given up yet; an acknowledgement of "
-        "librdkafka is the former alone, and a heartbeat that it repeats is as it was."
-    )
-    clauses = ("client C10", "client §3", "coordinator E2")
-    violated_by = ("mut-client-reports-target", "mut-client-rejoins-before-lost")
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._given: dict[str, set[TopicPartition]] = self.of_process({})
-        """Client -> what it was given while the reconciliation that still runs did so, or since."""
-
-    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Remember the targets that a reconciliation outlives."""
-        if self.model.omits_unfinished[entry.kind]:
-            return None
-        if not entry.member.is_reconciling:
-            self._given.pop(entry.name, None)
-        elif entry.target is not entry.member.target:
-            given = self._given.setdefault(entry.name, set())
-            given.update(entry.target.partitions, entry.member.target.partitions)
-        return None
-
-    def on_sent_owned(
-        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
-    ) -> Finding | None:
-        """Compare with the current assignment before or after the event."""
-        owned = request.topic_partitions
-        member = entry.member
-        if owned is None or owned in (member.current.partitions, entry.current.partitions):
-            return None
-        if entry.repeats(request):
-            return None  # It was judged when it went out first.
-        if not self.model.omits_unfinished[entry.kind] and (
-            entry.kind == JAVA or _is_full(request)
-        ):
-            missing = (member.current.partitions & entry.current.partitions) - owned
-            in_hand = member.current.partitions.union(
-                entry.current.partitions,
-                member.target.partitions,
-                entry.target.partitions,
-                member.assigned,
-                entry.assigned,
-                self._given.get(entry.name, ()),
-                _just_given(step),
-            )
-            if not missing and owned <= in_hand:
-                return None
-        return Finding(
-            f"{entry.name} reports {self.model.names_of(owned)} and has reconciled "
-            f"{self.model.names_of(entry.member.current.partitions)}",
-            {"client": entry.name},
-        )
-
-
-def _just_given(step: Step) -> Iterable[TopicPartition]:
-    """What the answer that is taken in gives: a member whose poll timer has run out meanwhile
-    leaves with it in the same step."""
-    if type(step.event) is not HeartbeatAnswered:
-        return ()
-    return step.event.response.assignment or ()
-
-
-def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    return request.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS
 
 
 class FetchSubset(Property):

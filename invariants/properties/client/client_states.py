@@ -13,14 +13,11 @@ from rebalance_sim.invariants.property import (
 )
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
-    LEGAL_TRANSITIONS,
-    NO_ASSIGNMENT,
     ClientState,
     CommitIdentity,
     GroupMember,
-    StateChanged,
 )
-from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 
 ORDER = 210
@@ -29,49 +26,6 @@ ORDER = 210
 _S = ClientState
 _JOINED = (_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
 _LEAVE_EPOCHS = (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
-
-
-class LegalTransition(Property):
-    """client C1, on the changes that a client reports, which must add up to the one that is
-    seen."""
-
-    id = "client.transition.legal"
-    sentence = "A Java client changes its state only as the table allows, and tells every change."
-    clauses = ("client C1", "client §1.2", "TLA+ TypeOK")
-    violated_by = ("test:illegal-transition", "test:secret-transition")
-    client_kinds = (JAVA,)
-
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Follow the chain of reported changes."""
-        state = entry.state
-        for effect in step.effects:
-            if type(effect) is not StateChanged:
-                continue
-            if effect.from_state is not state:
-                return Finding(
-                    f"{entry.name} reports a change from {effect.from_state.value}, "
-                    f"but was {state.value}"
-                )
-            if effect.to_state not in LEGAL_TRANSITIONS[state]:
-                return Finding(
-                    f"{entry.name} went from {state.value} to {effect.to_state.value} at epoch "
-                    f"{effect.member_epoch}, which no row of the table allows",
-                    {"from": state.value, "to": effect.to_state.value},
-                )
-            state = effect.to_state
-        return self._end(entry, state)
-
-    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A change that nobody reported."""
-        return None if step.effects else self._end(entry, entry.state)
-
-    @staticmethod
-    def _end(entry: ClientEntry, state: ClientState) -> Finding | None:
-        if entry.member.state is state:
-            return None
-        return Finding(
-            f"{entry.name} is {entry.member.state.value}; its last reported state is {state.value}"
-        )
 
 
 class _StateProperty(Property):
@@ -165,29 +119,6 @@ class IdentityFitsEpoch(_StateProperty):
         return f"signs commits {_signature(identity)}; its own id is {member.member_id}"
 
 
-class EmptyOutside(_StateProperty):
-    """client C6. A leave that is cut short by a fence holds on until its callback has ended
-    (client §1.3, row 19)."""
-
-    id = "client.not_in_group.empty"
-    sentence = "A client that joins, or is unsubscribed, has no assignment left from before."
-    clauses = ("client C6", "defects S1")
-    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
-    relies_on = ("clients",)
-
-    def judge(self, member: GroupMember) -> str | None:
-        """See ``_StateInvariant``."""
-        if member.state is not _S.JOINING and (
-            member.state is not _S.UNSUBSCRIBED or member.running_callback is not None
-        ):
-            return None
-        if member.assigned:
-            return f"still has {self.model.names_of(member.assigned)} assigned"
-        if member.current != NO_ASSIGNMENT:
-            return "still remembers a reconciled assignment"
-        return None if member.target == NO_ASSIGNMENT else "still has a target"
-
-
 class StableMeansEqual(_StateProperty):
     """client C7."""
 
@@ -253,23 +184,3 @@ class IdStable(Property):
             f"{entry.name} was {entry.member_id} and is {entry.member.member_id or 'nobody'}",
             {"client": entry.name},
         )
-
-
-class FatalIsFinal(Property):
-    """client C27; that no heartbeat follows is ``client.hb.silent_states``."""
-
-    id = "client.fatal.terminal"
-    sentence = "After a fatal error a client stays as it is and is assigned nothing any more."
-    clauses = ("client C27",)
-    violated_by = ("test:fatal-revives",)
-
-    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Compare with what was seen last."""
-        if entry.state is not _S.FATAL:
-            return None
-        if entry.member.state is not _S.FATAL:
-            return Finding(f"{entry.name} went from FATAL to {entry.member.state.value}")
-        if entry.member.assigned.keys() - entry.assigned.keys():
-            new = entry.member.assigned.keys() - entry.assigned.keys()
-            return Finding(f"{entry.name} is FATAL and was assigned {self.model.names_of(new)}")
-        return None

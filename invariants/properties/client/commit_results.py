@@ -5,7 +5,6 @@ Sources: client §6.2, §7, §10.1; classic §4.5.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
@@ -15,27 +14,20 @@ from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind,
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
-    CallbackCompleted,
-    CallReturned,
-    ClientState,
-    Close,
     CloseConnection,
     CommitAnswered,
     CommitOffsets,
     CommitReturned,
     Disconnected,
-    PollingResumed,
-    PollingStopped,
     RequestExpired,
     SendCommit,
 )
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, JAVA, JAVA_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, JAVA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 247
 
 _NEVER_MS = 1 << 60
-_FOR_GOOD = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _NOBODY: dict[int, OpenResult] = {}
 
 
@@ -197,105 +189,6 @@ class CommitsReturn(Property):
                     break
 
 
-class ClosesAfterCommits(Property):
-    """client §6.2, §10.1; classic §4.5. After a fatal error librdkafka's returns at once."""
-
-    id = "client.close.after_commits"
-    sentence = (
-        "close of a client of either protocol returns when the application has been told of all "
-        "its commits; a Java client's at its timeout at the latest."
-    )
-    clauses = ("client §6.2", "client §10.1", "classic §4.5")
-    violated_by = ("test:closes-without-results",)
-    client_kinds = EVERY_KIND
-    interest = Interest(events=(Close,), effects=(CallReturned,))
-    outlives_clock_steps = False
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._until_ms: dict[str, int] = self.of_process({})
-        """Client -> until when its ``close`` may last."""
-
-    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """The application closes its consumer."""
-        has_end = entry.kind in JAVA_KINDS
-        self._until_ms[entry.name] = step.at_ms + step.event.timeout_ms if has_end else _NEVER_MS
-        return None
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Is a commit still open?"""
-        if not entry.open_commits or step.at_ms >= self._until_ms.get(entry.name, 0):
-            return None
-        if not any(type(e) is CallReturned and e.call is Call.CLOSE for e in step.effects):
-            return None
-        if entry.kind not in JAVA_KINDS and entry.member.state is ClientState.FATAL:
-            return None
-        return Finding(
-            f"close of {entry.name} returns, and {len(entry.open_commits)} of its application's "
-            "commits have not",
-            {"client": entry.name},
-        )
-
-
-class AsyncOnce(Property):
-    """client §7, row "commitAsync". Commits are counted while no commitSync is open; one that has
-    run out of time may still be sent later, and who has had one is judged no more."""
-
-    id = "client.commit.async_once"
-    sentence = (
-        "A Java client of either protocol that does not commit by itself sends each commitAsync of "
-        "its application once at most, whatever becomes of it."
-    )
-    clauses = ("client §7",)
-    violated_by = ("KAFKA-15456",)
-    client_kinds = JAVA_KINDS
-    judges_mixed = True
-    interest = Interest(events=(CommitOffsets,), effects=(SendCommit, CommitReturned))
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._to_send: Counter[str] = self.of_process(Counter())
-        """Client -> how many it was asked for, and has not sent."""
-        self._sync: dict[str, set[int]] = self.of_process({})
-        """Client -> its commitSync calls that have not returned."""
-        self._unclear: set[str] = self.of_process(set())
-
-    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """The application commits."""
-        event = step.event
-        if event.is_sync:
-            self._sync.setdefault(entry.name, set()).add(event.commit_id)
-        else:
-            self._to_send[entry.name] += 1
-        return None
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Is there one that was not sent yet?"""
-        name = entry.name
-        for effect in step.effects:
-            if type(effect) is CommitReturned:
-                sync = self._sync.get(name)
-                if sync and effect.commit_id in sync:
-                    sync.discard(effect.commit_id)
-                    if effect.error_code is ErrorCode.REQUEST_TIMED_OUT:
-                        self._unclear.add(name)
-            elif type(effect) is SendCommit:
-                if (
-                    entry.member.config.enable_auto_commit
-                    or self._sync.get(name)
-                    or name in self._unclear
-                ):
-                    continue
-                self._to_send[name] -= 1
-                if self._to_send[name] < 0:
-                    return Finding(
-                        f"{name} commits {self.model.names_of(effect.request.offsets)}, and has "
-                        "sent every commitAsync of its application before",
-                        {"client": name},
-                    )
-        return None
-
-
 class SyncTriesOn(Property):
     """client §7, row "commitSync"; classic §4.3."""
 
@@ -348,146 +241,4 @@ class SyncTriesOn(Property):
                     f"{left_ms} ms before its time is over",
                     {"client": entry.name},
                 )
-        return None
-
-
-class SyncGivesUp(Property):
-    """client §7, row "commitSync". Judged is the first attempt, where nothing else is sent beside
-    it: which of several commits is the call's own cannot be told."""
-
-    id = "client.commit.sync_gives_up"
-    sentence = (
-        "commitSync of a Java client of KIP-848 that does not commit by itself fails at once when "
-        "it is refused because the epoch is stale, or the client no member."
-    )
-    clauses = ("client §7",)
-    violated_by = ("test:repeats-what-is-stale",)
-    client_kinds = (JAVA,)
-    judges_mixed = True
-    interest = Interest(events=(CommitOffsets,), refusals=(CommitAnswered,), effects=())
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._sent: dict[str, tuple[int, int]] = self.of_process({})
-        """Client -> the commit that its last commitSync sent: correlation id, commit id."""
-
-    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """The application commits, or is refused it."""
-        event, name = step.event, entry.name
-        if type(event) is CommitOffsets:
-            self._sent.pop(name, None)
-            sent = [effect for effect in step.effects if type(effect) is SendCommit]
-            if event.is_sync and len(sent) == 1 and not entry.member.config.enable_auto_commit:
-                self._sent[name] = sent[0].correlation_id, event.commit_id
-            return None
-        correlation_id, commit_id = self._sent.get(name, (None, None))
-        if event.correlation_id != correlation_id:
-            return None
-        del self._sent[name]
-        codes = set(event.response.errors.values())
-        if not codes or not codes <= _FOR_GOOD:
-            return None
-        if any(type(e) is CommitReturned and e.commit_id == commit_id for e in step.effects):
-            return None
-        return Finding(
-            f"commitSync of {name} was refused with {min(codes).name}, and goes on",
-            {"client": name},
-        )
-
-
-class ToldInPoll(Property):
-    """client §7, row "commitAsync". Commits are counted while no commitSync is open; one that has
-    run out of time may still be sent later, and who has had one is judged no more."""
-
-    id = "client.commit.told_in_poll"
-    sentence = (
-        "The application of a Java client of either protocol that does not commit by itself has "
-        "been told of a commitAsync that is over when it has polled."
-    )
-    clauses = ("client §7",)
-    violated_by = ("test:tells-late",)
-    client_kinds = JAVA_KINDS
-    judges_mixed = True
-    interest = Interest(
-        events=(
-            *(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
-            *(PollingStopped, PollingResumed, CallbackCompleted),
-        ),
-        effects=(SendCommit, CommitReturned),
-    )
-    outlives_clock_steps = False
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._sent: dict[str, set[int]] = self.of_process({})
-        """Client -> correlation ids of commits in flight."""
-        self._ended_ms: dict[str, list[int]] = self.of_process({})
-        """Client -> when commits were over of which the application was not told."""
-        self._restarted_ms: dict[str, int] = self.of_process({})
-        """Client -> when its poll timer was last restarted without a poll."""
-        self._sync: dict[str, set[int]] = self.of_process({})
-        """Client -> its commitSync calls that have not returned."""
-        self._unclear: set[str] = self.of_process(set())
-
-    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A commit is over, or another one is made."""
-        event, name = step.event, entry.name
-        if type(event) in (PollingStopped, PollingResumed, CallbackCompleted):
-            self._restarted_ms[name] = step.at_ms
-            return None
-        if type(event) is CommitOffsets:
-            if event.is_sync:
-                self._sync.setdefault(name, set()).add(event.commit_id)
-            return self._judge(step, entry)
-        sent = self._sent.get(name)
-        if not sent:
-            return None
-        if type(event) is CommitAnswered:
-            if event.correlation_id not in sent:
-                return None
-            sent.remove(event.correlation_id)
-            ended_count = 1
-        else:
-            ended = sent.intersection(event.correlation_ids)
-            if not ended:
-                return None
-            sent -= ended
-            ended_count = len(ended)
-        finding = self._judge(step, entry)
-        self._ended_ms.setdefault(name, []).extend([step.at_ms] * ended_count)
-        return finding
-
-    def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        name, member = entry.name, entry.member
-        ended_ms = self._ended_ms.get(name)
-        if (
-            not ended_ms
-            or name in self._unclear
-            or member.config.enable_auto_commit
-            or member.blocked_in is not None
-            or not self._restarted_ms.get(name, -1) < member.last_poll_at_ms
-            or not ended_ms[0] < member.last_poll_at_ms
-        ):
-            return None
-        return Finding(
-            f"{name} has polled at {member.last_poll_at_ms} ms, and its application was not told "
-            f"of a commitAsync that was over at {ended_ms[0]} ms",
-            {"client": name},
-        )
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Commits are sent, or the application is told of them."""
-        name = entry.name
-        for effect in step.effects:
-            if type(effect) is SendCommit:
-                if not self._sync.get(name):
-                    self._sent.setdefault(name, set()).add(effect.correlation_id)
-            elif type(effect) is CommitReturned:
-                sync = self._sync.get(name)
-                if sync and effect.commit_id in sync:
-                    sync.discard(effect.commit_id)
-                    if effect.error_code is ErrorCode.REQUEST_TIMED_OUT:
-                        self._unclear.add(name)
-                elif self._ended_ms.get(name):
-                    del self._ended_ms[name][0]
         return None

@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
-from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.properties.client.pacing import is_away_too_long
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CallReturned,
     ClassicHeartbeatAnswered,
-    ClientState,
     Close,
     CloseConnection,
     CommitAnswered,
@@ -38,12 +35,10 @@ from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
     CLASSIC_KINDS,
     EVERY_KIND,
-    JAVA_KINDS,
     LIBRDKAFKA_KINDS,
 )
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
-from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 330
@@ -63,8 +58,6 @@ _NOBODY_TO_TELL = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
 """Errors of a JoinGroup after which a classic client has no member id, or no coordinator."""
-
-_MAY_STAY = (ClientState.FATAL, ClientState.PREPARE_LEAVING)
 
 
 class LeaveCompletes(Property):
@@ -209,96 +202,3 @@ def _ends_without_connection(step: Step) -> bool:
         and effect.from_state != CoordinatorState.UP.value
         for effect in step.effects
     )
-
-
-class SubscriptionEnds(Property):
-    """client §6.1, §6.2; classic §4.5. A call that gives up in time may return while a callback
-    still gives partitions up."""
-
-    id = "client.subscription.ends_java"
-    sentence = (
-        "When unsubscribe or close of a Java client, of either protocol, returns, the client has "
-        "no subscription any more, unless it has failed, or still gives up what it has."
-    )
-    clauses = ("client §6.1", "client §6.2", "classic §4.5")
-    violated_by = ("test:stays-subscribed",)
-    client_kinds = JAVA_KINDS
-    judges_mixed = True
-    interest = Interest(effects=(CallReturned,))
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Is it subscribed to anything?"""
-        member = entry.member
-        if not member.has_subscription or member.state in _MAY_STAY:
-            return None
-        for effect in step.effects:
-            if type(effect) is CallReturned:
-                return Finding(
-                    f"{effect.call.value} of {entry.name} returns, and it has a subscription",
-                    {"client": entry.name},
-                )
-        return None
-
-
-class KeepsNothing(Property):
-    """client §6.2, classic §4.5. librdkafka's unsubscribe returns while it gives things up."""
-
-    id = "client.leave.keeps_nothing"
-    sentence = (
-        "When unsubscribe or close of a Java client of either protocol returns, nothing is "
-        "assigned to it any more."
-    )
-    clauses = ("client §6.2", "classic §4.5")
-    violated_by = ("test:keeps-what-it-had",)
-    client_kinds = JAVA_KINDS
-    judges_mixed = True
-    interest = Interest(effects=(CallReturned,))
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Has a call returned that ends the subscription?"""
-        if not entry.member.assigned or not any(
-            type(effect) is CallReturned for effect in step.effects
-        ):
-            return None
-        return Finding(
-            f"{entry.name} has no subscription any more, and still has "
-            f"{self.model.names_of(sorted(entry.member.assigned))}",
-            {"client": entry.name},
-        )
-
-
-class LeavesWithNothing(Property):
-    """client §6, §10.1, rows "close", "leave" and "poll expiry"; classic §4.5, §4.6. A Java client
-    whose close has no time left leaves before the callback."""
-
-    id = "client.leave.with_nothing"
-    sentence = (
-        "A client of either protocol leaves once nothing is assigned to it any more; one that was "
-        "away from poll for too long, or closes without any time, does not wait for that."
-    )
-    clauses = ("client §6.1", "client §6.2", "client §10.1", "classic §4.5", "classic §4.6")
-    violated_by = ("test:librdkafka-leaves-too-soon",)
-    client_kinds = EVERY_KIND
-    judges_mixed = True
-    interest = Interest(effects=(SendLeaveGroup,))
-
-    def on_leaving(
-        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
-    ) -> Finding | None:
-        """A member of the consumer protocol leaves."""
-        return self._judge(step, entry)
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """One of the classic protocol does."""
-        return self._judge(step, entry)
-
-    def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        member = entry.member
-        if not member.assigned or is_away_too_long(member, step.at_ms):
-            return None
-        if member.kind in JAVA_KINDS and member.running_callback is not None:
-            return None
-        return Finding(
-            f"{entry.name} leaves, and still has {self.model.names_of(sorted(member.assigned))}",
-            {"client": entry.name},
-        )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, StepKind, WorldView
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.wire.consumer_messages import (
     STATIC_LEAVE_EPOCH,
@@ -55,40 +55,6 @@ class ExclusiveOwnership(Property):
             f"{self.model.name_of(partition)} is held by {who(one)} and by {who(other)}",
             {"partition": partition, "members": (one, other)},
         )
-
-
-class DisjointAssignment(Property):
-    """coordinator C2. Empty topic entries cannot be expressed here."""
-
-    id = "coordinator.disjoint_assignment"
-    sentence = "A member's assigned partitions and those it must revoke have nothing in common."
-    clauses = ("coordinator C2",)
-    violated_by = ("test:pending-and-assigned",)
-    judges_mixed = True
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Look at every member that was touched."""
-        for member_id, (_, after) in change.members.items():
-            if after is not None and after.current is not None:
-                current = after.current
-                if current.pending_revocation:
-                    both = current.assigned.keys() & current.pending_revocation.keys()
-                    if both:
-                        return self._found(member_id, both)
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Look at every member."""
-        group = self.model.acting_group()
-        for member_id, member in sorted(group.members.items()) if group else ():
-            both = member.assigned.keys() & member.pending_revocation.keys()
-            if both:
-                return self._found(member_id, both)
-        return None
-
-    def _found(self, member_id: str, both: set[TopicPartition]) -> Finding:
-        name = self.model.name_of(min(both))
-        return Finding(f"{self.model.who(member_id)} is assigned {name} and must revoke it")
 
 
 class OwnershipMap(Property):
@@ -226,48 +192,6 @@ def _may_lose(
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         return before.current is not None and partition in before.current.pending_revocation
     return request.topic_partitions is not None and partition not in request.topic_partitions
-
-
-class SenderOnly(Property):
-    """coordinator C25. The KIP's text has one more case: a release promotes the member that waits
-    for it."""
-
-    id = "coordinator.sender_only"
-    sentence = "A heartbeat changes no member but its sender and a static predecessor of it."
-    clauses = ("coordinator C25",)
-    violated_by = ("test:stranger-changed",)
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Look at every member that a heartbeat touched."""
-        request = step.request
-        if step.kind is not StepKind.COORDINATOR_REQUEST or not isinstance(
-            request, ConsumerGroupHeartbeatRequest
-        ):
-            return None
-        sender = request.member_id or step.response.member_id
-        if len(change.members) == 1 and sender in change.members:
-            return None
-        for member_id, (before, after) in change.members.items():
-            if member_id == sender or self._is_promoted(before, after):
-                continue
-            if (
-                after is None
-                and before is not None
-                and request.instance_id is not None
-                and before.instance_id == request.instance_id
-                and before.epoch == STATIC_LEAVE_EPOCH
-            ):
-                continue
-            return Finding(
-                f"a heartbeat of {self.model.who(sender)} changed {self.model.who(member_id)}",
-                {"member": member_id, "sender": sender},
-            )
-        return None
-
-    def _is_promoted(self, before: MemberEntry | None, after: MemberEntry | None) -> bool:
-        if not self.model.rules.promotes_on_release:
-            return False
-        return before is not None and after is not None and before.held() < after.held()
 
 
 class SubscribedOnly(Property):

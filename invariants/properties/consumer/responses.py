@@ -5,7 +5,6 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
@@ -73,71 +72,6 @@ class ResponseTruthful(Property):
         if partitions is None:
             return "no assignment"
         return f"the assignment {self.model.names_of(partitions)}"
-
-
-class AssignmentReported(Property):
-    """coordinator §2.9. A member that is not told never revokes and never gets to work."""
-
-    id = "response.assignment_told"
-    sentence = (
-        "An answer carries the assignment whenever the request was full or the assigned set "
-        "has changed."
-    )
-    clauses = ("coordinator §2.9",)
-    violated_by = ("test:silent-response",)
-
-    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Did the member have to be told, and was it?"""
-        request: ConsumerGroupHeartbeatRequest = step.request
-        response: ConsumerGroupHeartbeatResponse = step.response
-        if response.assignment is not None or request.member_epoch < JOIN_EPOCH:
-            return None
-        entry = self.model.ledger_of(step.shard).members.get(response.member_id or "")
-        if entry is None or entry.current is None:
-            return None
-        if entry.epoch == JOIN_EPOCH:
-            # A static member has returned before there is any target (coordinator §13, row 10).
-            return None
-        old = before.current.assigned.keys() if before and before.current else frozenset()
-        if not request.is_full and entry.current.assigned.keys() == old:
-            return None
-        return Finding(
-            f"{self.model.who(request.member_id)} was not told that it is assigned "
-            f"{self.model.names_of(entry.current.assigned)}",
-            {"member": request.member_id},
-        )
-
-
-class RefusalBare(Property):
-    """coordinator §1.4."""
-
-    id = "refusal.bare"
-    sentence = "An error answer carries nothing but code and message."
-    clauses = ("coordinator §1.4",)
-    violated_by = ("test:talkative-refusal",)
-
-    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Look at the other fields."""
-        response: ConsumerGroupHeartbeatResponse = step.response
-        rest = (
-            response.member_id,
-            response.member_epoch,
-            response.heartbeat_interval_ms,
-            response.assignment,
-        )
-        if rest == (None, 0, 0, None):
-            return None
-        assignment = response.assignment
-        carried = (
-            f"member id {response.member_id}" if response.member_id is not None else "",
-            f"epoch {response.member_epoch}" if response.member_epoch else "",
-            f"interval {response.heartbeat_interval_ms} ms" if rest[2] else "",
-            "" if assignment is None else f"assignment {self.model.names_of(assignment)}",
-        )
-        return Finding(
-            f"the refusal {response.error_code.name} of {self.model.who(step.request.member_id)} "
-            f"carries {listed(filter(None, carried))} besides"
-        )
 
 
 class RefusalWritesNothing(Property):
@@ -225,43 +159,6 @@ class LostResponseAccepted(_Refusal):
         if not explains_lost_response(self.model, before, step.request):
             return None
         return self.found(step, f"the answer that carried epoch {before.epoch} may have been lost")
-
-
-class PresentEpochAccepted(_Refusal):
-    """coordinator §2.8, first line."""
-
-    id = "refusal.present_epoch"
-    sentence = "A heartbeat at the member's present epoch is never fenced."
-    clauses = ("coordinator §2.8", "defects L4")
-    violated_by = ("test:fences-everybody",)
-
-    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Was the epoch right after all?"""
-        if (
-            before is None
-            or step.response.error_code is not ErrorCode.FENCED_MEMBER_EPOCH
-            or step.request.member_epoch != before.epoch
-            or before.epoch <= JOIN_EPOCH
-        ):
-            return None
-        return self.found(step, "this is its epoch")
-
-
-class KnownMemberAccepted(_Refusal):
-    """coordinator §2.6, §4.4."""
-
-    id = "refusal.known_member"
-    sentence = "No member is told that it is unknown."
-    clauses = ("coordinator §2.6", "defects L4", "defects S5")
-    violated_by = ("test:forgets-members",)
-
-    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Is it a member? Under an instance id that is not its own it may be told so."""
-        if before is None or step.response.error_code is not ErrorCode.UNKNOWN_MEMBER_ID:
-            return None
-        if step.request.instance_id not in (None, before.instance_id):
-            return None
-        return self.found(step, f"it is registered at epoch {before.epoch}")
 
 
 class OwnInstanceAccepted(_Refusal):

@@ -11,7 +11,6 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEnt
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, WorldView
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
@@ -234,52 +233,6 @@ class TargetCurrent(Property):
             self._outdated[shard.name] = None
             return None
         return finding
-
-
-class InvertedTarget(Property):
-    """coordinator C12. While a partition stands in two targets there is no inverse to compare with;
-    ``target.exclusive`` speaks up then."""
-
-    id = "target.inverted"
-    sentence = "The map from partition to target member is the inverse of the target."
-    clauses = ("coordinator C12",)
-    violated_by = ("test:corrupt-inverse",)
-    judges_mixed = True
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Compare the touched partitions with the shadow model, and the size."""
-        group, ledger = change.group, change.ledger
-        if group is None or not change.targets or ledger.target_rivals:
-            return None
-        if len(group.inverted_target) != len(ledger.target_owner):
-            return self._judge(group, ledger.target_owner)
-        for before, after in change.targets.values():
-            for partition in (before or frozenset()) ^ (after or frozenset()):
-                if group.inverted_target.get(partition) != ledger.target_owner.get(partition):
-                    return self._judge(group, ledger.target_owner)
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Invert the target anew."""
-        group = self.model.acting_group()
-        if group is None:
-            return None
-        targets = group.target_assignment
-        inverse = {p: m for m in sorted(targets) for p in targets[m]}
-        if len(inverse) < sum(len(target) for target in targets.values()):
-            return None
-        return self._judge(group, inverse)
-
-    def _judge(self, group: ConsumerGroup, expected: dict[TopicPartition, str]) -> Finding | None:
-        if group.inverted_target == expected:
-            return None
-        odd = min(p for p, _ in group.inverted_target.items() ^ expected.items())
-        return Finding(
-            f"the inverse has {self.model.name_of(odd)} at "
-            f"{group.inverted_target.get(odd, 'nobody')}, the target at "
-            f"{expected.get(odd, 'nobody')}",
-            {"partition": odd},
-        )
 
 
 def _incomplete(

@@ -167,36 +167,6 @@ class RebalanceDeadline(Property):
         return None
 
 
-class RevocationTimerEnds(Property):
-    """coordinator §3.5, last column. A timer that runs on would remove the member if it came to
-    revoke something again at that epoch."""
-
-    id = "coordinator.revocation_timer_ends"
-    sentence = (
-        "The rebalance timer of a member that has nothing to revoke any more is cancelled in that "
-        "step, unless a static member leaves for a while."
-    )
-    clauses = ("coordinator §3.5", "coordinator §4.1", "coordinator §4.5", "coordinator H11")
-    violated_by = ("test:revocation-timer-runs-on",)
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Look at whoever was to revoke something."""
-        for member_id, (before, after) in change.members.items():
-            if (
-                before is not None
-                and after is not None
-                and before.state is MemberState.UNREVOKED_PARTITIONS is not after.state
-                and after.epoch != STATIC_LEAVE_EPOCH
-                and rebalance_key(self.model.group_id, member_id) in step.shard.armed_timers
-            ):
-                return Finding(
-                    f"{self.model.who(member_id)} has nothing to revoke any more, and its "
-                    "rebalance timer runs on",
-                    {"member": member_id},
-                )
-        return None
-
-
 class RemovalDue(Property):
     """defects L4: removal by a timer is justified by silence, or by a revocation that took too
     long."""

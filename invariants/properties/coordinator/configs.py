@@ -5,8 +5,6 @@ Source: coordinator §4.1, §4.3, §9.5, §10.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from rebalance_sim.invariants.model.group_settings import (
     assignment_interval_is_over,
     assignment_interval_ms,
@@ -14,13 +12,10 @@ from rebalance_sim.invariants.model.group_settings import (
     session_timeout_ms,
 )
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, StepKind, wall_ms
 from rebalance_sim.protocol.consumer.timer_keys import session_key
-from rebalance_sim.protocol.runtime.coordinator_config import GroupConfig
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
-from rebalance_sim.protocol.wire.consumer_messages import AlterGroupConfigRequest
 
 ORDER = 110
 
@@ -101,78 +96,6 @@ class ConfigInForce(Property):
             f"{at_ms - step.at_ms} ms; the session timeout is {timeout_ms} ms",
             {"member": key.member_id},
         )
-
-
-class OtherConfigsStay(Property):
-    """coordinator §10.2: a change names the settings that it alters."""
-
-    id = "coordinator.other_configs_stay"
-    sentence = (
-        "A setting of a group has a new value only where an administrator has asked for that value "
-        "of it: all others stay."
-    )
-    clauses = ("coordinator §10.2",)
-    violated_by = ("test:settings-are-replaced",)
-    interest = Interest(requests=(AlterGroupConfigRequest,))
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._asked: dict[str, set[str | None]] = {}
-        """Setting -> all values that administrators have asked for; None: to delete it."""
-        self._known: dict[str, GroupConfig] = {}
-        """Shard -> the settings of the group as its broker heard of them last."""
-
-    def on_fault(self, step: Step) -> Finding | None:
-        """Remember what is asked for. A broker hears of that later, or when it starts."""
-        fault = step.fault
-        if getattr(fault, "alters_settings", False) and getattr(fault, "group", None) in (
-            None,
-            self.model.group_id,
-        ):
-            self._note(getattr(fault, "changes", {}))
-        return None
-
-    def on_request(self, step: Step) -> Finding | None:
-        """A coordinator may be asked itself."""
-        self._note(step.request.configs)
-        return None
-
-    def on_released(self, step: Step) -> Finding | None:
-        """Any broker may be asked."""
-        self._note(step.request.configs)
-        return None
-
-    def _note(self, changes: Mapping[str, int | str | None]) -> None:
-        for name, value in changes.items():
-            asked = self._asked.setdefault(name.replace(".", "_"), set())
-            asked.add(None if value is None else _number(value))
-
-    def on_configs(self, step: Step) -> Finding | None:
-        """Compare the settings with those of before."""
-        return self._judge(step.shard)
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """A broker that has started may have heard of much at once."""
-        return self._judge(step.shard)
-
-    def _judge(self, shard: ShardView) -> Finding | None:
-        before = self._known.get(shard.name, GroupConfig())
-        now = shard.configs.groups.get(self.model.group_id, GroupConfig())
-        self._known[shard.name] = now
-        for name in self._unasked(before, now):
-            former, value = getattr(before, name), getattr(now, name)
-            return Finding(
-                f"{shard.name} has heard that {name} is {_shown(value)}; it was {_shown(former)}, "
-                "and nobody has asked for that"
-            )
-        return None
-
-    def _unasked(self, before: GroupConfig, now: GroupConfig) -> Iterator[str]:
-        for name in GroupConfig.__slots__:
-            value = getattr(now, name)
-            text = None if value is None else str(value)
-            if value != getattr(before, name) and text not in self._asked.get(name, ()):
-                yield name
 
 
 def _number(value: int | str) -> str:

@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.formatting import listed
-from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.context import metadata_hash
-from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
-    SyncGroupRequest,
 )
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
@@ -267,42 +263,6 @@ def _goes(step: Step, member_id: str) -> bool:
     return isinstance(request, JoinGroupRequest) and request.group_instance_id is not None
 
 
-class NothingParkedAfterUpgrade(Property):
-    """classic H8."""
-
-    id = "conversion.nothing_parked"
-    sentence = (
-        "No JoinGroup or SyncGroup is still parked when a group has become a consumer group, "
-        "and none is parked there."
-    )
-    clauses = ("classic H8", "classic §7.3", "classic §7.5")
-    violated_by = ("test:conversion-forgets-parked", "test:hybrid-parks")
-    judges_mixed = True
-    interest = Interest(requests=(JoinGroupRequest, SyncGroupRequest), is_in_changes=True)
-
-    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
-        """Look at the members of the group that is no more. A group that is a consumer group again
-        because records were lost has not become one: who waits is answered after that step."""
-        former = look.former
-        if (
-            former is None
-            or not step.records
-            or look.shard.coordinator.groups_of(ConsumerGroup).get(former.group_id) is None
-        ):
-            return None
-        for member_id, member in sorted(former.members.items()):
-            if member.awaiting_join is not None or member.awaiting_sync is not None:
-                return Finding(f"a request of {member_id} is still parked in the classic group")
-        return None
-
-    def on_classic_request(self, step: Step, classic_model: object) -> Finding | None:
-        """Look at requests to a consumer group."""
-        group = self.model.group_in(step.shard)
-        if group is None or not group.members or step.response is not None:
-            return None
-        return Finding(f"a request of {step.request.member_id or 'a newcomer'} is parked")
-
-
 class DowngradedWhenDue(Property):
     """classic H9. That only classic members are left after a plain join is no reason
     (classic §7.8)."""
@@ -344,60 +304,3 @@ def _has_gone(change: Change, member_id: str) -> bool:
         before is None and after is not None and after.instance_id == gone.instance_id
         for before, after in change.members.values()
     )
-
-
-class ConversionUndone(Property):
-    """classic H13."""
-
-    id = "conversion.undone"
-    sentence = (
-        "If a conversion cannot be written, the group is what it was before, with the same "
-        "members at the same generation or epoch."
-    )
-    clauses = ("classic H13", "classic §8.3")
-    violated_by = ("test:conversion-half-undone", "test:conversion-back-half-undone")
-    judges_mixed = True
-    interest = Interest(is_in_changes=True)
-
-    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
-        """An upgrade failed: its batch is not in the log."""
-        kept, group = look.undone, look.group
-        if kept is None:
-            return None
-        if group is None:
-            if not kept.member_ids:
-                return None  # An id that was handed out has expired: it is one of offsets alone.
-            return Finding("the classic group is gone, and its conversion was not written")
-        found = group.generation_id, sorted(group.members)
-        wanted = kept.generation_id, sorted(kept.member_ids)
-        if found == wanted:
-            return None
-        return Finding(
-            f"the classic group is back at generation {found[0]} with {listed(found[1])}; it was "
-            f"at {wanted[0]} with {listed(wanted[1])}"
-        )
-
-    def on_written(self, step: Step) -> Finding | None:
-        """A downgrade failed, and the coordinator has heard of it."""
-        if not isinstance(step.event, Downgrade) or not step.detail:
-            return None
-        shard = step.shard
-        ledger = self.model.ledger_of(shard)
-        if not ledger.has_group:
-            return None
-        return self._judge_consumer_group(shard, ledger.members, ledger.group_epoch)
-
-    def _judge_consumer_group(
-        self, shard: ShardView, members: Mapping[str, object], epoch: int
-    ) -> Finding | None:
-        group = self.model.group_in(shard)
-        if self.model.classic_group_in(shard) is not None:
-            return Finding("the classic group is still there, and its record was not written")
-        if group is None:
-            return Finding("the consumer group is gone, and its conversion was not written")
-        if group.group_epoch == epoch and group.members.keys() == members.keys():
-            return None
-        return Finding(
-            f"the consumer group is back at epoch {group.group_epoch} with "
-            f"{listed(sorted(group.members))}; the log has {epoch} with {listed(sorted(members))}"
-        )
