@@ -235,6 +235,7 @@ class StubClient:
         fields.setdefault("fetchable", frozenset())
         fields.setdefault("deliverable", fields["fetchable"])
         fields.setdefault("is_polling", True)
+        fields.setdefault("skips_poll_events", False)
         fields.setdefault("classic", None)
         fields.setdefault("computing_state", None)
         fields.setdefault("local_assignors", ())
