@@ -6,9 +6,10 @@
 
 Each mutant changes one expression or drops one statement of a function. The seeds of the plan run
 with it until one ends in violation, stuck, error or budget that the same seed does not without it,
-or is vacuous where it is ok or known without. ``known`` never counts, but is counted. Then come the
-tests that concern the folder (``JUDGES`` of mutation_tests.py), until one fails. What no run
-depends on is left to tests.
+or is vacuous where it is ok or known without. ``known`` never counts, but is counted. Then the same
+seeds run beside a reference, machines of the unchanged sources that are fed the same, until a
+decision differs. Then come the tests that concern the folder (``JUDGES`` of mutation_tests.py),
+until one fails. What no run depends on is left to tests.
 
   detected    such a seed or test was found; ``by`` says which judge was the first to
   explained   none, but mutation_explained.toml says why this one changes nothing that matters
@@ -63,6 +64,8 @@ PLAN = "faulty:60,whole:60,classic:40,migration:40,cooperative:30"
 EXPLAINED = Path(__file__).with_name("mutation_explained.toml")
 BAD = frozenset({"violation", "stuck", "error", "budget"})
 GOOD = frozenset({"ok", "known"})
+REFERENCE = "reference"
+"""The judge that compares decisions."""
 RUN_CPU_S = 100
 """Processor time after which a run hangs: a thousand times what most take."""
 MEMORY_BYTES = 3 << 30
@@ -310,6 +313,11 @@ def _trial(case: Case) -> Callable[[Callable[[Any], None]], None]:
             send(new)
             if is_worse_than(old, new):
                 return
+        if case.runs:
+            send(Judged(judge=REFERENCE))
+            if failed := _first_difference(case.runs):
+                send(Judged(judge=REFERENCE, failed=failed))
+                return
         signal.setitimer(signal.ITIMER_PROF, 0)
         for judge, ids in case.tests.items():
             send(Judged(judge=judge))
@@ -318,6 +326,22 @@ def _trial(case: Case) -> Callable[[Callable[[Any], None]], None]:
                 return
 
     return body
+
+
+def _first_difference(runs: Sequence[Run]) -> str:
+    """The first run in which the mutant decides otherwise than the sources as they are; empty if
+    there is none."""
+    import rebalance_sim as rs
+    from rebalance_sim.invariants.reference.tree import frozen_tree
+    from rebalance_sim.scenarios.rule_differences import watched_by
+
+    frozen = frozen_tree(CHECKOUT / "protocol")
+    for run in runs:
+        signal.setitimer(signal.ITIMER_PROF, RUN_CPU_S)
+        lock_step = watched_by(rs.generate(run.profile, seed=run.seed), None, frozen)
+        if lock_step.count:
+            return f"{run.profile} {run.seed} {lock_step.differences[0].what}"
+    return ""
 
 
 def is_worse_than(old: Run, new: Run) -> bool:
