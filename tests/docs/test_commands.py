@@ -115,7 +115,7 @@ def test_every_sub_command_is_shown_in_the_documentation() -> None:
         name
         for page in PAGES
         for c in _shown(page)
-        for name in re.findall(r"^rebalance-sim ([a-z]+)", c.words)
+        for name in re.findall(r"^rebalance-sim ([a-z-]+)", c.words)
     }
     assert shown == set(get_command(app_of()).commands)  # type: ignore[attr-defined]
 

@@ -157,7 +157,7 @@ PROVEN = {
     ("faulty", 50): "PR-23542",
     ("whole", 5708): "D14",
     ("librdkafka_classic", 1019): "librdkafka-4533",
-    ("chaos", 21014): "sim-stale-subscription-type",
+    ("chaos", 21254): "sim-stale-subscription-type",
     ("groups@kafka-4.3", 50): "PR-23542",
     ("migration@kafka-4.3", 5281): "PR-23542",
     ("migration@kafka-4.3", 528): "D14",
@@ -168,8 +168,8 @@ PROVEN = {
 }
 """Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``faulty`` 50: a member that hung in a callback's ``commitSync``
-for a minute has the time of a rebalance afterwards. ``chaos`` 21014: librdkafka repeats a heartbeat
-after it was given more. ``groups`` 50: a search is lost in the moment in which it was sent because
+for a minute has the time of a rebalance afterwards. ``chaos`` 21254: a group of librdkafka alone.
+``groups`` 50: a search is lost in the moment in which it was sent because
 another was. ``whole`` 5145: what was written for a classic group counts when its conversion could
 not be written. ``operations`` 1971: an offset of a deleted topic is less than what was committed in
 its successor."""

@@ -180,7 +180,7 @@ def away(processing_ms: int, **settings: Any) -> RunResult:
 def test_the_quiet_period_has_time_for_applications_that_seldom_poll(
     settings: dict[str, Any],
 ) -> None:
-    result = away(80_000, max_poll_interval_ms=300_000, **settings)
+    result = away(70_000, max_poll_interval_ms=300_000, **settings)
     assert (result.outcome, result.reason) == ("ok", "")
     result = away(150_000, max_poll_interval_ms=300_000, **settings)
     assert result.outcome == "not-judged"
