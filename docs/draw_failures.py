@@ -52,7 +52,7 @@ PAGES = (
     ),
     Told(
         "KAFKA-16185",
-        "At 6.8 s `a` is done with the revocation, and ought to acknowledge it by a heartbeat with "
+        "At 10.9 s `a` is done with the revocation, and ought to acknowledge it by a heartbeat with "
         "its owned list: none is sent. The coordinator waits until the rebalance timer of `a` runs "
         "out, and removes it. It joins again, and is STABLE with the old one still open.",
     ),

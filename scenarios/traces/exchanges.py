@@ -45,7 +45,8 @@ def exchanges_of(steps: Iterable[TraceStep]) -> list[Exchange]:
     """Every request of the trace, in the order of sending.
 
     A broker's step does not name the sender. A request is the last equal one that was sent: a
-    client rarely has two such in flight, and of two the first is more likely to be lost.
+    client rarely has two such in flight, and of two the first is more likely to be lost. Two that
+    were sent in one step arrive in their order.
     """
     pairing = _Pairing()
     for step in steps:
@@ -92,7 +93,8 @@ class _Pairing:
     def _arrived(self, step: TraceStep) -> Exchange:
         waiting = self._on_its_way.get(_key(step["request"]))
         if waiting:
-            return waiting.pop()
+            last = waiting[-1].sent
+            return waiting.pop(next(n for n, one in enumerate(waiting) if one.sent is last))
         exchange = Exchange(client=ADMIN, request=step["request"])
         self.found.append(exchange)
         return exchange
