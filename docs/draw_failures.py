@@ -47,8 +47,8 @@ PAGES = (
     ),
     Told(
         "KAFKA-18641",
-        "The automatic commit names offset 102, though the application is done with 90: it takes "
-        "the position of the fetcher. A crash now would lose twelve records.",
+        "The automatic commit names offset 106, though the application is done with 88: it takes "
+        "the position of the fetcher. A crash now would lose eighteen records.",
     ),
     Told(
         "KAFKA-16185",
