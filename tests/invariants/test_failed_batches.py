@@ -57,7 +57,7 @@ def test_what_was_written_for_a_classic_group_counts_again_with_the_group(
 ) -> None:
     """A conversion at offset 10 is undone, or not; what comes after the end of the log is lost."""
     written = {2: Written(5, {}), 3: Written(12, {})}
-    model = ClassicModel(converted=[Converted(3, frozenset("a"), 10, -1, written)])
+    model = ClassicModel(converted=[Converted(3, 10, written=written)])
     undone = model.undone_by(end_offset)
     assert (undone is not None) is (end_offset <= 10)
     assert set(model.written) == generations
