@@ -3,9 +3,8 @@
 Each of 112 failing runs (every defect's scenario that violates a property, every known issue's, and
 13 seeds of profiles) is watched by several checkers at once: one with all properties, and one with
 each of some properties alone. By default these are the properties that the run violates, and a few
-others, so that all runs together ask each property alone several times; the slow test asks every
-property alone in every run. None of the checkers stops at a violation, or a property would miss
-what comes after another one's.
+others, so that all runs together ask each property alone several times. None of the checkers stops
+at a violation, or a property would miss what comes after another one's.
 """
 
 from __future__ import annotations
@@ -170,10 +169,3 @@ def test_a_property_that_wrote_into_the_model_would_be_found() -> None:
     scenario = defect_scenario("mut-early-grant")
     sound, spoilt = verdicts(scenario, [ALL, (Spoiler, *ALL)])
     assert sound != spoilt
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
-def test_every_property_finds_alone_what_it_finds_among_all(name: str) -> None:
-    """The complete cross product of failing runs and properties."""
-    assert_independent(RUNS[name](), ALL)
