@@ -84,7 +84,8 @@ def no_more_than_max_poll_records(recording: Recording) -> list[str]:
     ``max_poll_records`` at once, and in any time as many full batches as that has room for.
 
     What is handed out is counted in parts of a record, in shares that may change in the middle of a
-    batch, so each partition may be a record off at either end.
+    batch, so each partition may be a record off at either end; and a batch lasts for whole
+    milliseconds, so each may have what is done in one of them too many.
     """
     found = []
     of = lives(recording)
@@ -99,7 +100,8 @@ def no_more_than_max_poll_records(recording: Recording) -> list[str]:
         batch_ms = most * 1_000 // rate
         if batch_ms <= spec.processing_ms:
             continue
-        room = ((at_ms - since_ms) // batch_ms + 1) * most + 2 * len(deliveries)
+        batches = (at_ms - since_ms) // batch_ms + 1
+        room = batches * most + 2 * len(deliveries) + batches * rate // 1_000
         total = sum(one.end - one.start for one in deliveries)
         if total > room:
             found.append(f"{at_ms} ms: {process} is handed {total}, not {room} since {since_ms} ms")
