@@ -52,9 +52,9 @@ PAGES = (
     ),
     Told(
         "KAFKA-16185",
-        "At 10.9 s `a` is done with the revocation, and ought to acknowledge it by a heartbeat with "
-        "its owned list: none is sent. The coordinator waits until the rebalance timer of `a` runs "
-        "out, and removes it. It joins again, and is STABLE with the old one still open.",
+        "At 10.9 s `a` is done with the revocation, and ought to acknowledge it by a heartbeat "
+        "with its owned list: none is sent. The coordinator waits until the rebalance timer of `a` "
+        "runs out, and removes it. It joins again, and is STABLE with the old one still open.",
     ),
     Told(
         "KAFKA-19862",
