@@ -11,11 +11,11 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 
 
 class Machines(Protocol):
-    """Makes coordinators and members."""
+    """Makes coordinators and members; without more, each as it is."""
 
     def coordinator(self, **settings: Any) -> GroupCoordinator:
         """The coordinator of a shard that begins to load; settings are those of its class."""
-        ...
+        return GroupCoordinator(**settings)
 
     def member(
         self,
@@ -27,23 +27,8 @@ class Machines(Protocol):
     ) -> GroupMember:
         """The member of a new process. ``make`` makes it, given what draws its jitter; ``version``
         is that of its library, None for the one that its kind is."""
-        ...
-
-
-class SingleMachines:
-    """Makes each machine as it is, with nothing beside it."""
-
-    def coordinator(self, **settings: Any) -> GroupCoordinator:
-        """As of ``Machines``."""
-        return GroupCoordinator(**settings)
-
-    def member(
-        self,
-        make: Callable[[Callable[[], float]], GroupMember],
-        *,
-        jitter: Callable[[], float],
-        version: str | None,
-        semantics: Semantics,
-    ) -> GroupMember:
-        """As of ``Machines``."""
         return make(jitter)
+
+
+class SingleMachines(Machines):
+    """Makes each machine as it is, with nothing beside it."""
