@@ -2,7 +2,7 @@
 
 Everything that the rules of a heartbeat depend on is read from the shadow model, before the records
 of the heartbeat are entered there. No rule of the coordinator is asked: what a heartbeat must come
-to is worked out anew by the properties (``properties/consumer/heartbeat_*.py``).
+to is worked out by the properties that read it.
 Source: coordinator §2.4-§2.9, §4.6.
 """
 

@@ -15,8 +15,7 @@ SECTIONS = dict(
 
 @pytest.mark.parametrize("title", SECTIONS)
 def test_every_number_that_is_told_is_in_the_run_that_is_shown(title: str) -> None:
-    """A time may be told in fewer digits. The page is drawn anew from time to time; the words are
-    written by hand."""
+    """A time may be told in fewer digits. The page is generated; the words are written by hand."""
     _, shown, told = SECTIONS[title].split("```")
     numbers = re.findall(r"(?<![\w-])\d+(?:\.\d+)?", told.split("![")[0])
     assert [number for number in numbers if not _is_shown(number, shown)] == []
