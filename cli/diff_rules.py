@@ -20,7 +20,7 @@ SHOWN = 20
 
 
 def diff_rules(
-    first: Annotated[str, typer.Argument(help=f"Rules that the runs go by. {_RULES}")],
+    first: Annotated[str, typer.Argument(help=f"Rules of the runs. {_RULES}")],
     second: Annotated[str, typer.Argument(help="Rules that they are compared with.")],
     profile: cli_options.ProfileName,
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:100.")],

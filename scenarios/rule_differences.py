@@ -1,6 +1,6 @@
 """Where two sets of rules decide differently in the same runs.
 
-Each run goes by the first rules; a reference of the second is fed the same (``invariants.
+Each run has the first rules; a reference of the second is fed the same (``invariants.
 reference``). So a difference is one decision, not what follows from it.
 """
 
@@ -121,9 +121,8 @@ def diff_rules(
         count += lock_step.count
         for one in lock_step.differences:
             kind = found.setdefault(one.decision, Decision(*one.decision, seed, one))
-            kind.count += 1
-        for key in {one.decision for one in lock_step.differences}:
-            found[key].runs += 1
+            kind.count += lock_step.counts[one.decision]
+            kind.runs += 1
         on_run(seed)
     decisions = tuple(sorted(found.values(), key=lambda one: (-one.runs, -one.count)))
     return RuleDifferences(mine, theirs, runs, differing, compared, count, decisions)
@@ -134,10 +133,7 @@ def watched_by(scenario: Scenario, rules: Rules | None, tree: Tree | None = None
     for the run's own as they were released. The run is the same one with and without."""
 
     def semantics_of(semantics: Any) -> Any:
-        chosen = rules or Rules(
-            semantics.name,
-            repairs=tuple(one for one in semantics.repairs if _is_shipped(semantics.name, one)),
-        )
+        chosen = rules or Rules(semantics.name, repairs=semantics.repairs)
         make = simulated if tree is None else tree.simulated
         return make(chosen.name, defects=chosen.defects, repairs=chosen.repairs)
 
@@ -150,10 +146,6 @@ def watched_by(scenario: Scenario, rules: Rules | None, tree: Tree | None = None
         machines=lock_step,
     ).run()
     return lock_step
-
-
-def _is_shipped(name: str, issue: str) -> bool:
-    return simulated(name).can_repair(issue)
 
 
 def _tree(folder: Path) -> Tree:

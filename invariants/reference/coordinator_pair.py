@@ -31,7 +31,7 @@ class CoordinatorPair(GroupCoordinator):
     """Decides as it would without a reference, and has that fed the same.
 
     After a difference the reference takes over the state that this coordinator is in by then, and
-    the comparison goes on from there.
+    the comparison continues from there.
     """
 
     def __init__(
@@ -110,10 +110,13 @@ class CoordinatorPair(GroupCoordinator):
 
     def read(self, request: Any) -> Any:
         """As of ``GroupCoordinator``."""
-        response = super().read(request)
-        if not self._is_deciding:
-            self._same(request, response, lambda: self._reference.read(request))
-        return response
+        if self._is_deciding:
+            return super().read(request)
+        return self._both(
+            request,
+            lambda: super(CoordinatorPair, self).read(request),
+            lambda: self._reference.read(request),
+        )
 
     def _decide(
         self, event: Any, mine: Callable[[], Outcome], theirs: Callable[[], Any] | None
@@ -159,17 +162,22 @@ class CoordinatorPair(GroupCoordinator):
         self._has_differed = True
         self._report(self, event, what, decided, reference)
 
-    # -- state that follows ----------------------------------------------------------------
+    # -- the rest ----------------------------------------------------------------
 
-    def _follow(self, event: Any, mine: Callable[[], None], theirs: Callable[[], Any]) -> None:
-        """Do the same in both; the reference is left out if it takes everything over anyway."""
-        _, problem = _called(mine)
+    def _both(self, event: Any, mine: Callable[[], Any], theirs: Callable[[], Any]) -> Any:
+        """Do the same in both, and compare what comes of it; the reference is left out if it takes
+        everything over anyway."""
+        decided, problem = _called(mine)
         if not self._has_differed:
-            _, their_problem = _called(theirs)
-            if type(problem).__name__ != type(their_problem).__name__:
-                self._differ(event, "what comes of it", problem, their_problem)
+            reference, their_problem = _called(theirs)
+            self.compared += decided is not None
+            if decided != reference or type(problem).__name__ != type(their_problem).__name__:
+                self._differ(
+                    event, "what comes of it", problem or decided, their_problem or reference
+                )
         if problem is not None:
             raise problem
+        return decided
 
     def _own(self, record: Record) -> Record:
         """The record that the reference made in the same place: a group knows its own again."""
@@ -178,7 +186,7 @@ class CoordinatorPair(GroupCoordinator):
     def replay(self, record: Record, *, strict: bool = True, offset: int | None = None) -> None:
         """As of ``GroupCoordinator``."""
         own = self._own(record)
-        self._follow(
+        self._both(
             record,
             lambda: super(CoordinatorPair, self).replay(record, strict=strict, offset=offset),
             lambda: self._reference.replay(own, strict=strict, offset=offset),
@@ -187,7 +195,7 @@ class CoordinatorPair(GroupCoordinator):
     def replay_batch(self, records: Sequence[Record], *, offset: int) -> None:
         """As of ``GroupCoordinator``."""
         own = tuple(map(self._own, records))
-        self._follow(
+        self._both(
             records[0] if records else None,
             lambda: super(CoordinatorPair, self).replay_batch(records, offset=offset),
             lambda: self._reference.replay_batch(own, offset=offset),
@@ -195,7 +203,7 @@ class CoordinatorPair(GroupCoordinator):
 
     def commit_to(self, offset: int) -> None:
         """As of ``GroupCoordinator``."""
-        self._follow(
+        self._both(
             None,
             lambda: super(CoordinatorPair, self).commit_to(offset),
             lambda: self._reference.commit_to(offset),
@@ -203,7 +211,7 @@ class CoordinatorPair(GroupCoordinator):
 
     def revert_to(self, offset: int) -> None:
         """As of ``GroupCoordinator``."""
-        self._follow(
+        self._both(
             None,
             lambda: super(CoordinatorPair, self).revert_to(offset),
             lambda: self._reference.revert_to(offset),
@@ -211,7 +219,7 @@ class CoordinatorPair(GroupCoordinator):
 
     def update_configs(self, configs: ConfigsInForce) -> None:
         """As of ``GroupCoordinator``."""
-        self._follow(
+        self._both(
             None,
             lambda: super(CoordinatorPair, self).update_configs(configs),
             lambda: self._reference.update_configs(configs),
@@ -219,49 +227,49 @@ class CoordinatorPair(GroupCoordinator):
 
     def set_wall_clock(self, offset_ms: int) -> None:
         """As of ``GroupCoordinator``."""
-        self._follow(
+        self._both(
             None,
             lambda: super(CoordinatorPair, self).set_wall_clock(offset_ms),
             lambda: self._reference.set_wall_clock(offset_ms),
         )
 
-    # -- values that are compared ----------------------------------------------------------
-
-    def _same(self, event: Any, decided: Any, function: Callable[[], Any]) -> None:
-        if self._has_differed:
-            return
-        reference, problem = _called(function)
-        self.compared += 1
-        if problem is not None or decided != reference:
-            self._differ(event, "what comes of it", decided, problem or reference)
-
     def timers_after_revert(
         self, armed: Container[TimerKey], *, now_ms: int
     ) -> tuple[TimerCommand, ...]:
         """As of ``GroupCoordinator``."""
-        timers = super().timers_after_revert(armed, now_ms=now_ms)
-        self._same(
-            "revert", timers, lambda: self._reference.timers_after_revert(armed, now_ms=now_ms)
+        found: tuple[TimerCommand, ...] = self._both(
+            "revert",
+            lambda: super(CoordinatorPair, self).timers_after_revert(armed, now_ms=now_ms),
+            lambda: self._reference.timers_after_revert(armed, now_ms=now_ms),
         )
-        return timers
+        return found
 
     def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
         """As of ``GroupCoordinator``."""
-        timers = super().update_image(image, now_ms=now_ms)
-        self._same("topics", timers, lambda: self._reference.update_image(image, now_ms=now_ms))
-        return timers
+        found: tuple[TimerCommand, ...] = self._both(
+            "topics",
+            lambda: super(CoordinatorPair, self).update_image(image, now_ms=now_ms),
+            lambda: self._reference.update_image(image, now_ms=now_ms),
+        )
+        return found
 
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
         """As of ``GroupCoordinator``."""
-        timers = super().on_loaded(now_ms=now_ms)
-        self._same("load", timers, lambda: self._reference.on_loaded(now_ms=now_ms))
-        return timers
+        found: tuple[TimerCommand, ...] = self._both(
+            "load",
+            lambda: super(CoordinatorPair, self).on_loaded(now_ms=now_ms),
+            lambda: self._reference.on_loaded(now_ms=now_ms),
+        )
+        return found
 
     def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
         """As of ``GroupCoordinator``."""
-        completions = super().on_unloaded(now_ms=now_ms)
-        self._same("unload", completions, lambda: self._reference.on_unloaded(now_ms=now_ms))
-        return completions
+        found: tuple[Completion, ...] = self._both(
+            "unload",
+            lambda: super(CoordinatorPair, self).on_unloaded(now_ms=now_ms),
+            lambda: self._reference.on_unloaded(now_ms=now_ms),
+        )
+        return found
 
 
 def _called(function: Callable[[], Any]) -> tuple[Any, Exception | None]:

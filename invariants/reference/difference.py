@@ -17,9 +17,10 @@ class Difference:
     """Two machines were fed the same, and decided differently.
 
     ``step_index`` and ``at_ms``: the step in which it showed. ``machine`` is "coordinator", or the
-    kind of a client; ``name`` the shard, or the client. ``about``: the member or group that the
-    input names. ``given`` is the input in a word or two, ``what`` the part of the decision that
-    differs, ``decided`` what it is in this run, ``reference`` what the reference has there.
+    kind of a client; ``name`` the coordinator by its term, or the client. ``about``: the member or
+    group that the input names. ``given`` is the input in a word or two, ``what`` the part of the
+    decision that differs, ``decided`` what it is in this run, ``reference`` what the reference has
+    there.
     """
 
     step_index: int

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rebalance_sim.invariants.reference.coordinator_pair import CoordinatorPair
@@ -45,7 +46,7 @@ _SHOWN = (
     "is_polling",
     "last_poll_at_ms",
 )
-"""What a member shows to its host and to whoever watches it."""
+"""What a member shows to its host, and to those that watch it."""
 
 
 @dataclass(slots=True)
@@ -58,42 +59,34 @@ class _Twin:
     has_differed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """A difference whose step is not over."""
-
-    machine: str
-    name: str
-    about: str
-    given: str
-    what: tuple[str, str, str]
-
-
 class LockStep:
     """Makes the machines of one world, each with its reference, and notes what differs.
 
     ``semantics_of`` gives the semantics of the reference from those of the run; ``tree`` has its
-    machines. A coordinator goes on being compared after a difference, a member does not: what
-    follows in it may be a consequence. ``most``: how many differences are kept; ``count`` is of
-    all.
+    machines. A coordinator is compared after a difference as before it, a member is not: what
+    follows in it may be a consequence. ``differences`` has the first of each kind of decision,
+    ``counts`` how many there were of it.
     """
 
     def __init__(
         self,
         semantics_of: Callable[[Semantics], Any],
         tree: Tree | None = None,
-        *,
-        most: int = 1_000,
     ) -> None:
         self.differences: list[Difference] = []
-        self.count = 0
+        self.counts: Counter[tuple[str, str, str]] = Counter()
         self.compared = 0
         self._semantics_of = semantics_of
         self._tree = tree or Tree()
-        self._most = most
         self._coordinators: list[CoordinatorPair] = []
         self._twins: dict[int, _Twin] = {}
-        self._open: list[_Open] = []
+        self._open: list[Callable[..., Difference]] = []
+        """Differences whose step is not over: given its index and time."""
+
+    @property
+    def count(self) -> int:
+        """How many decisions differ."""
+        return self.counts.total()
 
     @property
     def decisions_compared(self) -> int:
@@ -161,41 +154,31 @@ class LockStep:
                 self._compare(step, twin, client.name)
         if self._open:
             for one in self._open:
-                self._note(one, step)
+                self._note(one(step_index=step.index, at_ms=step.at_ms))
             self._open.clear()
 
     def at_end(self) -> None:
         """Nothing is owed at the end."""
 
-    def _note(self, one: _Open, step: Step) -> None:
-        self.count += 1
-        if len(self.differences) < self._most:
-            what, decided, reference = one.what
-            self.differences.append(
-                Difference(
-                    step_index=step.index,
-                    at_ms=step.at_ms,
-                    machine=one.machine,
-                    name=one.name,
-                    about=one.about,
-                    given=one.given,
-                    what=what,
-                    decided=decided,
-                    reference=reference,
-                )
-            )
+    def _note(self, one: Difference) -> None:
+        if one.decision not in self.counts:
+            self.differences.append(one)
+        self.counts[one.decision] += 1
 
     def _on_coordinator(
         self, pair: CoordinatorPair, event: Any, what: str, decided: Any, reference: Any
     ) -> None:
-        name_of = name_of_partitions(pair.image)
+        what, is_here, is_there = parts(what, decided, reference, name_of_partitions(pair.image))
         self._open.append(
-            _Open(
+            partial(
+                Difference,
                 machine="coordinator",
                 name=f"the coordinator of term {pair.term}",
                 about=about(event),
                 given=event if isinstance(event, str) else given(event),
-                what=parts(what, decided, reference, name_of),
+                what=what,
+                decided=is_here,
+                reference=is_there,
             )
         )
 
@@ -217,14 +200,17 @@ class LockStep:
         twin.drawn.clear()
         if found is not None:
             twin.has_differed = True
-            what, decided, reference = found
+            what, decided, reference = parts(found[0], found[1], found[2], str)
             self._open.append(
-                _Open(
+                partial(
+                    Difference,
                     machine=member.kind,
                     name=name,
                     about="",
                     given=given(step.event),
-                    what=parts(what, decided, reference, str),
+                    what=what,
+                    decided=decided,
+                    reference=reference,
                 )
             )
 
