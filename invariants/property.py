@@ -154,8 +154,6 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_event": "a client takes an event that is neither a tick, a poll nor a good heartbeat",
         "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
         "on_client_started": "a client process started",
-        "on_client_gone": "a client process ended",
-        "on_written": "a coordinator learned what became of a write",
         "on_escaped": "an exception escaped from a handler of a coordinator",
         "before_classic": "a shard handled a classic request, and the shadow model is as before",
         "on_classic": "a shard did something to a classic group",

@@ -42,7 +42,6 @@ class GroupSnapshot(NamedTuple):
     generation_id: int
     leader_id: str | None
     member_count: int
-    pending_join_count: int
     num_awaiting_join: int
 
     @classmethod
@@ -151,8 +150,6 @@ class ClassicLook:
     gone: frozenset[str] = frozenset()
     former: ClassicGroup | None = None
     """The group of before, where it is another one, or gone."""
-    is_same_group: bool = True
-    """The group is the one of before, not a new one under the same id."""
     undone: Converted | None = None
     """What the group was before a conversion that could not be written."""
     picture: GroupPicture | None = None

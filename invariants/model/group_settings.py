@@ -29,15 +29,6 @@ def assignment_interval_ms(configs: ConfigsInForce, group_id: str) -> int:
     return configs.broker.group_consumer_assignment_interval_ms if value is None else value
 
 
-def assignment_interval_is_over(
-    configs: ConfigsInForce, group_id: str, *, since_ms: int, at_ms: int
-) -> bool:
-    """Whether a target may be computed at ``at_ms``, after the last one at ``since_ms`` (wall
-    clock). Without an interval the clock is not looked at; it may have gone back."""
-    interval_ms = assignment_interval_ms(configs, group_id)
-    return interval_ms == 0 or at_ms - since_ms >= interval_ms
-
-
 def takes_session(broker: CoordinatorConfig, session_timeout_ms: int) -> bool:
     """Whether a broker lets a classic member have a session of this length."""
     shortest, longest = broker.group_min_session_timeout_ms, broker.group_max_session_timeout_ms

@@ -25,7 +25,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
-    UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
 )
 
@@ -167,62 +166,6 @@ def _is_let_in(entry: ClientEntry, state: ClientState) -> bool:
         and bool(last.client_assignors)
         and entry.answered_ms >= entry.last_sent_ms
     )
-
-
-class FullAfterFailure(Property):
-    """client C18, which is what repairs a lost answer (client §3)."""
-
-    id = "client.hb.full_after_failure"
-    sentence = "The first heartbeat of a Java client after a failed one tells everything again."
-    clauses = ("client C18", "coordinator A4")
-    violated_by = ("mut-client-keeps-sent-fields",)
-    client_kinds = (JAVA,)
-
-    def on_sent(
-        self,
-        step: Step,
-        entry: ClientEntry,
-        request: ConsumerGroupHeartbeatRequest,
-        state: ClientState,
-    ) -> Finding | None:
-        """Are timeout, subscription and owned list there?"""
-        if not entry.has_failed or request.member_epoch < JOIN_EPOCH or request.is_full:
-            return None
-        return Finding(
-            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} after a failed one "
-            "without timeout, subscription or owned list, as if they were known",
-            {"client": entry.name},
-        )
-
-
-class JoinShape(Property):
-    """client C19."""
-
-    id = "client.hb.join_shape"
-    sentence = "A join carries rebalance timeout, subscription and an empty owned list."
-    clauses = ("client C19", "coordinator §2.2", "defects S9")
-    violated_by = ("test:bare-join",)
-
-    def on_joining(
-        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
-    ) -> Finding | None:
-        """Look at the three fields."""
-        owned = request.topic_partitions
-        wrong = []
-        if request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS:
-            wrong.append("without a rebalance timeout")
-        if request.subscribed_topic_names is None:
-            wrong.append("without a subscription")
-        if owned is None:
-            wrong.append("without an owned list")
-        elif owned:
-            wrong.append(f"as the owner of {self.model.names_of(owned)}")
-        if not wrong:
-            return None
-        return Finding(
-            f"{entry.name} joins {', '.join(wrong)}",
-            {"client": entry.name, "took_late_answer": entry.late_answer},
-        )
 
 
 class LeaveOnce(Property):

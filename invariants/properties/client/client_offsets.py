@@ -20,11 +20,9 @@ from rebalance_sim.protocol.clients import (
     RecordsReturned,
     ResetPositions,
     SendCommit,
-    StateChanged,
     ValidatePositions,
 )
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, LIBRDKAFKA
-from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH, NO_OFFSET
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -212,66 +210,6 @@ class PositionSource(Property):
                             {"client": entry.name},
                         )
         return None
-
-
-class PollTimer(Property):
-    """client C26."""
-
-    id = "client.poll_timer"
-    sentence = (
-        "A client goes stale exactly when its application has stayed away from poll for "
-        "longer than max.poll.interval.ms; librdkafka looks twice a second, once it has been "
-        "assigned something, and does not count callbacks."
-    )
-    clauses = ("client C26", "client §6.1")
-    violated_by = ("test:impatient-poll-timer",)
-    interest = Interest(effects=(StateChanged,))
-    outlives_clock_steps = False
-
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A client that went stale must have had a reason."""
-        for effect in step.effects:
-            if type(effect) is StateChanged and effect.to_state is ClientState.STALE:
-                member = entry.member
-                away_ms = step.at_ms - member.last_poll_at_ms
-                polls = member.is_polling and member.running_callback is None
-                least_ms = member.config.max_poll_interval_ms + (member.kind == LIBRDKAFKA)
-                if polls or away_ms < least_ms:
-                    return Finding(
-                        f"{entry.name} went stale {away_ms} ms after its last poll"
-                        + (", and polls" if polls else "")
-                        + f"; max.poll.interval.ms is {member.config.max_poll_interval_ms}",
-                        {"client": entry.name},
-                    )
-        return None
-
-    def on_sent(
-        self,
-        step: Step,
-        entry: ClientEntry,
-        request: ConsumerGroupHeartbeatRequest,
-        state: ClientState,
-    ) -> Finding | None:
-        """A client that sends an ordinary heartbeat must not have run out of time."""
-        member = entry.member
-        if request.member_epoch < JOIN_EPOCH or not state.takes_assignments:
-            return None
-        limit_ms = member.config.max_poll_interval_ms
-        if member.kind == LIBRDKAFKA:
-            # Who left has stopped to look, and begins anew once it is assigned something again.
-            if member.is_polling or entry.has_left or not entry.had_assigned:
-                return None
-            limit_ms += _LIBRDKAFKA_LOOKS_EVERY_MS
-        elif member.is_polling and member.running_callback is None:
-            return None
-        away_ms = step.at_ms - member.last_poll_at_ms
-        if away_ms < limit_ms:
-            return None
-        return Finding(
-            f"{entry.name} sent a heartbeat {away_ms} ms after its last poll; "
-            f"max.poll.interval.ms is {member.config.max_poll_interval_ms}",
-            {"client": entry.name},
-        )
 
 
 class HandsOut(Property):

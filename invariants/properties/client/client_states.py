@@ -14,10 +14,8 @@ from rebalance_sim.invariants.property import (
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
     ClientState,
-    CommitIdentity,
     GroupMember,
 )
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 
 ORDER = 210
@@ -60,65 +58,6 @@ class _StateProperty(Property):
         )
 
 
-class EpochFitsState(_StateProperty):
-    """client C2."""
-
-    id = "client.epoch.sign"
-    sentence = (
-        "A client that has joined is at an epoch above 0, one that joins at none below 0; a "
-        "Java client that is fenced is at 0, one that leaves or has become stale at -1 or -2; "
-        "librdkafka keeps its epoch until it joins again or has left."
-    )
-    clauses = ("client C2", "defects S9")
-    violated_by = (
-        "KAFKA-19335",
-        "mut-client-adopts-late-answers",
-        "mut-client-keeps-leave-epoch",
-    )
-    relies_on = ("clients",)
-
-    def judge(self, member: GroupMember) -> str | None:
-        """See ``_StateInvariant``."""
-        state, epoch = member.state, member.member_epoch
-        if state in _JOINED:
-            return None if epoch > 0 else "should be at one above 0"
-        if state is _S.JOINING:
-            # An answer without an assignment leaves it JOINING at its new epoch (client §1.3, row
-            # 6).
-            return None if epoch >= 0 else "should be at 0"
-        if member.kind == LIBRDKAFKA:
-            return None if epoch >= 0 else "should never be at one below 0"
-        if state is _S.FENCED:
-            return None if epoch == 0 else "should be at 0"
-        if state is _S.LEAVING or state is _S.STALE:
-            return None if epoch in _LEAVE_EPOCHS else "should be at -1 or -2"
-        return None
-
-
-class IdentityFitsEpoch(_StateProperty):
-    """client C4."""
-
-    id = "client.identity"
-    sentence = "Commits are signed with the client's present id and epoch while it is a member."
-    clauses = ("client C4", "defects S4")
-    violated_by = ("mut-client-keeps-identity-on-fence",)
-    relies_on = ("clients",)
-
-    def judge(self, member: GroupMember) -> str | None:
-        """See ``_StateInvariant``."""
-        identity = member.commit_identity
-        keeps_it = (
-            member.kind == LIBRDKAFKA
-        )  # Until it has left, which it does after a fatal error.
-        if member.member_epoch <= 0 or (member.state is _S.FATAL and not keeps_it):
-            return None if identity is None else f"signs commits {_signature(identity)}"
-        if identity is None:
-            return "does not sign commits"
-        if tuple(identity) == (member.member_id, member.member_epoch):
-            return None
-        return f"signs commits {_signature(identity)}; its own id is {member.member_id}"
-
-
 class StableMeansEqual(_StateProperty):
     """client C7."""
 
@@ -143,10 +82,6 @@ class StableMeansEqual(_StateProperty):
                 f"{names_of(member.current.partitions)}"
             )
         return None
-
-
-def _signature(identity: CommitIdentity) -> str:
-    return f"as {identity.member_id} at epoch {identity.member_epoch}"
 
 
 class EpochRises(Property):

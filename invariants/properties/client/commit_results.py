@@ -13,7 +13,6 @@ from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
-    Call,
     CloseConnection,
     CommitAnswered,
     CommitOffsets,
@@ -22,7 +21,7 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
     SendCommit,
 )
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, JAVA_KINDS
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 247
@@ -187,58 +186,3 @@ class CommitsReturn(Property):
                     what = "waits in commitSync" if commit.is_sync else "waits for its commitAsync"
                     yield Late(name, what, name, commit.since_ms)
                     break
-
-
-class SyncTriesOn(Property):
-    """client §7, row "commitSync"; classic §4.3."""
-
-    id = "client.commit.sync_tries_on"
-    sentence = (
-        "commitSync of a Java client of either protocol fails by an error after which "
-        "another attempt may succeed only when its time is over, or when a member of the consumer "
-        "protocol closes and knows no coordinator."
-    )
-    clauses = ("client §6.2", "client §7", "classic §4.3")
-    violated_by = ("KAFKA-15456",)
-    client_kinds = JAVA_KINDS
-    judges_mixed = True
-    interest = Interest(events=(CommitOffsets,), effects=(CommitReturned,))
-    outlives_clock_steps = False
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._until_ms: dict[str, dict[int, int]] = self.of_process({})
-        """Client -> commitSync that has not returned -> until when it may last."""
-
-    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """The application commits."""
-        event = step.event
-        if event.is_sync:
-            timeout_ms = event.timeout_ms
-            if timeout_ms is None:
-                timeout_ms = entry.member.config.default_api_timeout_ms
-            self._until_ms.setdefault(entry.name, {})[event.commit_id] = step.at_ms + timeout_ms
-        return None
-
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Has one failed that could have gone on?"""
-        until_ms = self._until_ms.get(entry.name)
-        if not until_ms:
-            return None
-        for effect in step.effects:
-            if type(effect) is not CommitReturned:
-                continue
-            left_ms = until_ms.pop(effect.commit_id, 0) - step.at_ms
-            member = entry.member
-            gives_up = (
-                effect.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-                and member.kind not in CLASSIC_KINDS
-                and member.blocked_in is Call.CLOSE
-            )
-            if left_ms > 0 and effect.error_code in _PASSING and not gives_up:
-                return Finding(
-                    f"commitSync of {entry.name} fails with {effect.error_code.name}, "
-                    f"{left_ms} ms before its time is over",
-                    {"client": entry.name},
-                )
-        return None

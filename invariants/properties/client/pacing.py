@@ -15,22 +15,11 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
 )
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.kinds import JAVA, JAVA_KINDS
+from rebalance_sim.protocol.clients.kinds import JAVA
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 232
-
-
-def is_away_too_long(member: GroupMember, now_ms: int) -> bool:
-    """Has the member noticed that its application is away from ``poll`` for too long?
-
-    librdkafka leaves then, and if that finds its connection lost, the leave is over, and
-    ``poll_expired`` with it, in the event that brought it about: time alone tells.
-    """
-    if member.poll_expired or member.kind in JAVA_KINDS:
-        return member.poll_expired
-    return now_ms - member.last_poll_at_ms > member.config.max_poll_interval_ms
 
 
 def least_backoff_ms(member: GroupMember, failures: int) -> int:

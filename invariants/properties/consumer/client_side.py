@@ -6,17 +6,12 @@ properties is asked about there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rebalance_sim.invariants.model.computations import is_fit, problem_in
-from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.consumer.timer_keys import computation_key
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (
-    ClientAssignor,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
@@ -89,32 +84,6 @@ class OneComputingMember(ClientSideProperty):
         )
 
 
-class ComputationIsLimited(ClientSideProperty):
-    """coordinator §12.3. Told again, the member has the time that it had."""
-
-    id = "assignment.computation_is_limited"
-    sentence = "Once a member is told to compute, a timer runs out if it does not finish."
-    clauses = ("coordinator §12.3", "defects L1")
-    violated_by = ("mut-no-computation-timer",)
-
-    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Is a member told for the first time?"""
-        response: ConsumerGroupHeartbeatResponse = step.response
-        if not response.should_compute_assignment:
-            return None
-        shard = step.shard
-        if (
-            self.model.computations.chosen(shard.name) is not None
-            or computation_key(self.model.group_id) in shard.armed_timers
-        ):
-            return None
-        return Finding(
-            f"{self.model.who(response.member_id or '')} was told to compute, and no timer limits "
-            "that",
-            {"member": response.member_id},
-        )
-
-
 class ChosenMemberInstalls(ClientSideProperty):
     """coordinator §12.6, check 5."""
 
@@ -145,30 +114,6 @@ class ChosenMemberInstalls(ClientSideProperty):
                 {"member": request.member_id},
             )
         return None
-
-
-class EpochOfPreparation(ClientSideProperty):
-    """coordinator §12.3, step 5."""
-
-    id = "assignment.epoch_of_preparation"
-    sentence = "A computed target has the group epoch at which its group was handed out."
-    clauses = ("coordinator §12.3", "coordinator §12.6")
-    violated_by = ("mut-install-at-present-epoch",)
-
-    def on_assignment_request(self, step: Step) -> Finding | None:
-        """At which epoch was it installed?"""
-        request = self.accepted(step)
-        given = None if request is None else self.given(step, request)
-        if given is None:
-            return None
-        epoch = self.model.ledger_of(step.shard).target_epoch
-        if epoch == given.group_epoch:
-            return None
-        return Finding(
-            f"a target computed from the group at epoch {given.group_epoch} was installed as that "
-            f"of epoch {epoch}",
-            {"epoch": epoch},
-        )
 
 
 class TargetAsComputed(ClientSideProperty):
@@ -210,29 +155,6 @@ class TargetAsComputed(ClientSideProperty):
                     {"member": member_id},
                 )
         return None
-
-
-class ValidResultAccepted(ClientSideProperty):
-    """coordinator §12.6, check 6: the present group is not what a result is judged by."""
-
-    id = "assignment.valid_result"
-    sentence = "A result that is whole by the group that was handed out is not called invalid."
-    clauses = ("coordinator §12.6",)
-    violated_by = ("mut-install-checks-present",)
-
-    def on_assignment_request(self, step: Step) -> Finding | None:
-        """Was a sound result refused?"""
-        request: Any = step.request
-        if step.response.error_code is not ErrorCode.INVALID_ASSIGNMENT:
-            return None
-        given = self.given(step, request)
-        if given is None or problem_in(given, request, self.model.name_of) is not None:
-            return None
-        return Finding(
-            f"the result of {self.model.who(request.member_id)} for epoch {request.group_epoch} "
-            f"was refused: {step.response.error_message}",
-            {"member": request.member_id},
-        )
 
 
 class ResultValid(ClientSideProperty):
@@ -287,103 +209,3 @@ class OwnVersion(ClientSideProperty):
                     {"member": row.member_id},
                 )
         return None
-
-
-class AssignorChangeHandled(ClientSideProperty):
-    """coordinator §12.1: this is what replaces an enforced rebalance."""
-
-    id = "assignment.news_heeded"
-    sentence = (
-        "What a member newly says to an assignor, or a new reason other than 0, raises the "
-        "group epoch."
-    )
-    clauses = ("coordinator §12.1",)
-    violated_by = ("mut-no-bump-on-reason",)
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Look at every member whose record was written."""
-        if change.group_epoch[1] > change.group_epoch[0]:
-            return None
-        for member_id, (before, after) in change.members.items():
-            old, new = _offers(before), _offers(after)
-            if before is not None and after is not None and _is_news(old, new):
-                return Finding(
-                    f"{self.model.who(member_id)} has something new to say, and the group epoch "
-                    f"stays {change.group_epoch[1]}",
-                    {"member": member_id},
-                )
-        return None
-
-
-class MetadataOfEpoch(ClientSideProperty):
-    """coordinator §12.7."""
-
-    id = "response.assignment_metadata"
-    sentence = (
-        "A member is told the metadata that came with the target of the epoch that it has "
-        "reached; within an epoch they stay as they are."
-    )
-    clauses = ("coordinator §12.7",)
-    violated_by = ("mut-metadata-ahead",)
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Is what is stored for the members of this batch right?"""
-        ledger = change.ledger
-        for member_id, (before, after) in change.members.items():
-            old = before.current if before else None
-            new = after.current if after else None
-            if new is None or new is old or new.member_epoch < JOIN_EPOCH:
-                continue
-            if old is not None and old.member_epoch == new.member_epoch:
-                expected = old.metadata
-            elif new.member_epoch == ledger.target_epoch:
-                expected = ledger.target_metadata.get(member_id)
-            else:
-                continue
-            if new.metadata != expected:
-                return Finding(
-                    f"{self.model.who(member_id)} has other metadata at epoch {new.member_epoch} "
-                    "than came with it",
-                    {"member": member_id},
-                )
-        return None
-
-    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Is what the sender is told what is stored?"""
-        response: ConsumerGroupHeartbeatResponse = step.response
-        if response.assignment is None or step.request.member_epoch < JOIN_EPOCH:
-            return None
-        entry = self.model.ledger_of(step.shard).members.get(response.member_id or "")
-        current = entry.current if entry else None
-        if current is None or response.assignment_metadata == current.metadata:
-            return None
-        return Finding(
-            f"{self.model.who(response.member_id or '')} was told other metadata at epoch "
-            f"{response.member_epoch} than it has reached",
-            {"member": response.member_id},
-        )
-
-
-def _offers(entry: MemberEntry | None) -> Sequence[ClientAssignor]:
-    metadata = entry.metadata if entry else None
-    return (metadata.client_assignors if metadata else None) or ()
-
-
-def _is_news(old: Sequence[ClientAssignor], new: Sequence[ClientAssignor]) -> bool:
-    if old is new:
-        return False
-    if len(old) != len(new):
-        return True
-    for one, other in zip(old, new, strict=True):
-        if (one.name, one.metadata_version, one.metadata_bytes) != (
-            other.name,
-            other.metadata_version,
-            other.metadata_bytes,
-        ) or (one.minimum_version, one.maximum_version) != (
-            other.minimum_version,
-            other.maximum_version,
-        ):
-            return True
-        if other.reason and other.reason != one.reason:
-            return True
-    return False

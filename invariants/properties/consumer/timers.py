@@ -14,9 +14,9 @@ from rebalance_sim.invariants.property import Finding, Property, first_of
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
-from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
-from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment, MemberState
+from rebalance_sim.protocol.wire.records import MemberState
 
 ORDER = 100
 
@@ -123,48 +123,6 @@ class TimersArmed(Property):
             "lost_with_failed_write": is_lost,
             "has_switched": self.model.switched.get(member_id),
         }
-
-
-class RebalanceDeadline(Property):
-    """coordinator §4.1: the deadline starts with the revocation, and heartbeats do not move it."""
-
-    id = "coordinator.rebalance_deadline"
-    sentence = (
-        "A rebalance timer is armed only when a revocation is written, for the member's "
-        "rebalance timeout."
-    )
-    clauses = ("coordinator §4.1", "coordinator L2")
-    violated_by = ("KAFKA-16249-timer",)
-
-    def on_timers(self, step: Step) -> Finding | None:
-        """Look at every rebalance timer that was armed."""
-        for command in step.timers:
-            if not isinstance(command, ScheduleTimer) or command.key.kind != "rebalance":
-                continue
-            member_id = command.key.member_id
-            is_written = any(
-                isinstance(record, ConsumerGroupCurrentMemberAssignment)
-                and record.member_id == member_id
-                and record.value is not None
-                and record.value.state is MemberState.UNREVOKED_PARTITIONS
-                for record in step.records
-            )
-            # A member that was a classic one until now begins to be waited for.
-            if not is_written and not self.model.switches(member_id, step):
-                return Finding(
-                    f"the rebalance timer of {self.model.who(member_id)} was restarted at "
-                    f"{step.at_ms} ms, although no revocation was written",
-                    {"member": member_id},
-                )
-            metadata = self.model.ledger_of(step.shard).members[member_id].metadata
-            timeout_ms = metadata.rebalance_timeout_ms if metadata else 0
-            if command.at_ms != step.at_ms + timeout_ms:
-                return Finding(
-                    f"the rebalance timer of {self.model.who(member_id)} runs for "
-                    f"{command.at_ms - step.at_ms} ms, its rebalance timeout is {timeout_ms} ms",
-                    {"member": member_id},
-                )
-        return None
 
 
 class RemovalDue(Property):

@@ -6,7 +6,6 @@ Sources: coordinator §4.2, §9.1, §9.2, §14.1, §14.3.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.formatting import listed
@@ -14,17 +13,9 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import Record
 
 ORDER = 70
-
-
-MAX_IDLE_REWRITES = 4
-"""Rewrites of a current assignment that move nothing, per member and target: reaching the target
-epoch, the previous epoch of a member that waits, the same after an accepted retry, leaving the
-waiting state (coordinator §2.8, §3.5)."""
 
 
 class Tombstones(Property):
@@ -104,74 +95,6 @@ class BatchOrder(Property):
         )
 
 
-class Linger(Property):
-    """coordinator §9.4. A batch that is full is written sooner: where the limit is not the usual
-    one, nothing is judged. The record behind the last committed one has opened its batch; if that
-    is another group's, nothing is known of when.
-    """
-
-    id = "log.linger"
-    sentence = (
-        "What a shard writes is committed no sooner than group.coordinator.append.linger.ms after "
-        "the operation that opened its batch."
-    )
-    clauses = ("coordinator §9.4",)
-    violated_by = ("test:writes-at-once",)
-    judges_mixed = True
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        config = model.config
-        is_usual = config.message_max_bytes == CoordinatorConfig().message_max_bytes
-        self._linger_ms = config.group_coordinator_append_linger_ms if is_usual else 0
-        self._appended: dict[str, deque[tuple[int, int, int]]] = {}
-        """Shard -> first offset, end offset and time of what it has written for this group, and is
-        not committed yet."""
-        self._committed: dict[str, int] = {}
-        """Shard -> its high watermark when that was seen last."""
-
-    def on_append(self, step: Step) -> Finding | None:
-        """Note when."""
-        if self._linger_ms > 0:
-            shard = step.shard
-            end = shard.log_end_offset
-            written = end - len(step.records), end, step.at_ms
-            appended = self._appended.setdefault(shard.name, deque())
-            if not appended:
-                self._committed[shard.name] = shard.high_watermark
-            appended.append(written)
-        return None
-
-    def on_committed(self, step: Step) -> Finding | None:
-        """Was it long enough ago?"""
-        shard = step.shard
-        appended, committed = self._appended.get(shard.name), shard.high_watermark
-        if not appended:
-            return None
-        before, self._committed[shard.name] = self._committed[shard.name], committed
-        if appended[0][1] > committed:
-            return None
-        first, _, opened_ms = appended[0]
-        while appended and appended[0][1] <= committed:
-            appended.popleft()
-        if first != before or step.at_ms - opened_ms >= self._linger_ms:
-            return None
-        return Finding(
-            f"{shard.name} has committed after {step.at_ms - opened_ms} ms what waits for "
-            f"{self._linger_ms} ms before it is written"
-        )
-
-    def on_truncated(self, step: Step) -> Finding | None:
-        """What could not be written is over."""
-        self._appended.pop(step.shard.name, None)
-        return None
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """So is all that was written in another term."""
-        self._appended.pop(step.shard.name, None)
-        return None
-
-
 class BatchWhole(Property):
     """coordinator C17, as far as the log shows it; that memory follows is coordinator C18.
 
@@ -213,60 +136,6 @@ class BatchWhole(Property):
             f"an operation wrote {len(step.records)} records, the log of {shard.name} went from "
             f"{before} to {end}"
         )
-
-
-class BoundedRewrites(Property):
-    """coordinator L5, where a loop would show at once."""
-
-    id = "log.bounded_rewrites"
-    sentence = (
-        "Between two targets, a member's current assignment is rewritten only a few times "
-        "without moving a partition."
-    )
-    clauses = ("coordinator L5", "defects L7")
-    violated_by = ("test:rewrites-for-ever",)
-    judges_mixed = True
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._count: dict[tuple[str, str], tuple[int, int]] = {}
-
-    def on_truncated(self, step: Step) -> Finding | None:
-        """What is not in the log any more was not rewritten."""
-        name = step.shard.name
-        self._count = {key: count for key, count in self._count.items() if key[0] != name}
-        return None
-
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Count rewrites that move nothing, anew with each target and each word of the member."""
-        shard_name = step.shard.name
-        target_epoch = change.ledger.target_epoch
-        for member_id, (before, after) in change.members.items():
-            if after is None:
-                self._count.pop((shard_name, member_id), None)
-                continue
-            if before is None or before.current is after.current:
-                continue
-            moves = (
-                member_id in change.moved
-                or before.metadata is not after.metadata
-                or STATIC_LEAVE_EPOCH in (before.epoch, after.epoch)
-                or (
-                    before.current is not None
-                    and after.current is not None
-                    and before.current.assigned.keys() != after.current.assigned.keys()
-                )
-            )
-            epoch, count = self._count.get((shard_name, member_id), (target_epoch, 0))
-            count = 0 if moves or epoch != target_epoch else count + 1
-            self._count[shard_name, member_id] = target_epoch, count
-            if count > MAX_IDLE_REWRITES:
-                return Finding(
-                    f"the current assignment of {self.model.who(member_id)} was rewritten {count} "
-                    f"times at target epoch {target_epoch} without moving anything",
-                    {"member": member_id},
-                )
-        return None
 
 
 _VALUE_LETTERS: Mapping[int, str] = {

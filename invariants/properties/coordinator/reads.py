@@ -207,32 +207,6 @@ class CommittedReads(Property):
         return "none" if value is None else str(value)
 
 
-class ListRefused(Property):
-    """coordinator §6.2, §9.5."""
-
-    id = "reads.list_refused"
-    sentence = (
-        "A broker refuses a list of groups only while it loads some of them, and then says so."
-    )
-    clauses = ("coordinator §6.2", "coordinator §9.5")
-    violated_by = ("test:lists-only-while-it-loads",)
-    interest = Interest(requests=(ListGroupsRequest,))
-    judges_mixed = True
-
-    def on_released(self, step: Step) -> Finding | None:
-        """Look at the error of a list."""
-        if not step.response.error_code:
-            return None
-        shard, code = step.shard, step.response.error_code
-        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not shard.is_active:
-            return None
-        how = "is active" if shard.is_active else "is not loading"
-        return Finding(
-            f"a list of groups was refused with {code.name} for {shard.name}, which {how}",
-            {"shard": shard.name},
-        )
-
-
 class ClassicListed(Property):
     """coordinator §6.2. What is not committed may hide a conversion: then it is not judged."""
 
