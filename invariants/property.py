@@ -7,7 +7,7 @@ that is not part of this package is given to the checker beside the others.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
@@ -16,8 +16,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from rebalance_sim.invariants.explanation import Explanation, named, subjects_of
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.step import WorldView
-from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 
@@ -145,6 +143,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_committed": "a high watermark advanced",
         "on_released": "a broker let an answer go",
         "on_metadata": "a shard took a new metadata image",
+        "on_client_gone": "a client process ended",
         "on_effects": "a client's event had effects",
         "on_moved": "a client's state, epoch, assignment or fetchable set changed",
         "on_sent": "a client sent a heartbeat that is not its last one repeated in time",
@@ -161,6 +160,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_classic_answer": "an answer to a classic request was let go",
         "on_classic_commit": "a shard stored offsets of a commit for a classic group",
         "on_classic_client": "a client of the classic protocol took an event that led to something",
+        "on_full_check": "the group has had many steps since the last time",
         "on_ownership": "ownership moved, at the coordinator or at a client",
     }
 )
@@ -198,9 +198,7 @@ class Property:
     says so.
 
     An invariant (``ALWAYS``) defines some of the methods of ``TRIGGERS``, each of which returns a
-    ``Finding`` or None. If it is about a state (not about a change), it also defines ``full``,
-    which judges the world as it stands and must agree with the triggers; ``relies_on`` names what
-    ``full`` takes from the shadow model nevertheless, for its verdict or its evidence. With
+    ``Finding`` or None. With
     ``needs_data_plane`` it watches only worlds that have one; with ``judges_mixed`` it holds for a
     consumer group with classic members too, and when a group is converted. Without
     ``outlives_lost_commits`` it is judged no more once a new leader lacked committed records: what
@@ -227,7 +225,6 @@ class Property:
     judges_mixed: ClassVar[bool] = False
     outlives_lost_commits: ClassVar[bool] = True
     outlives_clock_steps: ClassVar[bool] = True
-    relies_on: ClassVar[tuple[str, ...]] = ()
     deadline: ClassVar[Deadline] = Deadline.SETTLED
     counters: ClassVar[tuple[str, ...]] = ()
     only_with: ClassVar[str | None] = None
@@ -256,10 +253,6 @@ class Property:
             else:
                 notes.discard(client)
 
-    def full(self, view: WorldView) -> Finding | None:
-        """Look at the whole world as it stands; None is all right."""
-        return None
-
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterable[Late]:
         """What has not come about; asked when the ``deadline`` has passed."""
         raise NotImplementedError(f"{type(self).__name__} is no liveness property")
@@ -282,11 +275,6 @@ class Property:
         """The triggers that this class listens to."""
         return tuple(name for name in TRIGGERS if hasattr(cls, name))
 
-    @classmethod
-    def judges_states(cls) -> bool:
-        """Whether the property can be checked on a still picture of the world."""
-        return cls.full is not Property.full
-
 
 def goal(
     property_id: str, sentence: str, *counters: str, only_with: str | None = None
@@ -308,16 +296,4 @@ def first_of(findings: Iterable[Finding | None]) -> Finding | None:
     for finding in findings:
         if finding is not None:
             return finding
-    return None
-
-
-def first_among_living(
-    view: WorldView, judge: Callable[[str, GroupMember], Finding | None]
-) -> Finding | None:
-    """What is wrong with the first living client with which anything is: by name and member."""
-    for name, client in view.clients().items():
-        if client.is_alive:
-            finding = judge(name, client.member)
-            if finding is not None:
-                return finding
     return None

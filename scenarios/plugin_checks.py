@@ -35,7 +35,7 @@ def check_property(kind: type[Property]) -> None:
             raise ValueError(
                 f"{kind.__name__}.{name} is never called; {did_you_mean(name, TRIGGERS)}"
             )
-    if kind.kind is Kind.ALWAYS and not (kind.triggers() or kind.judges_states()):
+    if kind.kind is Kind.ALWAYS and not kind.triggers():
         raise ValueError(f"{kind.__name__} is never asked: give it a method such as on_change")
     if kind.kind is Kind.EVENTUALLY and kind.late is Property.late:
         raise ValueError(f"{kind.__name__} is never asked: give it the method late")

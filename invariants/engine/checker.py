@@ -13,7 +13,6 @@ from typing import Any
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
-from rebalance_sim.invariants.engine.client_kind_view import ViewOfKinds
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.invariants.engine.listeners import (
@@ -108,9 +107,7 @@ class Checker:
             and chosen.applies_to(view.semantics)
             and (view.has_data_plane or not chosen.needs_data_plane)
         ]
-        self._of_states = [i for i in self._invariants if i.judges_states()]
         self._listeners = Listeners(self._invariants, self.visits)
-        self._client_kinds = tuple(dict.fromkeys(i.client_kinds for i in self._of_states))
         self._on = self._listeners.of
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
         self._on_mixed = Listeners(mixed, self.visits).of
@@ -166,21 +163,13 @@ class Checker:
         """The run is over."""
 
     def check_fully(self, step: Step) -> None:
-        """Let every property about a state judge the whole world."""
+        """Let those look at the whole group that compare more than a step can pay for."""
         self.full_count += 1
         ledger = self.model.acting_ledger()
-        is_mixed = ledger is not None and ledger.classic_count > 0
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         size = max(size, len(self.model.clients) + len(self.model.classic_clients))
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
-        views = {kinds: ViewOfKinds(self._view, kinds) for kinds in self._client_kinds}
-        with self.model.standing_still():
-            for invariant in self._of_states:
-                if is_mixed and not invariant.judges_mixed:
-                    continue
-                finding = invariant.full(views[invariant.client_kinds])
-                if finding is not None:
-                    self._report(step, invariant, finding)
+        self._ask(self._on["on_full_check"], step)
 
     def coverage(self) -> dict[str, int]:
         """What was visited, by name: the counters of reachability goals."""
@@ -368,7 +357,6 @@ class Checker:
         if step.detail and isinstance(step.event, MixedJoin):
             self.model.failed_writes.note_join(shard, step.event.member_id, step.index, step.at_ms)
         self._classic.on_step(step, shard)
-        self._ask(self._on["on_written"], step)
 
     def _escaped(self, step: Step) -> None:
         self._ask(self._on["on_escaped"], step)

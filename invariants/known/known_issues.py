@@ -295,10 +295,8 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="sim-kept-timers",
         property_ids=(
-            "coordinator.no_timer_left",
             "coordinator.removal_due",
             "coordinator.timers_armed",
-            "hybrid.member_timers",
         ),
         signature="a member has gone on with the other protocol under its id",
         sign="has_switched",
@@ -404,9 +402,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="sim-late-answer",
         property_ids=(
-            "client.epoch.sign",
             "client.fatal.cause",
-            "client.hb.join_shape",
             "client.join.cause",
             "cross.assigned_is_held",
             "cross.current_fits_target",

@@ -42,6 +42,7 @@ class GroupSnapshot(NamedTuple):
     generation_id: int
     leader_id: str | None
     member_count: int
+    pending_join_count: int
     num_awaiting_join: int
 
     @classmethod
@@ -123,17 +124,6 @@ class GroupPicture(NamedTuple):
     awaiting_count: int
     protocol_counts: Mapping[str, int]
 
-    @classmethod
-    def of_all(cls, group: ClassicGroup, shard: ShardView) -> GroupPicture:
-        """All members, counted anew."""
-        counts: dict[str, int] = {}
-        awaiting = 0
-        for member in group.members.values():
-            awaiting += member.awaiting_join is not None
-            for name in member.protocol_names():
-                counts[name] = counts.get(name, 0) + 1
-        return cls(group, shard, group.members.keys(), awaiting, counts)
-
 
 @dataclass(slots=True)
 class ClassicLook:
@@ -206,7 +196,7 @@ class ClassicModel:
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
         before, is_same = self.snapshot, group is self.group
-        look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
+        look = ClassicLook(step, shard, self, group, before, None)
         if not is_same:
             look.former = self.group
             if (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import NamedTuple
 
 from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
-from rebalance_sim.invariants.model.classic_model import ClassicModel, GroupPicture
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations, is_fit
 from rebalance_sim.invariants.model.config_history import ConfigHistory
@@ -31,14 +30,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import FIRST_VERSION_WITH_TOPIC_IDS
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-
-class Acting(NamedTuple):
-    """Who serves the group, and as what it knows the group."""
-
-    shard: ShardView | None
-    group: ConsumerGroup | None
-    picture: GroupPicture | None
 
 
 class ModelView:
@@ -104,7 +95,6 @@ class ModelView:
     """The last conversion of a classic group with members."""
     former_instances: Mapping[str, Seen]
     """Instance ids that a member has given up for another one, or for none."""
-    _acting: Acting | None
     """Looked up once for all that a full check asks; None at any other time."""
     _leader_epoch: int
     _recreated: Mapping[str, Seen]
@@ -215,8 +205,6 @@ class ModelView:
     def acting_shard(self) -> ShardView | None:
         """The shard that serves the group. A deposed leader does not, even while nobody else is
         active: it may hold what was never committed."""
-        if self._acting is not None:
-            return self._acting.shard
         shard = self.view.acting_shard()
         if shard is None or shard.leader_epoch < self._leader_epoch:
             return None
@@ -231,22 +219,6 @@ class ModelView:
         """The ledger of the shard that serves the group; None while nobody does."""
         shard = self.acting_shard()
         return None if shard is None else self.ledger_of(shard)
-
-    def acting_group(self) -> ConsumerGroup | None:
-        """The group as the shard that serves it has it; None if there is none."""
-        if self._acting is not None:
-            return self._acting.group
-        shard = self.acting_shard()
-        return None if shard is None else self.group_in(shard)
-
-    def acting_picture(self) -> GroupPicture | None:
-        """The classic group as the shard that serves it has it, with all its members; None if there
-        is none."""
-        if self._acting is not None:
-            return self._acting.picture
-        shard = self.acting_shard()
-        group = None if shard is None else self.classic_group_in(shard)
-        return None if shard is None or group is None else GroupPicture.of_all(group, shard)
 
     def group_in(self, shard: ShardView) -> ConsumerGroup | None:
         """The shard's own idea of the group; None if it has none."""

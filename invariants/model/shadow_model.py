@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from rebalance_sim.invariants.explanation import THE_GROUP, Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
@@ -15,7 +14,7 @@ from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.invariants.model.group_settings import heartbeat_interval_ms, session_timeout_ms
 from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.model_view import Acting, ModelView
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
@@ -77,7 +76,6 @@ class ShadowModel(ModelView):
         """Epoch and timestamp of the target that the last conversion took over."""
         self.former_instances: dict[str, Seen] = {}
         self._forgotten: dict[str, tuple[frozenset[TopicPartition], Seen]] = {}
-        self._acting: Acting | None = None
         self._leader_epoch = -1
         self.may_lose_committed = False
         """A fault has begun that may lose what was committed."""
@@ -95,17 +93,6 @@ class ShadowModel(ModelView):
         self._answered_in_term: dict[tuple[str, int], int] = {}
         """Member id and generation that a JoinGroup was answered with -> leader epoch of the shard
         that did so last."""
-
-    # -- full checks -----------------------------------------------------------------------
-
-    @contextmanager
-    def standing_still(self) -> Iterator[None]:
-        """Nothing changes meanwhile: who serves the group is looked up once."""
-        self._acting = Acting(self.acting_shard(), self.acting_group(), self.acting_picture())
-        try:
-            yield
-        finally:
-            self._acting = None
 
     # -- shards ----------------------------------------------------------------------------
 

@@ -36,15 +36,13 @@ _TRIGGERS = frozenset(
         "on_loaded",
         "on_metadata",
         "on_classic",
-        "on_written",
+        "on_full_check",
     }
 )
 """Those that a single call of a coordinator may lead to."""
 
 
-NEED_HISTORY = frozenset(
-    {"coordinator.removal_due", "classic.always_answered", "classic.leader_has_joined"}
-)
+NEED_HISTORY = frozenset({"coordinator.removal_due", "classic.always_answered"})
 """Ids of properties of calls that ask what was before the call, beyond what is in the log."""
 
 

@@ -13,15 +13,11 @@ from client_world import ClientWorld
 from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.consumer.removal import group_tombstones
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.consumer_messages import (
-    ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
-    ListGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetCommitResponse
@@ -55,14 +51,6 @@ def settled(**options: Any) -> CoordinatorWorld:
     world.join("b")
     world.settle("a", "b")
     assert world.violated == []
-    return world
-
-
-@mutant
-def group_deleted_with_members() -> CoordinatorWorld:
-    """The tombstones of an empty group, while it has two members."""
-    world = settled()
-    world.write(*group_tombstones(GROUP), request=DeleteGroupsRequest(group_id=GROUP))
     return world
 
 
@@ -131,17 +119,6 @@ def target(member_id: str, *numbers: int) -> ConsumerGroupTargetAssignmentMember
     return ConsumerGroupTargetAssignmentMember(GROUP, member_id, orders(*numbers))
 
 
-def answering(**changes: Any) -> Callable[[Outcome], Outcome]:
-    """An outcome whose answer has these fields."""
-
-    def falsify(outcome: Outcome) -> Outcome:
-        response = outcome.response
-        assert response is not None and not isinstance(response, tuple)
-        return replace(outcome, response=replace(response, **changes))
-
-    return falsify
-
-
 # --- ownership ------------------------------------------------------------------------------------
 
 
@@ -208,33 +185,12 @@ def double_target() -> CoordinatorWorld:
 
 
 @mutant
-def target_of_stranger() -> CoordinatorWorld:
-    world = settled()
-    world.write(target("ghost"))
-    return world
-
-
-@mutant
 def target_of_other_topic() -> CoordinatorWorld:
     world = settled()
     foreign = ConsumerGroupTargetAssignmentMember(
         GROUP, "a", frozenset({TopicPartition("id-payments", 0)})
     )
     world.write(epoch_record(4), foreign, target_epoch_record(4))
-    return world
-
-
-@mutant
-def incomplete_target() -> CoordinatorWorld:
-    world = settled()
-    world.write(epoch_record(4), target("a", 0), target("b", 2, 3), target_epoch_record(4))
-    return world
-
-
-@mutant
-def unbalanced_target() -> CoordinatorWorld:
-    world = settled()
-    world.write(epoch_record(4), target("a", 0, 1, 2, 3), target("b"), target_epoch_record(4))
     return world
 
 
@@ -262,49 +218,10 @@ def oversized() -> CoordinatorWorld:
 
 
 @mutant
-def shuffled_batch() -> CoordinatorWorld:
-    world = settled()
-
-    def shuffle(outcome: Outcome) -> Outcome:
-        return replace(outcome, records=outcome.records[::-1])
-
-    world.join("c", change=shuffle)
-    return world
-
-
-@mutant
 def torn_batch() -> CoordinatorWorld:
     world = settled()
     world.take = lambda outcome: None  # type: ignore[method-assign]
     world.join("c")
-    return world
-
-
-@mutant
-def rewrites_for_ever() -> CoordinatorWorld:
-    world = settled()
-    held = parts_of(world, "a")
-    for turn in range(6):
-        world.write(current("a", 3, held, previous=turn % 2))
-    return world
-
-
-@mutant
-def memory_only_change() -> CoordinatorWorld:
-    world = settled()
-    member = world.group.members["a"]
-    world.group.members["a"] = replace(member, previous_member_epoch=1)
-    world.heartbeat("a", 3, rack_id="elsewhere")
-    return world
-
-
-@mutant
-def rollback_of_log_only() -> CoordinatorWorld:
-    world = settled()
-    world.commits_at_once = False
-    world.join("c")
-    del world.shard.log[world.shard.high_watermark :]
-    world.show(StepKind.LOG_TRUNCATED, shard=world.shard)
     return world
 
 
@@ -331,13 +248,6 @@ def handler_escapes() -> CoordinatorWorld:
 
 
 @mutant
-def forgets_timer() -> CoordinatorWorld:
-    world = settled()
-    world.join("c", change=lambda outcome: replace(outcome, timers=()))
-    return world
-
-
-@mutant
 def impatient_timer() -> CoordinatorWorld:
     world = settled()
     world.now_ms = 1_000
@@ -346,18 +256,6 @@ def impatient_timer() -> CoordinatorWorld:
 
 
 # --- answers --------------------------------------------------------------------------------------
-
-
-@mutant
-def lying_response() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("a", 3, change=answering(member_epoch=7))
-    return world
-
-
-def refusing(code: ErrorCode, **extra: Any) -> Callable[[Outcome], Outcome]:
-    """An outcome that refuses whatever was asked, and does nothing."""
-    return lambda outcome: Outcome(ConsumerGroupHeartbeatResponse(error_code=code, **extra))
 
 
 @mutant
@@ -373,22 +271,3 @@ def refusal_with_records() -> CoordinatorWorld:
 
 
 # --- reads ----------------------------------------------------------------------------------------
-
-
-@mutant
-def stale_read() -> CoordinatorWorld:
-    world = settled()
-    request = ConsumerGroupDescribeRequest(group_ids=(GROUP,))
-    before = world.shard.coordinator.read(request)
-    world.join("c")
-    world.request(request, change=lambda outcome: Outcome(before))
-    return world
-
-
-@mutant
-def list_ignores_filter() -> CoordinatorWorld:
-    world = settled()
-    everything = world.shard.coordinator.read(ListGroupsRequest())
-    request = ListGroupsRequest(states_filter=("empty",))
-    world.request(request, change=lambda outcome: Outcome(everything))
-    return world

@@ -95,14 +95,6 @@ def hands_out_unfetched() -> RecordsWorld:
 
 
 @mutant
-def fetches_unproduced() -> RecordsWorld:
-    world = RecordsWorld("a", "b")
-    world.intakes["a"].fetched, world.intakes["a"].log_end = 10, 9
-    hand_out(world, "a", 5)
-    return world
-
-
-@mutant
 def forgets_commit() -> RecordsWorld:
     world = RecordsWorld("a", "b")
     for intake in world.intakes.values():

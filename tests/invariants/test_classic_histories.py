@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
 from coordinator_world import GROUP
-from falsified_requests import FALSIFIED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 
 NAMES = ("A", "B", "C", "sD", "sE")
@@ -195,30 +193,3 @@ def test_a_correct_coordinator_satisfies_every_property_about_mixed_groups(
     for action in actions:
         play_mixed(world, action)
         assert not world.checker.unexplained, str(world.first)
-
-
-# --- both checks find the same -------------------------------------------------------------------
-
-OF_STATES = {kind.id: kind for kind in INVARIANTS if kind.judges_states()}
-IN_MEMORY = [
-    (property_id, name)
-    for property_id, kind in OF_STATES.items()
-    if property_id.startswith(("classic.", "hybrid."))
-    and not property_id.startswith("classic.client.")  # What clients do is no memory.
-    for name in kind.violated_by
-    if name in FALSIFIED
-]
-ONLY_BY_STEPS = {
-    "test:hybrid-join-timer-kept",
-    "test:hybrid-sync-timer-kept",
-}
-"""A transition, and what a request ends, cannot be seen on a still picture."""
-
-
-@pytest.mark.parametrize(("property_id", "name"), IN_MEMORY, ids=lambda value: value)
-def test_the_full_check_finds_what_steps_have_found(property_id, name):
-    """A state that is wrong is so whoever looks."""
-    world = FALSIFIED[name]()
-    assert property_id in world.violated
-    found = OF_STATES[property_id](world.checker.model).full(world)
-    assert (found is None) is (name in ONLY_BY_STEPS)

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 import pytest
-from falsified_librdkafka import CLEAN, FALSIFIED, at_work
+from falsified_at_work import CLEAN, FALSIFIED, at_work
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS

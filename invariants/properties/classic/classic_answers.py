@@ -39,8 +39,6 @@ class ClassicSyncIsDurable(Property):
     clauses = ("classic C7", "classic §2.6", "classic §8.3")
     violated_by = (
         "KAFKA-9801",
-        "test:classic-sync-before-commit",
-        "test:classic-sync-of-another",
         "classic-early-sync",
     )
 
@@ -84,7 +82,7 @@ class ClassicCommitFenced(Property):
         "present generation, and not in CompletingRebalance; without members only at none."
     )
     clauses = ("classic C8", "classic §8.4", "defects S4")
-    violated_by = ("test:classic-commit-unfenced", "test:classic-commit-while-completing")
+    violated_by = ("test:classic-commit-unfenced",)
 
     def on_classic_commit(
         self, step: Step, stored: Sequence[TopicPartition], classic_model: ClassicModel
@@ -124,7 +122,7 @@ class ClassicRemovedMemberRefused(Property):
         "the same coordinator has the group."
     )
     clauses = ("classic C15", "classic §2.5")
-    violated_by = ("test:classic-ghost-heartbeat", "test:classic-ghost-sync")
+    violated_by = ("test:classic-ghost-heartbeat",)
     interest = Interest(requests=(HeartbeatRequest,))
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
@@ -201,7 +199,7 @@ class ClassicAlwaysAnswered(Property):
         *("classic §1.5", "classic §2.5", "classic §2.6", "classic §2.8", "classic §2.9"),
         "classic §7.3",
     )
-    violated_by = ("test:classic-refuses-silently", "test:classic-forgets-the-replaced")
+    violated_by = ("test:classic-refuses-silently",)
     judges_mixed = True
     interest = Interest(requests=(JoinGroupRequest, SyncGroupRequest), is_in_changes=True)
 

@@ -16,9 +16,8 @@ from rebalance_sim.invariants.property import (
     Finding,
     Interest,
     Property,
-    first_among_living,
 )
-from rebalance_sim.invariants.step import Step, StepKind, WorldView
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -40,16 +39,12 @@ class EagerRevokesFirst(Property):
         "(clients of the classic protocol)."
     )
     clauses = ("classic C9", "classic §3.2")
-    violated_by = ("test:classic-eager-keeps", "test:librdkafka-eager-keeps")
+    violated_by = ("test:classic-eager-keeps",)
     client_kinds = CLASSIC_KINDS
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Judge the client that moved."""
         return self._judge(entry.name, entry.member)
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Judge every living client."""
-        return first_among_living(view, self._judge)
 
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
         view = member.classic if member.assigned else None
@@ -71,22 +66,10 @@ class ExclusiveAmongKinds(Property):
     )
     clauses = ("classic C9", "classic C10", "classic H12", "defects S1")
     violated_by = (
-        "test:classic-double-consumption",
         "classic-forgotten-owners",
         "classic-recreated-topic",
         "classic-reused-generation",
         "classic-unheard-removal",
-    )
-    relies_on = (
-        "classic_clients",
-        "forgot",
-        "has_reused_generation",
-        "is_from_lost_commit",
-        "lost_unrevoked",
-        "outlived",
-        "readmitted",
-        "recreation",
-        "seen",
     )
     client_kinds = EVERY_KIND
     judges_mixed = True
@@ -106,23 +89,6 @@ class ExclusiveAmongKinds(Property):
             if any(name in self.model.classic_clients for name in names):
                 users = {name: self.model.member_of(name) for name in names}
                 finding = self._judge(partition, users)
-                if finding is not None:
-                    return finding
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Look at every living client."""
-        fetchers: dict[TopicPartition, dict[str, GroupMember | None]] = {}
-        classic: set[str] = set()
-        for name, client in view.clients().items():
-            if client.is_alive:
-                if client.member.kind in CLASSIC_KINDS:
-                    classic.add(name)
-                for partition in client.member.fetchable:
-                    fetchers.setdefault(partition, {})[name] = client.member
-        for partition in sorted(p for p, users in fetchers.items() if len(users) > 1):
-            if classic.intersection(fetchers[partition]):
-                finding = self._judge(partition, fetchers[partition])
                 if finding is not None:
                     return finding
         return None
@@ -277,7 +243,7 @@ class ClassicDisjointAssignment(OfLeaderAssignment):
         "leaves none out but those that somebody has still to give up."
     )
     clauses = ("classic C11", "classic §5", "defects S8")
-    violated_by = ("test:classic-double-assignment", "test:classic-gap-in-assignment")
+    violated_by = ("test:classic-double-assignment",)
     client_kinds = CLASSIC_KINDS
 
     def _judge_shares(
@@ -318,7 +284,10 @@ class CooperativeTransfer(OfLeaderAssignment):
         "member claims to own, unless it claims that as well."
     )
     clauses = ("classic C10", "classic §3.5", "classic §5.4")
-    violated_by = ("KAFKA-14639", "KAFKA-15170", "test:classic-transfer-at-once")
+    violated_by = (
+        "KAFKA-14639",
+        "KAFKA-15170",
+    )
     client_kinds = CLASSIC_KINDS
 
     def _judge_shares(

@@ -46,7 +46,6 @@ class ClassicSettles(Property):
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
     violated_by = (
         "librdkafka-4783",
-        "test:classic-never-synced",
         "classic-stranded-members",
     )
     kind = Kind.EVENTUALLY
@@ -101,7 +100,6 @@ class ClassicPartitionsOwned(Property):
     clauses = ("classic C13", "classic §6", "defects L2")
     violated_by = (
         "KAFKA-9801",
-        "test:classic-nobody-works",
         "classic-quiet-return",
         "librdkafka-4533",
     )

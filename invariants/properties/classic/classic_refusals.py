@@ -75,13 +75,7 @@ class ClassicRefusalCause(Property):
         "classic §2.7",
         "classic §2.8",
     )
-    violated_by = (
-        "KAFKA-7824",
-        "test:classic-refuses-right-protocol",
-        "test:classic-refuses-present-generation",
-        "test:classic-parked-for-nothing",
-        "test:classic-leave-refused",
-    )
+    violated_by = ("KAFKA-7824",)
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

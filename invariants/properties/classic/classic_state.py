@@ -8,7 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupPicture, lacks_session
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import join_key, session_key, sync_key
@@ -29,11 +29,6 @@ class _OfClassicGroup(Property):
         """Judge what was touched."""
         return None if look.picture is None else self._judge(look.picture)
 
-    def full(self, view: WorldView) -> Finding | None:
-        """Judge all members, counted anew."""
-        picture = self.model.acting_picture()
-        return None if picture is None else self._judge(picture)
-
     def _judge(self, seen: GroupPicture) -> Finding | None:
         raise NotImplementedError
 
@@ -51,11 +46,7 @@ class ClassicTimersArmed(_OfClassicGroup):
     violated_by = (
         "KAFKA-12890",
         "KAFKA-9801",
-        "test:classic-no-sync-deadline",
-        "test:classic-join-timer-lost",
-        "test:classic-session-lost",
     )
-    relies_on = ("unparked", "restored")
 
     def _judge(self, seen: GroupPicture) -> Finding | None:
         finding = self._find(seen)

@@ -75,7 +75,7 @@ class HeartbeatPace(Property):
         "that while it waits for the first target, too."
     )
     clauses = ("client C16", "client §2.1", "client §1.3")
-    violated_by = ("test:hasty-heartbeat", "test:admitted-in-a-hurry")
+    violated_by = ("test:hasty-heartbeat",)
     client_kinds = (JAVA,)
     outlives_clock_steps = False
 
@@ -114,7 +114,10 @@ class HeartbeatAlive(Property):
         "it is about to leave, or while its application stays away for too long."
     )
     clauses = ("client C17", "defects L1")
-    violated_by = ("KAFKA-16215", "KAFKA-19335")
+    violated_by = (
+        "KAFKA-16215",
+        "KAFKA-19335",
+    )
     interest = Interest(
         events=tuple(one for one in get_args(Event) if one not in _OF_OFFSETS),
         refusals=(CommitAnswered,),
@@ -179,7 +182,12 @@ class LeaveOnce(Property):
         "with -2, unless it is a Java client that was told otherwise."
     )
     clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
-    violated_by = ("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch")
+    violated_by = (
+        "PR-15362",
+        "Dekaf-1348",
+        "KAFKA-19335",
+        "mut-client-keeps-leave-epoch",
+    )
     interest = Interest(events=(Close,))
 
     def __init__(self, model: ModelView) -> None:

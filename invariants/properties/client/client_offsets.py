@@ -142,7 +142,10 @@ class CommitOwned(Property):
         "assigned since it joined."
     )
     clauses = ("client C24",)
-    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
+    violated_by = (
+        "KAFKA-16258",
+        "mut-client-rejoins-before-lost",
+    )
     interest = Interest(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

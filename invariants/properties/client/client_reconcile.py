@@ -11,9 +11,8 @@ from rebalance_sim.invariants.property import (
     Finding,
     Interest,
     Property,
-    first_among_living,
 )
-from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
@@ -71,14 +70,6 @@ class SingleReconciliation(Property):
                         f"{entry.name} started {effect.kind.value} while {running.kind.value} runs"
                     )
                 self._running[entry.name] = effect
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Count reconciliations of every living client."""
-        for name, client in view.clients().items():
-            if client.is_alive and client.member.reconciliation_count > 1:
-                count = client.member.reconciliation_count
-                return Finding(f"{name} runs {count} reconciliations at once")
         return None
 
 
@@ -181,10 +172,6 @@ class FetchSubset(Property):
             )
         return self._judge(entry.name, member)
 
-    def full(self, view: WorldView) -> Finding | None:
-        """Judge every living client."""
-        return first_among_living(view, self._judge)
-
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
         if not member.fetchable <= member.assigned.keys():
             foreign = member.fetchable - member.assigned.keys()
@@ -245,7 +232,10 @@ class CallbackBalance(Property):
         "a revocation which unsubscribe or close cuts short."
     )
     clauses = ("client C13",)
-    violated_by = ("mut-client-revokes-twice", "mut-client-rejoins-before-lost")
+    violated_by = (
+        "mut-client-revokes-twice",
+        "mut-client-rejoins-before-lost",
+    )
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, model: ModelView) -> None:

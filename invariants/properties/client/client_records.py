@@ -56,7 +56,7 @@ class PositionFetched(Property):
     id = "client.position.fetched"
     sentence = "Records are handed out after they were fetched, and fetched after produced."
     clauses = ("client §8", "client C12")
-    violated_by = ("test:hands-out-unfetched", "test:fetches-unproduced")
+    violated_by = ("test:hands-out-unfetched",)
     interest = Interest(events=(RecordsReturned,), effects=())
     needs_data_plane = True
 
@@ -106,7 +106,10 @@ class CommitProcessed(_WithRetries):
     id = "client.commit.processed"
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("defects S4", "client §7", "client §8")
-    violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
+    violated_by = (
+        "KAFKA-18641",
+        "mut-client-commits-undelivered",
+    )
     interest = Interest(events=_LOSSES, refusals=(CommitAnswered,), effects=(SendCommit,))
     needs_data_plane = True
 
@@ -148,7 +151,10 @@ class StartProcessed(_WithRetries):
         "former topic of this name, and no coordinator was active when that was deleted."
     )
     clauses = ("defects S4", "client C25", "client §8", "coordinator §8.4")
-    violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
+    violated_by = (
+        "KAFKA-18641",
+        "mut-client-commits-undelivered",
+    )
     interest = Interest(
         events=(*_LOSSES, PositionsKnown, CommitOffsets),
         refusals=(CommitAnswered,),

@@ -9,7 +9,7 @@ from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -32,8 +32,11 @@ class ExclusiveConsumption(Property):
     id = "cross.exclusive_consumption"
     sentence = "No two members that are registered at their present epoch may fetch a partition."
     clauses = ("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment")
-    violated_by = ("mut-early-grant", "KAFKA-16147", "KAFKA-16258")
-    relies_on = ("clients", "is_from_lost_commit", "lost_unrevoked")
+    violated_by = (
+        "mut-early-grant",
+        "KAFKA-16147",
+        "KAFKA-16258",
+    )
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -47,33 +50,6 @@ class ExclusiveConsumption(Property):
                 if name in self.model.clients
                 and is_registered(self.model.clients[name].member, ledger)
                 and not self._is_from_lost_commit(name, partition)
-            ]
-            if len(names) > 1:
-                return self._found(partition, names)
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Look at every living client."""
-        group = self.model.acting_group()
-        fetchable: dict[str, frozenset[TopicPartition]] = {}
-        for name, client in view.clients().items():
-            member = client.member
-            if not client.is_alive or group is None:
-                continue
-            stored = group.members.get(member.member_id)
-            if stored is not None and 0 < member.member_epoch == stored.member_epoch:
-                fetchable[name] = member.fetchable
-        if len(frozenset().union(*fetchable.values())) == sum(map(len, fetchable.values())):
-            return None
-        fetchers: dict[TopicPartition, list[str]] = {}
-        for name, partitions in fetchable.items():
-            for partition in partitions:
-                fetchers.setdefault(partition, []).append(name)
-        for partition in sorted(p for p, names in fetchers.items() if len(names) > 1):
-            names = [
-                name
-                for name in fetchers[partition]
-                if not self._is_from_lost_commit(name, partition)
             ]
             if len(names) > 1:
                 return self._found(partition, names)
@@ -152,9 +128,7 @@ class AssignedIsHeld(Property):
         "mut-client-rejoins-before-lost",
         "mut-client-reports-target",
         "mut-client-second-reconciliation",
-        "test:early-release",
     )
-    relies_on = ("clients", "lost_unrevoked")
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the client that moved."""
@@ -171,23 +145,6 @@ class AssignedIsHeld(Property):
                 finding = self._judge(entry, change.ledger)
                 if finding is not None:
                     return finding
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Judge every living client."""
-        group = self.model.acting_group()
-        for name, client in view.clients().items():
-            member = client.member
-            stored = group.members.get(member.member_id) if group else None
-            if not client.is_alive or stored is None or member.member_epoch <= 0:
-                continue
-            if stored.member_epoch == member.member_epoch:
-                if member.assigned.keys() <= stored.assigned.keys():
-                    continue
-                held = stored.assigned.keys() | stored.pending_revocation.keys()
-                extra = set(member.assigned.keys() - held)
-                if extra:
-                    return self._found(name, member, extra)
         return None
 
     def _judge(self, entry: ClientEntry, ledger: GroupLedger) -> Finding | None:
@@ -228,7 +185,6 @@ class CurrentFitsTarget(Property):
     violated_by = (
         "mut-client-reports-target",
         "mut-client-second-reconciliation",
-        "test:stale-current",
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:

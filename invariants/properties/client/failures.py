@@ -124,11 +124,7 @@ class FatalCause(Property):
         "of bounds."
     )
     clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
-    violated_by = (
-        "classic-forgotten-assignor",
-        "test:sync-refuses-right-assignor",
-        "test:fails-for-nothing",
-    )
+    violated_by = ("classic-forgotten-assignor",)
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(events=(JoinGroupAnswered,), effects=(StateChanged, SendJoinGroup))
@@ -327,7 +323,7 @@ class ErrorCause(Property):
         "out."
     )
     clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
-    violated_by = ("test:raises-for-nothing", "test:raises-what-is-tried-again", "KAFKA-17294")
+    violated_by = ("KAFKA-17294",)
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
@@ -384,7 +380,7 @@ class FatalIsTold(Property):
         "raised an error since."
     )
     clauses = ("client §1.3", "client §10.1", "classic §4.2")
-    violated_by = ("test:fails-in-silence", "test:classic-fails-in-silence")
+    violated_by = ("test:fails-in-silence",)
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
 

@@ -95,11 +95,7 @@ class LeaveSent(Property):
         "polls reads the answer to its JoinGroup when it closes."
     )
     clauses = ("client §6.2", "client §1.3", "client §10.1", "classic §4.2", "classic §4.5")
-    violated_by = (
-        "test:goes-without-a-word",
-        "test:librdkafka-goes-without-a-word",
-        "test:librdkafka-classic-goes-without-a-word",
-    )
+    violated_by = ("test:goes-without-a-word",)
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(

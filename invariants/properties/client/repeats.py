@@ -49,7 +49,7 @@ class LookupCompletes(Property):
         "up the committed offsets of every partition that it is assigned and that exists."
     )
     clauses = ("client §7", "client §8")
-    violated_by = ("test:repeats-no-lookup", "KAFKA-18160")
+    violated_by = ("KAFKA-18160",)
     client_kinds = JAVA_KINDS
     kind = Kind.EVENTUALLY
     deadline = Deadline.END

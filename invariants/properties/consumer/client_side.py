@@ -126,7 +126,10 @@ class TargetAsComputed(ClientSideProperty):
         "whoever has joined has nothing, whoever has left is not in it."
     )
     clauses = ("coordinator §12.6",)
-    violated_by = ("mut-install-keeps-leavers", "mut-install-forgets-heirs")
+    violated_by = (
+        "mut-install-keeps-leavers",
+        "mut-install-forgets-heirs",
+    )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """Compare the installed target with the result, and that with what was handed out."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 
 ORDER = 60
@@ -23,7 +23,6 @@ class StaticMembers(Property):
     sentence = "Each instance id is mapped to the one member that has it."
     clauses = ("coordinator C13", "defects S7")
     violated_by = ("test:corrupt-counts",)
-    relies_on = ("former_instances",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -42,19 +41,6 @@ class StaticMembers(Property):
         if len(group.static_members) != len(ledger.instances):
             return self._judge(group, ledger.instances)
         return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Recount over all members."""
-        group = self.model.acting_group()
-        if group is None:
-            return None
-        holders: dict[str, str] = {}
-        for member_id, member in sorted(group.members.items()):
-            if member.instance_id is not None:
-                other = holders.setdefault(member.instance_id, member_id)
-                if other != member_id:
-                    return Finding(f"{other} and {member_id} both have {member.instance_id}")
-        return self._judge(group, holders)
 
     def _judge(self, group: ConsumerGroup, expected: Mapping[str, str]) -> Finding | None:
         if group.static_members == expected:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -33,13 +33,6 @@ class TargetEpochBounded(Property):
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the two after each batch."""
         return self._judge(change.target_epoch[1], change.group_epoch[1])
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Compare the two."""
-        group = self.model.acting_group()
-        if group is None:
-            return None
-        return self._judge(group.target_assignment_epoch, group.group_epoch)
 
     @staticmethod
     def _judge(target_epoch: int, group_epoch: int) -> Finding | None:
@@ -130,21 +123,6 @@ class MemberEpochBounded(Property):
             lowest = 1 if target_epoch and not may_be_new else 0
             if not lowest <= after.epoch <= target_epoch and after.epoch != STATIC_LEAVE_EPOCH:
                 return self._found(member_id, after.epoch, target_epoch)
-        return None
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Look at all members; a joiner that the coordinator has not placed yet is at 0."""
-        group = self.model.acting_group()
-        if group is None:
-            return None
-        by_heartbeat = self.model.rules.assigns_in_heartbeat
-        for member_id, member in sorted(group.members.items()):
-            epoch = member.member_epoch
-            is_converted = member.classic_metadata is not None and not member.assigned
-            may_be_new = is_converted or bool(member.pending_revocation)
-            lowest = 1 if by_heartbeat and not may_be_new else 0
-            if not lowest <= epoch <= group.target_assignment_epoch and epoch != STATIC_LEAVE_EPOCH:
-                return self._found(member_id, epoch, group.target_assignment_epoch)
         return None
 
     def _found(self, member_id: str, epoch: int, target_epoch: int) -> Finding:
@@ -270,7 +248,11 @@ class EpochFence(Property):
         "with an owned list that the coordinator knows the member to hold."
     )
     clauses = ("coordinator §2.8", "defects S1", "defects S3")
-    violated_by = ("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274")
+    violated_by = (
+        "mut-no-epoch-fence",
+        "mut-prev-epoch-any",
+        "KAFKA-19274",
+    )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """``before`` is the sender as it was stored when the heartbeat came."""

@@ -42,7 +42,10 @@ class EpochCause(_OfHeartbeat):
         "first always does."
     )
     clauses = ("coordinator §2.4", "coordinator §2.10", "coordinator §5.3", "coordinator §7.2")
-    violated_by = ("KAFKA-20434", "tied-assignor-votes", "test:idle-bump", "test:bump-forgotten")
+    violated_by = (
+        "KAFKA-20434",
+        "tied-assignor-votes",
+    )
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -58,8 +58,6 @@ class RefusalCause(Property):
     violated_by = (
         "KAFKA-17228",
         "KAFKA-17733",
-        "test:refuses-without-cause",
-        "test:accepts-unknown-assignor",
     )
     judges_mixed = True
 

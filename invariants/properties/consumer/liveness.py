@@ -110,7 +110,10 @@ class TargetComputed(Property):
         "chosen installs it, or another member, if there is one, takes its place."
     )
     clauses = ("coordinator §12.3",)
-    violated_by = ("mut-no-computation-timer", "mut-no-recompute")
+    violated_by = (
+        "mut-no-computation-timer",
+        "mut-no-recompute",
+    )
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:

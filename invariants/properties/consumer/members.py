@@ -58,7 +58,10 @@ class FreeIsGranted(Property):
         "that nobody holds; a classic member holds by name."
     )
     clauses = ("coordinator §3.3", "coordinator §3.5", "defects L2")
-    violated_by = ("KAFKA-19449", "mut-expire-keeps-ownership")
+    violated_by = (
+        "KAFKA-19449",
+        "mut-expire-keeps-ownership",
+    )
     judges_mixed = True
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:

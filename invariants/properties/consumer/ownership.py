@@ -5,12 +5,12 @@ Sources: coordinator §3.2, §3.3, §14.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, WorldView
-from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.consumer.consumer_group import NOBODY
 from rebalance_sim.protocol.wire.consumer_messages import (
     STATIC_LEAVE_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -26,7 +26,10 @@ class ExclusiveOwnership(Property):
     id = "coordinator.exclusive_ownership"
     sentence = "A partition is assigned to, or awaits revocation by, at most one member."
     clauses = ("coordinator C1", "classic H1", "defects S1")
-    violated_by = ("mut-early-grant", "KAFKA-16147")
+    violated_by = (
+        "mut-early-grant",
+        "KAFKA-16147",
+    )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -36,18 +39,6 @@ class ExclusiveOwnership(Property):
             return None
         partition = min(rivals)
         return self._found(partition, change.ledger.owner[partition], rivals[partition][0])
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Recount over all members."""
-        group = self.model.acting_group()
-        if group is None or _is_held_once(group):
-            return None
-        holders: dict[TopicPartition, str] = {}
-        for member_id, partition in _all_held(group):
-            other = holders.setdefault(partition, member_id)
-            if other != member_id:
-                return self._found(partition, other, member_id)
-        return None
 
     def _found(self, partition: TopicPartition, one: str, other: str) -> Finding:
         who = self.model.who
@@ -66,7 +57,11 @@ class OwnershipMap(Property):
         "The ownership map has exactly the held partitions, each at its owner's member epoch."
     )
     clauses = ("coordinator C3", "TLA+ ValidPartitionEpoch")
-    violated_by = ("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant")
+    violated_by = (
+        "KAFKA-16147",
+        "mut-expire-keeps-ownership",
+        "mut-early-grant",
+    )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -92,31 +87,6 @@ class OwnershipMap(Property):
             return self._found(odd, expected, epochs)
         return None
 
-    def full(self, view: WorldView) -> Finding | None:
-        """Derive the map anew from all members. Where two hold a partition the map can have only
-        one epoch, and either will do; ``coordinator.exclusive_ownership`` speaks up then."""
-        group = self.model.acting_group()
-        if group is None or self._is_exact(group):
-            return None
-        expected: dict[TopicPartition, set[int]] = {}
-        for member_id, partition in _all_held(group):
-            expected.setdefault(partition, set()).add(group.members[member_id].member_epoch)
-        epochs = group.current_partition_epoch
-        odd = [p for p, of_holders in expected.items() if epochs.get(p, NOBODY) not in of_holders]
-        odd += epochs.keys() - expected.keys()
-        if not odd:
-            return None
-        return self._found(min(odd), min(expected.get(min(odd), {NOBODY})), epochs)
-
-    @staticmethod
-    def _is_exact(group: ConsumerGroup) -> bool:
-        """Whether each partition is held once, and the map is exactly that."""
-        expected: dict[TopicPartition, int] = {}
-        for member in group.members.values():
-            expected |= dict.fromkeys(member.assigned, member.member_epoch)
-            expected |= dict.fromkeys(member.pending_revocation, member.member_epoch)
-        return expected == group.current_partition_epoch and _is_held_once(group)
-
     def _found(
         self, partition: TopicPartition, expected: int, epochs: dict[TopicPartition, int]
     ) -> Finding:
@@ -133,7 +103,10 @@ class GrantOnlyFree(Property):
     id = "coordinator.grant_only_free"
     sentence = "A partition is granted only while nobody holds it."
     clauses = ("coordinator C8",)
-    violated_by = ("mut-early-grant", "KAFKA-16147")
+    violated_by = (
+        "mut-early-grant",
+        "KAFKA-16147",
+    )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -247,17 +220,3 @@ class SubscribedOnly(Property):
             for p in to_recheck
             if (topic := by_id.get(p.topic_id)) is not None and topic.name not in names
         }
-
-
-def _is_held_once(group: ConsumerGroup) -> bool:
-    """Whether no partition is held twice: the cheap answer to the common case."""
-    members = group.members.values()
-    held = [m.assigned for m in members] + [m.pending_revocation for m in members]
-    return len(set().union(*held)) == sum(map(len, held))
-
-
-def _all_held(group: ConsumerGroup | None) -> Iterable[tuple[str, TopicPartition]]:
-    """(member id, partition) over all members of a coordinator's group, in ascending order."""
-    for member_id, member in sorted(group.members.items()) if group else ():
-        for partition in sorted({*member.assigned, *member.pending_revocation}):
-            yield member_id, partition

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property, first_of
-from rebalance_sim.invariants.step import ShardView, Step, WorldView
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
@@ -30,8 +29,7 @@ class TimersArmed(Property):
         "partitions to revoke a rebalance timer."
     )
     clauses = ("coordinator C23", "coordinator §9.5", "defects L3")
-    violated_by = ("KAFKA-18931", "test:forgets-timer")
-    relies_on = ("failed_writes", "switched")
+    violated_by = ("KAFKA-18931",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that was touched."""
@@ -74,19 +72,6 @@ class TimersArmed(Property):
         if not shard.is_active or ledger.classic_count:
             return None
         return self._judge_members(shard, ledger)
-
-    def full(self, view: WorldView) -> Finding | None:
-        """Look at every member."""
-        shard = self.model.acting_shard()
-        group: ConsumerGroup | None = self.model.group_in(shard) if shard else None
-        if shard is None or group is None:
-            return None
-        for member_id, member in sorted(group.members.items()):
-            pending = bool(member.pending_revocation)
-            finding = self._judge(shard, member_id, has_pending=pending)
-            if finding is not None:
-                return finding
-        return None
 
     def _judge_members(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:
         return first_of(
@@ -136,7 +121,7 @@ class RemovalDue(Property):
         "timeout without acknowledgement."
     )
     clauses = ("coordinator §4.1", "coordinator §4.5", "defects L4")
-    violated_by = ("test:impatient-timer", "test:rebalance-timer-of-former-epoch")
+    violated_by = ("test:impatient-timer",)
     judges_mixed = True
 
     def __init__(self, model: ModelView) -> None:

@@ -82,7 +82,7 @@ class CommittedReads(Property):
         "assignments and the state, and nothing that may still be lost."
     )
     clauses = ("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5")
-    violated_by = ("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter")
+    violated_by = ("mut-reads-uncommitted",)
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -217,7 +217,7 @@ class ClassicListed(Property):
         "consumer group; as far as the filters let it."
     )
     clauses = ("coordinator §6.2", "coordinator §9.4")
-    violated_by = ("KAFKA-6421", "test:lists-no-classic-groups")
+    violated_by = ("KAFKA-6421",)
     judges_mixed = True
     interest = Interest(requests=(ListGroupsRequest,))
 

@@ -20,7 +20,11 @@ class LoadSucceeds(Property):
         "A coordinator can load whatever the log holds, in whichever order compaction left it."
     )
     clauses = ("defects L6", "coordinator §9.5")
-    violated_by = ("KAFKA-17306", "KAFKA-19862", "KAFKA-20254")
+    violated_by = (
+        "KAFKA-17306",
+        "KAFKA-19862",
+        "KAFKA-20254",
+    )
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """Was it a load that failed?"""
@@ -35,7 +39,12 @@ class GroupServed(Property):
     id = "liveness.group_served"
     sentence = "Once faults stop, some coordinator serves the group."
     clauses = ("defects L6",)
-    violated_by = ("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614")
+    violated_by = (
+        "KAFKA-17306",
+        "KAFKA-19862",
+        "KAFKA-20254",
+        "KAFKA-10614",
+    )
     kind = Kind.EVENTUALLY
     deadline = Deadline.REMOVAL
 

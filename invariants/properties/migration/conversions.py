@@ -5,11 +5,14 @@ Source: classic §7.3, §7.8, §10.2, H6-H9, H13.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
@@ -20,10 +23,14 @@ from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerG
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
     GroupMetadata,
     OffsetCommit,
 )
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 ORDER = 200
 
@@ -78,11 +85,7 @@ class ConversionKeeps(Property):
         "member that brings it about; the number shared with clients does not fall."
     )
     clauses = ("classic H7", "classic §7.3", "classic §7.8")
-    violated_by = (
-        "test:conversion-loses-member",
-        "test:conversion-number-falls",
-        "test:conversion-drops-offsets",
-    )
+    violated_by = ("test:conversion-loses-member",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -173,6 +176,70 @@ class ConversionKeeps(Property):
         return None
 
 
+class ConvertedTopicsKnown(Property):
+    """Else the next heartbeat takes the topics for changed, and the group rebalances for nothing
+    (KAFKA-18687)."""
+
+    id = "conversion.topics_known"
+    sentence = (
+        "A classic group that becomes a consumer group knows the topics of its members: it begins "
+        "with the hash of their metadata, unless the leader's assignment does not fit them any "
+        "more, and it needs a new target."
+    )
+    clauses = ("classic §7.3", "defects L7")
+    violated_by = ("KAFKA-18687",)
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compute the hash of the members that are written before the group is."""
+        if change.upgraded is None:
+            return None
+        names: dict[str, tuple[str, ...]] = {}
+        shares: dict[str, frozenset[TopicPartition]] = {}
+        known: int | None = None
+        for record in change.records:
+            if type(record) is ConsumerGroupMemberMetadata and record.value is not None:
+                names[record.member_id] = record.value.subscribed_topic_names
+            elif type(record) is ConsumerGroupMetadata and record.value is not None:
+                known = record.value.metadata_hash
+            elif type(record) is ConsumerGroupTargetAssignmentMember:
+                shares[record.member_id] = record.value or frozenset()
+            elif type(record) is ConsumerGroupTargetAssignmentMetadata and known is not None:
+                break
+        image = step.shard.coordinator.image
+        all_names = {name for several in names.values() for name in several}
+        is_right = known == metadata_hash(all_names, image)
+        if known is None or is_right is not self._is_outdated(names, shares, image):
+            return None
+        return Finding(
+            f"the consumer group begins with metadata hash {known}, which is "
+            f"{'' if is_right else 'not '}that of {listed(sorted(all_names))}"
+        )
+
+    def _is_outdated(
+        self,
+        names: Mapping[str, tuple[str, ...]],
+        shares: Mapping[str, frozenset[TopicPartition]],
+        image: MetadataImage,
+    ) -> bool:
+        """Has nobody some partition of a subscribed topic, or a member one of another topic?"""
+        rules, by_id = self.model.rules, image.by_id
+        if rules.sees_subscriptions and any(
+            by_id[p.topic_id].name not in names.get(member_id, ())
+            for member_id, share in shares.items()
+            for p in share
+            if p.topic_id in by_id
+        ):
+            return True
+        given = {partition for share in shares.values() for partition in share}
+        return rules.sees_growth and any(
+            TopicPartition(topic.topic_id, number) not in given
+            for name in {name for several in names.values() for name in several}
+            if (topic := image.by_name.get(name)) is not None
+            for number in range(topic.partition_count)
+        )
+
+
 def _goes(step: Step, member_id: str) -> bool:
     """Whether this step is about the end of this member."""
     if isinstance(step.event, TimerKey) and step.kind is StepKind.COORDINATOR_TIMER:
@@ -203,7 +270,7 @@ class DowngradedWhenDue(Property):
         "they fit."
     )
     clauses = ("classic H9", "classic §7.8")
-    violated_by = ("KAFKA-17317", "test:conversion-not-back")
+    violated_by = ("KAFKA-17317",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

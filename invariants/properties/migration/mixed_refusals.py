@@ -48,12 +48,7 @@ class HybridRefusalCause(Property):
         "all that it waits for."
     )
     clauses = ("classic §7.2", "classic §7.4", "classic §7.5", "classic §7.6")
-    violated_by = (
-        "KAFKA-20640",
-        "test:hybrid-not-called-back",
-        "test:hybrid-called-back-for-nothing",
-        "test:hybrid-sync-refused",
-    )
+    violated_by = ("KAFKA-20640",)
     judges_mixed = True
 
     @classmethod

@@ -54,7 +54,11 @@ class OffsetsKept(Property):
         "coordinator §8.6",
         "classic §8.5",
     )
-    violated_by = ("KAFKA-13636", "mut-expire-subscribed", "mut-expire-early")
+    violated_by = (
+        "KAFKA-13636",
+        "mut-expire-subscribed",
+        "mut-expire-early",
+    )
 
     def on_append(self, step: Step) -> Finding | None:
         """Look at every offset that was deleted."""
@@ -186,7 +190,7 @@ class OffsetsExpire(Property):
         "same holds of groups that only store offsets."
     )
     clauses = ("coordinator §8.5", "classic §8.4")
-    violated_by = ("test:keeps-expired-offsets", "test:keeps-groups-of-nobody")
+    violated_by = ("test:keeps-groups-of-nobody",)
     judges_mixed = True
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
@@ -262,7 +266,7 @@ class GroupGone(Property):
         "the log: no target, no pattern, no offset."
     )
     clauses = ("coordinator §8.5", "coordinator §8.6", "coordinator §9.2")
-    violated_by = ("mut-delete-keeps-offsets", "test:group-deleted-with-members")
+    violated_by = ("mut-delete-keeps-offsets",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at what was there when the last record of the group was written."""
@@ -314,11 +318,7 @@ class FetchShown(Property):
         "leader epoch that were committed with it."
     )
     clauses = ("coordinator §8.2", "coordinator §9.4")
-    violated_by = (
-        "mut-reads-uncommitted",
-        "test:fetch-without-text",
-        "test:fetch-without-leader-epoch",
-    )
+    violated_by = ("mut-reads-uncommitted",)
     interest = Interest(requests=(OffsetFetchRequest,))
 
     def on_request(self, step: Step) -> Finding | None:

@@ -50,8 +50,6 @@ class CommitRefusalCause(Property):
     violated_by = (
         "PR-16145",
         "mut-commit-no-fence",
-        "test:commit-refused-for-nothing",
-        "test:classic-commit-refused-for-nothing",
     )
     judges_mixed = True
     interest = Interest(requests=(OffsetCommitRequest,))
@@ -140,7 +138,7 @@ class FetchRefusalCause(Property):
         "at the member's epoch; only a topic id that is gone is an error of its own."
     )
     clauses = ("coordinator §8.2", "coordinator §8.4")
-    violated_by = ("mut-fetch-no-fence", "test:fetch-refused-for-nothing")
+    violated_by = ("mut-fetch-no-fence",)
     judges_mixed = True
     interest = Interest(requests=(OffsetFetchRequest,))
 
@@ -198,11 +196,7 @@ class DeletionRefusalCause(Property):
         "against it, and a group unless it has members; each refusal has the code of its cause."
     )
     clauses = ("coordinator §8.3", "coordinator §8.6", "classic §8.5")
-    violated_by = (
-        "test:delete-of-subscribed-offset",
-        "test:empty-group-stays",
-        "test:consumers-keep-offsets",
-    )
+    violated_by = ("test:delete-of-subscribed-offset",)
     judges_mixed = True
     interest = Interest(requests=(DeleteGroupsRequest, OffsetDeleteRequest))
 
@@ -289,11 +283,7 @@ class StoredAsAsked(Property):
         "names one."
     )
     clauses = ("coordinator §8.4", "coordinator §9.1")
-    violated_by = (
-        "test:stores-another-offset",
-        "test:accepted-and-not-stored",
-        "test:stores-no-leader-epoch",
-    )
+    violated_by = ("test:stores-another-offset",)
     judges_mixed = True
     interest = Interest(requests=(OffsetCommitRequest,))
 

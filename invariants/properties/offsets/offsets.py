@@ -36,7 +36,10 @@ class CommitFenced(Property):
         "since then, or for a group without members at no epoch."
     )
     clauses = ("coordinator C22", "client O3", "defects S4")
-    violated_by = ("mut-commit-no-fence", "KAFKA-19274")
+    violated_by = (
+        "mut-commit-no-fence",
+        "KAFKA-19274",
+    )
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
