@@ -1,8 +1,9 @@
 """Every property of this package, found by being there.
 
-Each module below ``properties/`` may define properties: classes with an ``id``, or tuples of such
-classes. Modules are asked in ascending ``ORDER``, those without one last and by name; within a
-module the order is that of the definitions. So the cause of trouble comes before its consequences.
+Each module below ``properties/`` or ``laws/`` may define properties: classes with an ``id``, or
+tuples of such classes. Modules are asked in ascending ``ORDER``, those without one last, by name;
+within a module the order is that of the definitions. So the cause of trouble comes before its
+consequences.
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
 
-from rebalance_sim.invariants import properties
+from rebalance_sim.invariants import laws, properties
 from rebalance_sim.invariants.property import Kind, Property
 
 LAST = 1_000
 """The order of a module that does not say any."""
 
 
-def find_properties(package: ModuleType) -> tuple[type[Property], ...]:
-    """All properties in the modules of a package, in the order in which they are asked."""
+def find_properties(*packages: ModuleType) -> tuple[type[Property], ...]:
+    """All properties in the modules of packages, in the order in which they are asked."""
     names = [
         info.name
+        for package in packages
         for info in walk_packages(package.__path__, f"{package.__name__}.")
         if not info.ispkg
     ]
@@ -44,7 +46,7 @@ def _defined_in(module: ModuleType) -> Iterator[type[Property]]:
                 yield item
 
 
-PROPERTIES: tuple[type[Property], ...] = find_properties(properties)
+PROPERTIES: tuple[type[Property], ...] = find_properties(properties, laws)
 """All properties: invariants, liveness properties and reachability goals."""
 
 _REGISTERED: list[type[Property]] = []

@@ -102,7 +102,8 @@ def _is_unfiltered(evidence: Evidence) -> bool:
 
 def _is_strict_commit(evidence: Evidence) -> bool:
     epoch, stored = evidence["epoch"], evidence["stored_epoch"]
-    return isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
+    is_older = isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
+    return is_older and evidence["code"] == "STALE_MEMBER_EPOCH"
 
 
 def _is_not_fetched(evidence: Evidence) -> bool:
@@ -112,7 +113,7 @@ def _is_not_fetched(evidence: Evidence) -> bool:
 KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="PR-23542",
-        property_ids=("refusal.own_instance",),
+        property_ids=("refusal.cause",),
         signature="a join at epoch 0 is refused as unreleased, and the sender is the holder",
         recognises=_is_own_instance,
     ),
@@ -153,13 +154,13 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="KAFKA-20601",
-        property_ids=("refusal.seat",),
+        property_ids=("refusal.cause", "classic.refusal_cause"),
         signature="a static join finds the group full, and its predecessor has a seat there",
         recognises=_is_full_seat,
     ),
     KnownIssue(
         issue="KAFKA-19233",
-        property_ids=("refusal.rejoin",),
+        property_ids=("refusal.cause",),
         signature="a join at epoch 0 is fenced, and neither epoch nor previous epoch are 0",
         recognises=_is_refused_rejoin,
     ),
@@ -303,7 +304,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="KAFKA-20066",
-        property_ids=("offsets.valid_commit",),
+        property_ids=("offsets.commit_refusal_cause",),
         signature="a commit at an older epoch is refused, although the partitions were kept",
         recognises=_is_strict_commit,
     ),

@@ -20,7 +20,6 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
     SendCommit,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -55,7 +54,7 @@ class CommitFenced(Property):
                 f"epoch {epoch}",
                 {"member": request.member_id},
             )
-        if epoch == entry.epoch or (epoch < entry.epoch and _kept_since(entry, epoch, stored)):
+        if epoch == entry.epoch or (epoch < entry.epoch and kept_since(entry, epoch, stored)):
             return None
         return Finding(
             f"a commit of {self.model.who(request.member_id)} at epoch {epoch} for "
@@ -165,38 +164,7 @@ class CommitOfOwner(Property):
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)
 
 
-class ValidCommitAccepted(Property):
-    """defects L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch
-    (coordinator §13, row 22)."""
-
-    id = "offsets.valid_commit"
-    sentence = (
-        "A commit is not refused because the member's epoch has moved on, if the member has "
-        "kept its partitions since the epoch of the commit."
-    )
-    clauses = ("coordinator §8.1", "defects L4")
-    violated_by = ("KAFKA-20066",)
-
-    def on_commit_refused(self, step: Step) -> Finding | None:
-        """Look at every partition that was refused as stale."""
-        request: OffsetCommitRequest = step.request
-        errors = step.response.errors
-        refused = [p for p, code in errors.items() if code is ErrorCode.STALE_MEMBER_EPOCH]
-        if not refused or not self.model.rules.tolerates_older_commits:
-            return None
-        entry = self.model.ledger_of(step.shard).members.get(request.member_id)
-        epoch = request.generation_id_or_member_epoch
-        if entry is None or not 0 < epoch < entry.epoch or not _kept_since(entry, epoch, refused):
-            return None
-        return Finding(
-            f"a commit of {self.model.who(request.member_id)} at epoch {epoch} for "
-            f"{self.model.names_of(refused)} was refused; the member is at {entry.epoch} and has "
-            "kept them",
-            {"member": request.member_id, "epoch": epoch, "stored_epoch": entry.epoch},
-        )
-
-
-def _kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
+def kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
     """Whether the member has had all of these since this epoch; it says so in record 8."""
     if entry.current is None or epoch < 0:
         return False

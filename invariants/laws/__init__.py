@@ -1,0 +1,1 @@
+"""Laws: what somebody who uses Kafka relies on, each in one sentence."""
