@@ -136,7 +136,6 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_read": "a shard answered a describe or a list",
         "on_assignment_request": "a shard answered a request of a member that computes a target",
         "on_commit": "a shard stored offsets of a commit",
-        "on_commit_refused": "a shard refused offsets of a commit",
         "on_loaded": "a shard became active",
         "on_unloaded": "a shard gave up",
         "on_truncated": "a log lost its tail",

@@ -246,8 +246,6 @@ class Checker:
         stored = [partition for partition, code in errors.items() if not code]
         if stored:
             self._ask_about(self._on["on_commit"], step, stored)
-        if len(stored) < len(errors):
-            self._ask(self._on["on_commit_refused"], step)
 
     def _is_steady(
         self,
@@ -292,8 +290,7 @@ class Checker:
         sender = request.member_id or response.member_id or ""
         before: MemberEntry | None = ledger.members.get(sender)
         on = self._on_mixed if ledger.classic_count else self._on
-        case = self.model.case_of(step, shard, ledger)
-        found = gather(on["before_heartbeat"], step, case)
+        found = gather(on["before_heartbeat"], step, ledger)
         is_refused = response.error_code is not ErrorCode.NONE
         if not is_refused and request.member_epoch >= JOIN_EPOCH:
             ledger.heard_ms[sender] = step.at_ms

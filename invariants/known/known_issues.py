@@ -101,7 +101,7 @@ def _is_unfiltered(evidence: Evidence) -> bool:
 
 
 def _is_strict_commit(evidence: Evidence) -> bool:
-    epoch, stored = evidence["epoch"], evidence["stored_epoch"]
+    epoch, stored = evidence["request_epoch"], evidence["stored_epoch"]
     is_older = isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
     return is_older and evidence["code"] == "STALE_MEMBER_EPOCH"
 

@@ -26,7 +26,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupRequest,
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
-from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment, Subscription
+from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 
@@ -59,27 +59,23 @@ class GroupSnapshot(NamedTuple):
 
 
 class MemberNote(NamedTuple):
-    """What is counted of a member. ``joined_from``: the generation of its client as it sent its
-    last JoinGroup."""
+    """What is counted of a member."""
 
     protocols: tuple[JoinGroupProtocol, ...]
     awaits_join: bool
     awaits_sync: bool
     protocol_names: tuple[str, ...]
     group_instance_id: str | None
-    joined_from: int
 
     @classmethod
     def of(cls, member: ClassicMember) -> MemberNote:
         """The member as it is now."""
-        metadata = member.protocols[0].metadata if member.protocols else None
         return cls(
             member.protocols,
             member.awaiting_join is not None,
             member.awaiting_sync is not None,
             member.protocol_names(),
             member.group_instance_id,
-            metadata.generation_id if isinstance(metadata, Subscription) else -1,
         )
 
     def is_of(self, member: ClassicMember) -> bool:
@@ -115,14 +111,12 @@ class Converted(NamedTuple):
 
 
 class GroupPicture(NamedTuple):
-    """A group, those of its members that have to be looked at, and what is counted over all: who
-    awaits a join, and how many members offer each assignor."""
+    """A group, those of its members that have to be looked at, and how many of all await a join."""
 
     group: ClassicGroup
     shard: ShardView
     touched: Collection[str]
     awaiting_count: int
-    protocol_counts: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -156,7 +150,6 @@ class ClassicModel:
     snapshot: GroupSnapshot | None = None
     members: dict[str, MemberNote] = field(default_factory=dict)
     awaiting_count: int = 0
-    protocol_counts: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     """Ids that were members, or were handed out, and are neither any more."""
     pending: set[str] = field(default_factory=set)
@@ -240,15 +233,12 @@ class ClassicModel:
             look.gone = self._enter_all(group)
         if not look.is_untouched:
             self._note_generation(step, shard, group)
-        look.picture = GroupPicture(
-            group, shard, look.touched, self.awaiting_count, self.protocol_counts
-        )
+        look.picture = GroupPicture(group, shard, look.touched, self.awaiting_count)
         return look
 
     def _forget_group(self) -> None:
         self.group = self.snapshot = None
         self.members.clear()
-        self.protocol_counts.clear()
         self.awaiting_count = 0
         for kept in (self.gone, self.pending):
             kept.clear()
@@ -281,16 +271,10 @@ class ClassicModel:
             self._forget(member_id)
         self.members[member_id] = note
         self.awaiting_count += note.awaits_join
-        for name in note.protocol_names:
-            self.protocol_counts[name] = self.protocol_counts.get(name, 0) + 1
 
     def _forget(self, member_id: str) -> None:
         note = self.members.pop(member_id)
         self.awaiting_count -= note.awaits_join
-        for name in note.protocol_names:
-            self.protocol_counts[name] -= 1
-            if not self.protocol_counts[name]:
-                del self.protocol_counts[name]
 
     def _note_generation(self, step: Step, shard: ShardView, group: ClassicGroup) -> None:
         state, generation_id = group.state, group.generation_id

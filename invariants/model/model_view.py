@@ -21,7 +21,6 @@ from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMem
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
-from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -141,11 +140,6 @@ class ModelView:
             and not ledger.members
             and self.group_id not in shard.coordinator.groups_of(ConsumerGroup)
         )
-
-    def shows_dropped_group(self, shard: ShardView) -> bool:
-        """Whether reads at the last committed offset are still shown a dropped group."""
-        groups = shard.coordinator.groups_of(ConsumerGroup)
-        return self.group_id not in groups and self.group_id in committed(groups)
 
     def seen(self, subject: Subject, what: str) -> Seen:
         """Something that happens to a subject in this step."""

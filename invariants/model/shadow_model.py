@@ -12,7 +12,6 @@ from rebalance_sim.invariants.model.computations import Computations
 from rebalance_sim.invariants.model.config_history import ConfigHistory
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.invariants.model.group_settings import heartbeat_interval_ms, session_timeout_ms
-from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
@@ -20,7 +19,6 @@ from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import to_give_up
-from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, JoinGroupResponse
@@ -114,20 +112,6 @@ class ShadowModel(ModelView):
             first_offset=shard.log_end_offset - len(records),
         )
         return offset_model
-
-    def case_of(self, step: Step, shard: ShardView, ledger: GroupLedger) -> HeartbeatCase:
-        """What a heartbeat met, whose records have not been entered."""
-        classic_model = self.classic.get(shard.name)
-        before = None if classic_model is None else classic_model.snapshot
-        # One whose members have all left in a join phase is Empty only when that ends.
-        had_group = before is not None and before.state is not ClassicGroupState.EMPTY
-        return HeartbeatCase(
-            step,
-            shard,
-            ledger,
-            had_classic_group=had_group,
-            has_ambiguous_instances=bool(self.former_instances),
-        )
 
     def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
         """Other settings are in force at a shard, or its ledger is new."""

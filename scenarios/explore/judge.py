@@ -32,7 +32,6 @@ _TRIGGERS = frozenset(
         "on_request",
         "before_offsets",
         "on_commit",
-        "on_commit_refused",
         "on_loaded",
         "on_metadata",
         "on_classic",

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
-from rebalance_sim.invariants.model.ledger import MemberEntry
+from rebalance_sim.invariants.model.classic_model import ClassicModel
+from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
@@ -21,6 +22,7 @@ from rebalance_sim.protocol.clients import (
     SendCommit,
 )
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 140
@@ -162,6 +164,37 @@ class CommitOfOwner(Property):
         name = self.model.wire_name_of(shard, request.wire_topics, request.api_version, partition)
         topic = shard.coordinator.image.by_name.get(name or "")
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)
+
+
+class StoredAsAsked(Property):
+    """coordinator §8.4. ``offsets.of_this_topic`` looks at the topic."""
+
+    id = "offsets.stored_as_asked"
+    sentence = "A commit stores the offsets that it is told are accepted, and no others."
+    clauses = ("coordinator §8.4", "coordinator §9.1")
+    violated_by = ("test:stores-another-offset",)
+    judges_mixed = True
+    interest = Interest(requests=(OffsetCommitRequest,))
+
+    def before_offsets(
+        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
+    ) -> Finding | None:
+        """Compare answer and records."""
+        request, shard = step.request, step.shard
+        wire_topics, version = request.wire_topics, request.api_version
+        accepted = {
+            (self.model.wire_name_of(shard, wire_topics, version, p), p.partition): request.offsets[p]
+            for p, code in step.response.errors.items()
+            if not code
+        }
+        stored = {
+            (record.topic, record.partition): record.value.offset
+            for record in step.records
+            if type(record) is OffsetCommit and record.value is not None
+        }
+        if stored == accepted:
+            return None
+        return Finding(f"accepted was {sorted(accepted.values())}, stored {sorted(stored.values())}")
 
 
 def kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:

@@ -1,0 +1,65 @@
+"""What a refusal is judged by: the request, who sent it, and the group before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rebalance_sim.invariants.model.classic_model import ClassicModel
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+
+EMPTY = ClassicGroupState.EMPTY
+
+
+class Asked:
+    """A request, or an entry of one, and the group as it was found: a consumer group if the ledger
+    has one, else a classic one; one that is not there is Empty. ``epoch`` is a member epoch or a
+    generation; ``holder`` has the instance id."""
+
+    def __init__(
+        self, model: ModelView, step: Step, ledger: GroupLedger, classic: ClassicModel | None
+    ) -> None:
+        self.model, self.step, self.ledger = model, step, ledger
+        self.classic = classic or ClassicModel()
+        self.config = step.shard.configs.broker
+        self.is_consumer = ledger.has_group
+        is_disabled = self.config.group_consumer_migration_policy == "disabled"
+        self.is_shut_out = is_disabled and ledger.has_group
+        now = self.classic.snapshot
+        self.state = EMPTY if now is None else now.state
+        self.generation = None if now is None else now.generation_id
+        self.members = (ledger if ledger.has_group else self.classic).members.keys()
+        self.partition: TopicPartition | None = None
+        self.take(step.request)
+
+    def take(self, request: Any) -> None:
+        """Who asks, and at which epoch."""
+        self.request, self.member_id = request, getattr(request, "member_id", None) or ""
+        names = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
+        self.epoch = next((getattr(request, n) for n in names if hasattr(request, n)), 0)
+        own = getattr(request, "group_instance_id", getattr(request, "instance_id", None))
+        holders = self.ledger.instances
+        if not self.is_consumer and own is not None:
+            notes = self.classic.members.items()
+            holders = {note.group_instance_id or "": member_id for member_id, note in notes}
+        self.instance_id, self.holder = own, None if own is None else holders.get(own)
+        is_unheld = own is not None and self.holder is None
+        self.is_unknown = self.member_id not in self.members or is_unheld
+        self.is_held_by_other = self.holder not in (None, self.member_id)
+        self.entry = self.ledger.members.get(self.member_id)
+
+    def epoch_of(self, member_id: str | None) -> int | None:
+        """The epoch or generation that a member is at."""
+        entry = self.ledger.members.get(member_id or "")
+        return entry.epoch if entry else None if self.is_consumer else self.generation
+
+    @property
+    def topic(self) -> Topic | None:
+        """That of the partition, as this broker knows it."""
+        shard, request = self.step.shard, self.request
+        version, partition = getattr(request, "api_version", 0), self.partition
+        name = partition and self.model.wire_name_of(shard, request.wire_topics, version, partition)
+        return shard.coordinator.image.by_name.get(name or "")
