@@ -10,11 +10,12 @@ from falsified_hybrid import recorded
 from falsified_requests import FALSIFIED, FIRST
 
 from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest, DeleteGroupsResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.records import OffsetCommit
 
@@ -32,11 +33,23 @@ def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
 
 
 @mutant
-def delete_of_subscribed_offset() -> CoordinatorWorld:
+def fetch_refused_for_nothing() -> CoordinatorWorld:
     world = settled()
-    request = OffsetDeleteRequest(group_id=GROUP, partitions=frozenset({FIRST}))
-    response = OffsetDeleteResponse(errors={FIRST: ErrorCode.NONE})
+    request = OffsetFetchRequest(
+        group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
+    )
+    response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
     world.request(request, change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def empty_group_stays() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", -1)
+    world.heartbeat("b", -1)
+    response = DeleteGroupsResponse(group_id=GROUP, error_code=ErrorCode.NON_EMPTY_GROUP)
+    world.request(DeleteGroupsRequest(group_id=GROUP), change=lambda outcome: Outcome(response))
     return world
 
 

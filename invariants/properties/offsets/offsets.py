@@ -183,7 +183,9 @@ class StoredAsAsked(Property):
         request, shard = step.request, step.shard
         wire_topics, version = request.wire_topics, request.api_version
         accepted = {
-            (self.model.wire_name_of(shard, wire_topics, version, p), p.partition): request.offsets[p]
+            (self.model.wire_name_of(shard, wire_topics, version, p), p.partition): request.offsets[
+                p
+            ]
             for p, code in step.response.errors.items()
             if not code
         }
@@ -194,7 +196,9 @@ class StoredAsAsked(Property):
         }
         if stored == accepted:
             return None
-        return Finding(f"accepted was {sorted(accepted.values())}, stored {sorted(stored.values())}")
+        return Finding(
+            f"accepted was {sorted(accepted.values())}, stored {sorted(stored.values())}"
+        )
 
 
 def kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
