@@ -41,7 +41,7 @@ _TRIGGERS = frozenset(
 """Those that a single call of a coordinator may lead to."""
 
 
-NEED_HISTORY = frozenset({"coordinator.removal_due", "classic.always_answered"})
+NEED_HISTORY = frozenset({"coordinator.removal_due", "coordinator.request_answered"})
 """Ids of properties of calls that ask what was before the call, beyond what is in the log."""
 
 

@@ -83,10 +83,10 @@ class LocalSteps:
         )
 
     def unanswered(self, coordinator: int, place: int, number: int) -> Finding | None:
-        """``classic.always_answered``; who leaves with a SyncGroup that waits gets no answer."""
+        """``coordinator.request_answered``; who leaves with a SyncGroup that waits gets no answer."""
         if not self._forgets(coordinator, place, number, JoinGroupRequest):
             return None
-        return Finding("classic.always_answered", f"{self.nodes[place].name} waits for ever")
+        return Finding("coordinator.request_answered", f"{self.nodes[place].name} waits for ever")
 
     def of_pair(
         self, coordinator: int, place: int, number: int, is_disturbed: bool

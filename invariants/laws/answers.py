@@ -1,0 +1,126 @@
+"""Nothing that was asked is forgotten: a coordinator answers every request in time.
+
+Sources: coordinator §8.1, §9.4; classic §2.2-§2.6, §2.8.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.wire.classic_messages import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+
+ORDER = 172
+
+SLACK_MS = 10_000
+"""Granted on top of each bound; a shard that is silent for longer is taken to be paused."""
+
+
+class _Term:
+    """What one shard has to answer, from its load until it gives the partition up."""
+
+    __slots__ = ("due_ms", "last_ms", "parked", "rebalance_ms")
+
+    def __init__(self) -> None:
+        self.due_ms: dict[int, tuple[int, str]] = {}
+        """Operation -> by when it is to be answered, and what it is."""
+        self.parked: dict[tuple[str, type], int] = {}
+        """Member and kind of request -> its newest operation that waits for others."""
+        self.rebalance_ms = 0
+        """The longest rebalance timeout of any JoinGroup."""
+        self.last_ms = 0
+
+    def forget(self, member_id: str, kind: type) -> None:
+        """Its sender waits for that answer no more."""
+        self.due_ms.pop(self.parked.pop((member_id, kind), 0), None)
+
+    def is_paused(self, at_ms: int) -> bool:
+        """Whether nothing happened for long until now; then all bounds begin anew."""
+        silence_ms, self.last_ms = at_ms - self.last_ms, at_ms
+        if silence_ms <= SLACK_MS:
+            return False
+        for operation, (due_ms, what) in self.due_ms.items():
+            self.due_ms[operation] = due_ms + silence_ms, what
+        return True
+
+
+class RequestAnswered(Property):
+    """What is answered at once, and writes nothing, cannot be late."""
+
+    id = "coordinator.request_answered"
+    sentence = (
+        "A coordinator that keeps its partition answers a request within "
+        "offsets.commit.timeout.ms; a JoinGroup or SyncGroup that waits for others within the "
+        "longest rebalance timeout, unless its sender repeats it or leaves."
+    )
+    clauses = ("coordinator §9.4", "classic §2.5", "classic §2.6", "classic §2.8")
+    violated_by = ("test:classic-refuses-silently",)
+    judges_mixed = True
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._terms: dict[str, _Term] = {}
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """A new term."""
+        self._terms.pop(step.shard.name, None)
+        return None
+
+    def on_unloaded(self, step: Step) -> Finding | None:
+        """Its broker answers in its place, or its connections are gone."""
+        self._terms.pop(step.shard.name, None)
+        return None
+
+    def on_request(self, step: Step) -> Finding | None:
+        """What is written, or waits, is answered later."""
+        request, kind = step.request, type(step.request)
+        term = self._terms.get(step.shard.name)
+        if kind is LeaveGroupRequest and term is not None:
+            for leaver in request.members:
+                term.forget(leaver.member_id, SyncGroupRequest)
+        if step.response is None or step.records:
+            if term is None:
+                term = self._terms[step.shard.name] = _Term()
+                term.last_ms = step.at_ms
+            wait_ms = self.model.config.offsets_commit_timeout_ms
+            if kind is JoinGroupRequest:
+                term.rebalance_ms = max(term.rebalance_ms, request.rebalance_timeout_ms)
+            if kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None:
+                wait_ms += term.rebalance_ms
+                if request.member_id:
+                    term.forget(request.member_id, kind)
+                    term.parked[request.member_id, kind] = step.operation
+            what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
+            term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
+        return None if term is None else self._overdue(term, step)
+
+    def on_timer_fired(self, step: Step, change: object) -> Finding | None:
+        """Is there anything late?"""
+        term = self._terms.get(step.shard.name)
+        return None if term is None else self._overdue(term, step)
+
+    def on_released(self, step: Step) -> Finding | None:
+        """It is answered."""
+        term = self._terms.get(step.shard.name)
+        if term is not None:
+            term.due_ms.pop(step.operation, None)
+        return None
+
+    def _who(self, request: object) -> str:
+        member_id = getattr(request, "member_id", "")
+        return self.model.who(member_id) if member_id else "a new member"
+
+    @staticmethod
+    def _overdue(term: _Term, step: Step) -> Finding | None:
+        if not term.due_ms or term.is_paused(step.at_ms):
+            return None
+        for operation, (due_ms, what) in term.due_ms.items():
+            if step.at_ms > due_ms:
+                del term.due_ms[operation]
+                return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
+        return None
