@@ -24,15 +24,13 @@ SLACK_MS = 10_000
 class _Term:
     """What one shard has to answer, from its load until it gives the partition up."""
 
-    __slots__ = ("due_ms", "last_ms", "parked", "rebalance_ms")
+    __slots__ = ("due_ms", "last_ms", "parked")
 
     def __init__(self) -> None:
         self.due_ms: dict[int, tuple[int, str]] = {}
         """Operation -> by when it is to be answered, and what it is."""
         self.parked: dict[tuple[str, type], int] = {}
         """Member and kind of request -> its newest operation that waits for others."""
-        self.rebalance_ms = 0
-        """The longest rebalance timeout of any JoinGroup."""
         self.last_ms = 0
 
     def forget(self, member_id: str, kind: type) -> None:
@@ -65,6 +63,8 @@ class RequestAnswered(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._terms: dict[str, _Term] = {}
+        self._rebalance_ms = 0
+        """The longest rebalance timeout of any JoinGroup."""
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """A new term."""
@@ -89,9 +89,9 @@ class RequestAnswered(Property):
                 term.last_ms = step.at_ms
             wait_ms = self.model.config.offsets_commit_timeout_ms
             if kind is JoinGroupRequest:
-                term.rebalance_ms = max(term.rebalance_ms, request.rebalance_timeout_ms)
+                self._rebalance_ms = max(self._rebalance_ms, request.rebalance_timeout_ms)
             if kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None:
-                wait_ms += term.rebalance_ms
+                wait_ms += self._rebalance_ms
                 if request.member_id:
                     term.forget(request.member_id, kind)
                     term.parked[request.member_id, kind] = step.operation
