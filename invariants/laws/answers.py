@@ -30,12 +30,20 @@ class _Term:
         self.due_ms: dict[int, tuple[int, str]] = {}
         """Operation -> by when it is to be answered, and what it is."""
         self.parked: dict[tuple[str, type], int] = {}
-        """Member and kind of request -> its newest operation that waits for others."""
+        """Member, or instance, and kind of request -> its newest operation that waits for others.
+        """
         self.last_ms = 0
 
-    def forget(self, member_id: str, kind: type) -> None:
+    def park(self, operation: int, request: JoinGroupRequest | SyncGroupRequest) -> None:
+        """Who repeats a request gives up the first answer."""
+        self.forget(request.member_id, type(request))
+        for name in (request.member_id, request.group_instance_id):
+            if name:
+                self.parked[name, type(request)] = operation
+
+    def forget(self, name: str | None, kind: type) -> None:
         """Its sender waits for that answer no more."""
-        self.due_ms.pop(self.parked.pop((member_id, kind), 0), None)
+        self.due_ms.pop(self.parked.pop((name or "", kind), 0), None)
 
     def is_paused(self, at_ms: int) -> bool:
         """Whether nothing happened for long until now; then all bounds begin anew."""
@@ -83,6 +91,7 @@ class RequestAnswered(Property):
         if kind is LeaveGroupRequest and term is not None:
             for leaver in request.members:
                 term.forget(leaver.member_id, SyncGroupRequest)
+                term.forget(leaver.group_instance_id, SyncGroupRequest)
         if step.response is None or step.records:
             if term is None:
                 term = self._terms[step.shard.name] = _Term()
@@ -92,9 +101,7 @@ class RequestAnswered(Property):
                 self._rebalance_ms = max(self._rebalance_ms, request.rebalance_timeout_ms)
             if kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None:
                 wait_ms += self._rebalance_ms
-                if request.member_id:
-                    term.forget(request.member_id, kind)
-                    term.parked[request.member_id, kind] = step.operation
+                term.park(step.operation, request)
             what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
             term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
         return None if term is None else self._overdue(term, step)
