@@ -65,7 +65,7 @@ class ClassicSyncIsDurable(Property):
             return Finding(
                 f"{member_id} synced generation {generation_id}; its record ends at offset "
                 f"{written.end_offset}, committed is {committed}",
-                {"member": member_id, "is_conversion": written.is_conversion},
+                member=member_id,
             )
         if response.assignment != written.assignments.get(member_id):
             return Finding(
@@ -181,7 +181,7 @@ class _Waiting:
                 return Finding(
                     f"nobody has answered request {operation} of the shard, of "
                     f"{member_id or 'a new member'}, which has waited since {until_ms} ms at most",
-                    {"member": member_id},
+                    member=member_id,
                 )
         return None
 

@@ -188,7 +188,7 @@ class ClassicRefusalCause(Property):
                 return Finding(
                     f"the leave of {identity.member_id or identity.group_instance_id} was answered "
                     f"{row.error_code.name}; it deserves {deserved.name}",
-                    {"member": identity.member_id},
+                    member=identity.member_id,
                 )
         if len(step.response.members) == len(request.members) or step.response.error_code:
             return None
@@ -202,7 +202,7 @@ class ClassicRefusalCause(Property):
         return Finding(
             f"a {name} of {request.member_id or 'a new member'}{at} was answered "
             f"{step.response.error_code.name}; it deserves {deserved.name}",
-            {"member": request.member_id, "code": step.response.error_code.name},
+            member=request.member_id,
         )
 
 

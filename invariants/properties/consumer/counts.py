@@ -23,7 +23,6 @@ class StaticMembers(Property):
     sentence = "Each instance id is mapped to the one member that has it."
     clauses = ("coordinator C13", "defects S7")
     violated_by = ("test:corrupt-counts",)
-    relies_on = ("former_instances",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -63,7 +62,7 @@ class StaticMembers(Property):
         return Finding(
             f"instance id {odd} is mapped to {group.static_members.get(odd, 'nobody')}, "
             f"and {expected.get(odd, 'nobody')} has it",
-            {"instance_id": odd, "instance_changed": self.model.former_instances.get(odd)},
+            instance_id=odd,
         )
 
 

@@ -85,12 +85,7 @@ class EpochCause(_OfHeartbeat):
             if former != preferred:
                 what = f"made {preferred} the preferred assignor in place of {former}"
             return Finding(
-                f"{who} {what}, and the group epoch stayed {ledger.group_epoch}",
-                {
-                    "member": case.sender,
-                    "is_for_assignor": former != preferred,
-                    "votes_tie": _votes_tie(case),
-                },
+                f"{who} {what}, and the group epoch stayed {ledger.group_epoch}", member=case.sender
             )
         if written.epoch != ledger.group_epoch + 1:
             return Finding(
@@ -102,13 +97,8 @@ class EpochCause(_OfHeartbeat):
         return Finding(
             f"a heartbeat of {who} raised the group epoch to {written.epoch}, although neither its "
             "subscription nor the preferred assignor nor any topic had changed",
-            {"member": case.sender, "votes_tie": _votes_tie(case)},
+            member=case.sender,
         )
-
-
-def _votes_tie(case: HeartbeatCase) -> bool:
-    """Members vote for several assignors, with the vote of a newcomer."""
-    return len({*case.ledger.vote_count, case.merged.server_assignor} - {None}) > 1
 
 
 def _differences(before: MemberMetadataValue, after: MemberMetadataValue) -> str:

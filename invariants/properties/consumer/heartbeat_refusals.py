@@ -82,7 +82,7 @@ class RefusalCause(Property):
             f"a heartbeat of {self.model.who(request.member_id)} at epoch {request.member_epoch} "
             f"was answered {code.name}; it deserves "
             f"{' or '.join(sorted(c.name for c in deserved))}",
-            {"member": request.member_id, "code": code.name},
+            member=request.member_id,
         )
 
     def _deserved(self, case: HeartbeatCase) -> Verdict:

@@ -5,7 +5,6 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
 from rebalance_sim.invariants.property import Finding, Property
@@ -56,7 +55,7 @@ class ResponseTruthful(Property):
             return Finding(
                 f"{self.model.who(response.member_id)} was told epoch {response.member_epoch} and "
                 f"is at {entry.epoch}",
-                {"member": response.member_id},
+                member=response.member_id,
             )
         assigned = entry.current.assigned.keys() if entry.current else frozenset()
         if response.assignment is None or response.assignment == assigned:
@@ -65,7 +64,7 @@ class ResponseTruthful(Property):
             f"{self.model.who(response.member_id)} was told "
             f"{self.model.names_of(response.assignment)} and is assigned "
             f"{self.model.names_of(assigned)}",
-            {"member": response.member_id},
+            member=response.member_id,
         )
 
     def _assignment(self, partitions: frozenset[TopicPartition] | None) -> str:
@@ -98,19 +97,14 @@ class RefusalWritesNothing(Property):
 class _Refusal(Property):
     """A refusal that a member did not deserve."""
 
-    def found(self, step: Step, why: str, **evidence: object) -> Finding:
-        """The finding, with the code and the sender as evidence."""
+    def found(self, step: Step, why: str) -> Finding:
+        """The finding, with the code and the sender."""
         request: ConsumerGroupHeartbeatRequest = step.request
         code: ErrorCode = step.response.error_code
         return Finding(
             f"{self.model.who(request.member_id)} was refused with {code.name} at epoch "
             f"{request.member_epoch}: {why}",
-            {
-                "member": request.member_id,
-                "code": code.name,
-                "request_epoch": request.member_epoch,
-                **evidence,
-            },
+            member=request.member_id,
         )
 
 
@@ -130,13 +124,7 @@ class RejoinAccepted(_Refusal):
             or step.response.error_code is not ErrorCode.FENCED_MEMBER_EPOCH
         ):
             return None
-        previous = before.current.previous_member_epoch if before.current else None
-        return self.found(
-            step,
-            f"it is registered at epoch {before.epoch}",
-            stored_epoch=before.epoch,
-            previous_epoch=previous,
-        )
+        return self.found(step, f"it is registered at epoch {before.epoch}")
 
 
 class LostResponseAccepted(_Refusal):
@@ -178,12 +166,7 @@ class OwnInstanceAccepted(_Refusal):
             return None
         if before is None or before.instance_id != step.request.instance_id:
             return None
-        return self.found(
-            step,
-            f"it holds instance id {before.instance_id} itself",
-            instance_id=before.instance_id,
-            holder=step.request.member_id,
-        )
+        return self.found(step, f"it holds instance id {before.instance_id} itself")
 
 
 class FullGroupSeat(_Refusal):
@@ -210,12 +193,7 @@ class FullGroupSeat(_Refusal):
             return None
         epoch = ledger.members[holder].epoch
         why = "left for a while and keeps" if epoch == STATIC_LEAVE_EPOCH else "not left"
-        return self.found(
-            step,
-            f"its predecessor {holder} has {why} its seat",
-            instance_id=request.instance_id,
-            predecessor_epoch=epoch,
-        )
+        return self.found(step, f"its predecessor {holder} has {why} its seat")
 
 
 class ServerNeverFails(_Refusal):
@@ -234,12 +212,4 @@ class ServerNeverFails(_Refusal):
         """Did the coordinator itself fail?"""
         if step.response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             return None
-        classic = self.model.classic_group_in(step.shard)
-        converts = classic is not None and step.request.member_epoch == JOIN_EPOCH
-        why = step.response.error_message or "no reason given"
-        return self.found(
-            step,
-            why,
-            converts_classic_group=converts,
-            has_vanished_partition=vanished_partition(self.model, step.shard),
-        )
+        return self.found(step, step.response.error_message or "no reason given")

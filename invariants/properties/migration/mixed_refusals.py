@@ -78,7 +78,7 @@ class HybridRefusalCause(Property):
         return Finding(
             f"a {name} of {request.member_id or 'a new member'} was answered {code.name}; it "
             f"deserves {' or '.join(sorted(c.name for c in deserved))}",
-            {"member": request.member_id, "code": code.name},
+            member=request.member_id,
         )
 
     def _judge_leave(
@@ -90,7 +90,7 @@ class HybridRefusalCause(Property):
                 return Finding(
                     f"the leave of {identity.member_id or identity.group_instance_id} was answered "
                     f"{row.error_code.name}; it deserves {min(deserved).name}",
-                    {"member": identity.member_id},
+                    member=identity.member_id,
                 )
         if len(step.response.members) == len(request.members):
             return None

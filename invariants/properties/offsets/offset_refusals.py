@@ -76,7 +76,7 @@ class CommitRefusalCause(Property):
                     f"{request.generation_id_or_member_epoch} for {self.model.name_of(partition)} "
                     f"was answered {code.name}; it deserves "
                     f"{' or '.join(sorted(c.name for c in deserved))}",
-                    {"member": request.member_id, "code": code.name},
+                    member=request.member_id,
                 )
         if step.response.errors.keys() == request.offsets.keys():
             return None
@@ -160,7 +160,7 @@ class FetchRefusalCause(Property):
                     f"an offset fetch of {self.model.who(request.member_id or '') or 'nobody'} at "
                     f"epoch {request.member_epoch} was answered {response.error_code.name}; it "
                     f"deserves {' or '.join(sorted(c.name for c in deserved))}",
-                    {"member": request.member_id},
+                    member=request.member_id,
                 )
         if response.error_code or request.partitions is None:
             return None
