@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from rebalance_sim.invariants.known.catalogue import page_of
@@ -151,14 +152,15 @@ class _Proof:
         return self._parting(issue, one)
 
     def _parting(self, issue: str, one: Suspected) -> _Cause:
-        """Where the run without an issue of hosts goes another way."""
-        scenario = self._up_to_violation
-        runs = _steps_of(scenario), _steps_of(scenario.without(issue))
-        for line, other in zip(*runs, strict=False):
+        """Where the run without an issue of hosts goes another way; if it does so only after the
+        violation, that is it."""
+        scenario = replace(self._scenario, max_steps=one.row.step + 1)
+        for line, other in zip_longest(_steps_of(scenario), _steps_of(scenario.without(issue))):
             if line != other:
-                step, instead = json.loads(line), json.loads(other)
-                what = f"{_told(step)}, and {_told(instead)} without it"
-                return _Cause(step["step"], step["at_ms"], what)
+                here, there = ({} if step is None else json.loads(step) for step in (line, other))
+                first = here or there
+                what = f"{_told(here)}, and {_told(there)} without it"
+                return _Cause(first["step"], first["at_ms"], what)
         return _Cause(one.row.step, one.row.at_ms, one.row.detail)
 
     # -- verdicts ------------------------------------------------------------------------------
@@ -248,7 +250,9 @@ def _steps_of(scenario: Scenario) -> list[str]:
 
 
 def _told(step: Mapping[str, Any]) -> str:
-    """A step in a few words: its kind, what it was about, when."""
+    """A step in a few words: its kind, what it was about, when and where."""
+    if not step:
+        return "nothing"
     about = step.get("event") or step.get("request") or step.get("detail") or ""
     name = about.get("type", about.get("kind", "")) if isinstance(about, dict) else about
     where = step.get("client") or step.get("shard") or ""

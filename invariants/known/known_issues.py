@@ -76,15 +76,11 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "liveness.partitions_owned",
         ),
         "sim-kept-timers": (
-            "coordinator.no_timer_left",
             "coordinator.removal_due",
             "coordinator.timers_armed",
-            "hybrid.member_timers",
         ),
         "sim-late-answer": (
-            "client.epoch.sign",
             "client.fatal.cause",
-            "client.hb.join_shape",
             "client.join.cause",
             "cross.assigned_is_held",
             "cross.current_fits_target",
