@@ -66,7 +66,7 @@ def _measure(spec: WorldSpec) -> None:
             flush=True,
         )
     (checker,) = found
-    wrong = [str(one) for one in checker.unexplained]
+    wrong = [str(one) for one in checker.violations]
     if wrong or not world.is_stable():
         raise SystemExit(f"not at rest: {wrong[:3]}")
 

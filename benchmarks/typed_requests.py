@@ -155,10 +155,10 @@ class TypedRequests:
             report.problems.append(traceback.format_exc(limit=-6))
         report.steps = self.world.steps.count
         for group_id, checker in self.checkers.items():
-            for violation in checker.unexplained:
+            for violation in checker.violations:
                 report.problems.append(f"group {group_id!r}: {violation}")
-            for (_, issue), times in checker.known_counts.items():
-                report.known[issue] += times
+            for violation, times in checker.suspected:
+                report.known[" or ".join(violation.suspects)] += times
         return report
 
     def _run(self, count: int) -> None:

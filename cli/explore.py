@@ -175,8 +175,7 @@ def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> list[
     written = []
     for path in explored.paths:
         concrete = scenario_of(explorer, path)
-        known = f"-{path.finding.known_as}" if path.finding.known_as else ""
-        file = out / f"{path.finding.property}{known}.toml"
+        file = out / f"{path.finding.property}.toml"
         write_text(file, concrete.text())
         how = "a run of it violates the same property"
         if not concrete.is_confirmed:
@@ -205,7 +204,7 @@ def _as_json(explored: Explored, written: Sequence[_Written]) -> dict[str, Any]:
         "violated": [
             {
                 "property": path.finding.property,
-                "known_as": path.finding.known_as,
+                "suspects": path.finding.suspects,
                 "detail": path.finding.detail,
                 "steps": [str(action) for action in path.actions],
             }

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from rebalance_sim.invariants.explanation import Explanation, named, subjects_of
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _Notes = TypeVar("_Notes", bound=dict[str, Any] | set[str])
 
-_NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
+THE_GROUP = "the group"
+"""The subject of what is about nobody in particular."""
 
 
 class Kind(StrEnum):
@@ -48,74 +49,65 @@ class Deadline(Enum):
 class Finding:
     """A violated invariant, as its class saw it.
 
-    ``detail`` names member, partition and epochs. ``evidence`` says who or what it is about
-    (``explanation.subjects_of``), and holds the facts by which an issue that the simulated version
-    is known for can be recognised (``known/``): those of this step, and what was ``Seen`` before.
-    ``rightful``: of several that it is about, so many may be there by right.
+    ``detail`` names member, partition and epochs. The other fields say who or what it is about:
+    those of one ``subject`` are counted together.
     """
 
     detail: str
-    evidence: Mapping[str, object] = field(default_factory=lambda: _NO_EVIDENCE)
-    rightful: int = 0
+    client: str = ""
+    member: str | None = ""
+    instance_id: str = ""
+    partition: TopicPartition | None = None
+
+    @builtins.property
+    def subject(self) -> str:
+        """Who or what it is about, in words."""
+        named = {"client": self.client, "member": self.member, "instance": self.instance_id}
+        parts = [f"{what} {name}" for what, name in named.items() if name]
+        if self.partition is not None:
+            parts.append(f"partition {self.partition.topic_id}-{self.partition.partition}")
+        return ", ".join(parts) or THE_GROUP
 
 
 class Late(NamedTuple):
     """Something that should have come about by now, as the class of its property saw it.
-    ``since_ms`` is None if nobody saw it begin; ``client`` is the one that it hangs on, if any."""
+    ``since_ms`` is None if nobody saw it begin."""
 
     subject: str
     reason: str
-    client: str = ""
     since_ms: int | None = None
-    evidence: Mapping[str, object] = _NO_EVIDENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A finding with its place in the run; ``explanation``: the known issue that is the reason."""
+    """A finding with its place in the run; ``suspects``: the known issues of the version that may
+    be the reason."""
 
     property: type[Property]
     step_index: int
     at_ms: int
     detail: str
-    evidence: Mapping[str, object] = field(default_factory=lambda: _NO_EVIDENCE)
-    explanation: Explanation | None = None
-
-    @builtins.property
-    def known_as(self) -> str | None:
-        """The known issue that is the reason, if there is one."""
-        return None if self.explanation is None else self.explanation.issue
-
-    @builtins.property
-    def subject(self) -> str:
-        """Who or what it is about."""
-        return named(subjects_of(self.evidence))
+    subject: str = THE_GROUP
+    suspects: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        known = f" [known: {self.known_as}]" if self.known_as else ""
         clauses = ", ".join(self.property.clauses)
         return (
-            f"{self.property.id} at step {self.step_index} ({self.at_ms} ms){known}: "
+            f"{self.property.id} at step {self.step_index} ({self.at_ms} ms): "
             f"{self.detail}\n  property: {self.property.sentence} ({clauses})"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """A liveness property that does not hold; the fields are those of ``Late``. ``explanation``:
-    the known issue that is the reason."""
+    """A liveness property that does not hold; the fields are those of ``Late``. ``suspects``: the
+    known issues of the version that may be the reason."""
 
     property: type[Property]
     subject: str
     reason: str
     since_ms: int | None = None
-    client: str = ""
-    explanation: Explanation | None = None
-
-    @builtins.property
-    def known_as(self) -> str | None:
-        """The known issue that is the reason, if there is one."""
-        return None if self.explanation is None else self.explanation.issue
+    suspects: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         since = "" if self.since_ms is None else f" since {self.since_ms} ms"

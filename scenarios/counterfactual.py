@@ -1,134 +1,293 @@
-"""Whether a violation is what it is taken for: the same scenario, without the known issue.
+"""Which known issue a violation is: the same scenario, without the issue, does not show it.
 
-A run that only violates properties in ways that its version is known for is run again with these
-issues repaired. What the repaired run does not show is known; what it shows all the same has
-another reason, and is a violation. The random streams of a world belong to its parts, so that a
-repair changes what follows from the issue, and nothing else.
+The issues that are known to violate a property are tried. Beside the run a reference without the
+issue is fed the same: the last decision before the violation that it takes otherwise is the cause.
+Then the run is made again without the issue. What it does not show is known; what shows without any
+that could be the reason is a violation. The random streams of a world belong to its parts, so that
+a repair changes what follows from the issue, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
-from rebalance_sim.protocol.versions.semantics import Semantics, simulated
+from rebalance_sim.invariants.known.catalogue import page_of
+from rebalance_sim.invariants.property import THE_GROUP
+from rebalance_sim.invariants.reference.difference import Difference
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import (
-    NOT_REPAIRED,
     PASSING,
     REPAIRED,
     UNPROVEN,
     KnownRow,
     RepairedRun,
     RunResult,
-    ViolationRow,
+    Suspected,
 )
+from rebalance_sim.scenarios.rule_differences import Rules, watched_by
 from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.sim.trace import FullTrace
+from rebalance_sim.sim.world import World
 
-_THE_GROUP = "the group"
 _NO_VERDICT = "budget"
+
+Issues = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """What was decided otherwise than without the issue, and in which step."""
+
+    step: int
+    at_ms: int
+    what: str
 
 
 def prove_known(
     scenario: Scenario, result: RunResult, run_once: Callable[[Scenario], RunResult]
 ) -> RunResult:
-    """The result of a run that ended ``known``, with a verdict on each known issue that it shows.
+    """The result of a run, with what its suspected violations turn out to be.
 
-    ``run_once`` runs a scenario as this one was run. A result that ended otherwise comes back as it
-    is.
+    ``run_once`` runs a scenario as this one was run, and proves nothing. The result of a run that
+    violates something else anyway comes back as it is.
     """
-    if result.outcome != "known":
+    if not result.suspected or result.outcome in ("violation", "stuck"):
         return result
-    world = scenario.world
-    semantics = simulated(world.semantics, defects=world.defects, repairs=world.repairs)
-    repairs = _repairable(semantics, (row.issue for row in result.known_issues))
-    twin: RunResult | None = None
-    while repairs:
-        twin = run_once(scenario.without(*repairs))
-        # The repaired run may go another way, and show another known issue in the same place.
-        others = _repairable(semantics, (o.issue for o in _same(result.known_issues, twin)))
-        if set(others) <= set(repairs):
-            break
-        repairs = tuple(sorted({*repairs, *others}))
-    rows = tuple(
-        replace(row, verdict=_verdict(row, row.issue in repairs, twin))
-        for row in result.known_issues
-    )
-    if twin is None:
-        return replace(result, known_issues=rows)
-    repaired = RepairedRun(
-        repairs=repairs,
-        scenario_hash=twin.scenario_hash,
-        outcome=twin.outcome,
-        reason=twin.reason,
-        digest=twin.digest,
-        steps=twin.steps,
-    )
-    return _judged(replace(result, known_issues=rows, repaired=repaired), repaired)
+    return _Proof(scenario, result, run_once).judged()
 
 
-def _repairable(semantics: Semantics, issues: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({issue for issue in issues if semantics.can_repair(issue)}))
+class _Proof:
+    """What is found out about one run."""
 
+    def __init__(
+        self, scenario: Scenario, result: RunResult, run_once: Callable[[Scenario], RunResult]
+    ) -> None:
+        self._scenario = scenario
+        self._result = result
+        self._run_once = run_once
+        most = max(one.row.step for one in result.suspected) + 1
+        self._up_to_violation = replace(scenario, max_steps=min(scenario.max_steps, most))
+        self._repaired: dict[Issues, RunResult] = {}
+        self._decisions: dict[str, list[Difference]] = {}
 
-def _same(rows: Sequence[KnownRow], twin: RunResult) -> list[KnownRow]:
-    """What the repaired run takes for known in the place of one of these."""
-    return [other for other in twin.known_issues if any(_is_same(row, other) for row in rows)]
-
-
-def _is_same(row: KnownRow, other: KnownRow) -> bool:
-    return (
-        row.property == other.property
-        and row.group_id == other.group_id
-        and (row.subject == other.subject or _THE_GROUP in (row.subject, other.subject))
-    )
-
-
-def _verdict(row: KnownRow, was_repaired: bool, twin: RunResult | None) -> str:
-    if twin is None or not was_repaired or twin.outcome == _NO_VERDICT:
-        return UNPROVEN
-    if twin.outcome not in PASSING:
-        shown = {(violation.property, violation.group_id) for violation in twin.violations}
-        # After a violation nothing is judged any more: silence about the others means nothing.
-        is_shown = (row.property, row.group_id) in shown
-        return NOT_REPAIRED if is_shown or not shown else UNPROVEN
-    return UNPROVEN if _same([row], twin) else REPAIRED
-
-
-def _judged(result: RunResult, repaired: RepairedRun) -> RunResult:
-    """The same run, with a violation for each issue that is no reason for what was seen."""
-    if repaired.outcome in (*PASSING, _NO_VERDICT):
-        return result
-    refuted = [row for row in result.known_issues if row.verdict == NOT_REPAIRED]
-    if repaired.outcome == "error":
-        return replace(
-            result, outcome="error", reason=f"{repaired.reason}; {_repaired_run(repaired)}"
+    def judged(self) -> RunResult:
+        """The result with a verdict on each suspected violation."""
+        suspected = self._result.suspected
+        repairs = _together(one.issues for one in suspected)
+        repaired = self._without(repairs)
+        if repaired.outcome not in (*PASSING, _NO_VERDICT):
+            return self._refuted(repairs, repaired)
+        reasons = [self._reason_of(one) for one in suspected]
+        # One repair may make room for another issue in the same place.
+        chosen = _together(reasons)
+        alone = self._without(chosen)
+        if alone.outcome in PASSING and not any(_shows(alone, one) for one in suspected):
+            repairs, repaired = chosen, alone
+        verdict = REPAIRED if repaired.outcome in PASSING else UNPROVEN
+        rows = tuple(
+            self._known(one, reason[0], verdict)
+            for one, reason in zip(suspected, reasons, strict=True)
         )
-    if not refuted:
-        # It violates something else, and so proves nothing about what is to be proven.
-        refuted = [row for row in result.known_issues if row.issue in repaired.repairs]
-    violations = tuple(_as_violation(row, repaired) for row in refuted)
-    first = violations[0]
-    is_late = all(row.is_late for row in refuted)
-    return replace(
-        result,
-        outcome="stuck" if is_late else "violation",
-        reason=f"{first.property} at step {first.step} ({first.at_ms} ms): {first.detail}",
-        violations=violations,
+        return self._with_known(rows, _repaired_run(repairs, repaired))
+
+    def _without(self, issues: Issues) -> RunResult:
+        if issues not in self._repaired:
+            self._repaired[issues] = self._run_once(self._scenario.without(*issues))
+        return self._repaired[issues]
+
+    # -- nomination ----------------------------------------------------------------------------
+
+    def _reason_of(self, one: Suspected) -> Issues:
+        """The issue whose repair alone takes the violation away; if there is none, all that may
+        have led to it."""
+        if len(one.issues) == 1:
+            return one.issues
+        nominated = self._nominated(one)
+        for is_same in (_is_of_same_group, _is_same):
+            for issue in nominated:
+                repaired = self._without((issue,))
+                if repaired.outcome in PASSING and not _shows(repaired, one, is_same):
+                    return (issue,)
+        return nominated
+
+    def _nominated(self, one: Suspected) -> Issues:
+        """The issues whose repair decides otherwise before the violation, that which does so last
+        in front; those of hosts, which no reference shows, come after them."""
+        last = {issue: self._last_decision(issue, one) for issue in one.issues}
+        differing = {issue: found.step_index for issue, found in last.items() if found is not None}
+        of_hosts = [issue for issue in one.issues if issue not in differing and _is_of_hosts(issue)]
+        return (*sorted(differing, key=lambda issue: -differing[issue]), *of_hosts) or one.issues
+
+    def _last_decision(self, issue: str, one: Suspected) -> Difference | None:
+        if issue not in self._decisions:
+            self._decisions[issue] = self._differing(issue)
+        before = [found for found in self._decisions[issue] if found.step_index <= one.row.step]
+        return before[-1] if before else None
+
+    def _differing(self, issue: str) -> list[Difference]:
+        """What a reference without the issue decides otherwise, up to the last violation."""
+        found: list[Difference] = []
+        world = self._scenario.world
+        rules = Rules(world.semantics, world.defects, (*world.repairs, issue))
+        try:
+            watched_by(self._up_to_violation, rules, on_difference=found.append)
+        except Exception:
+            if self._result.outcome != "error":
+                raise  # else the run itself ended so
+        return found
+
+    def _cause(self, issue: str, one: Suspected) -> _Cause:
+        found = self._last_decision(issue, one)
+        if found is not None:
+            given = f"{found.subject}, given {found.given}"
+            what = f"{given}: {found.what} is {found.decided}, and {found.reference} without it"
+            return _Cause(found.step_index, found.at_ms, what)
+        return self._parting(issue, one)
+
+    def _parting(self, issue: str, one: Suspected) -> _Cause:
+        """Where the run without an issue of hosts goes another way; if it does so only after the
+        violation, that is it."""
+        scenario = replace(self._scenario, max_steps=one.row.step + 1)
+        for line, other in zip_longest(_steps_of(scenario), _steps_of(scenario.without(issue))):
+            if line != other:
+                here, there = ({} if step is None else json.loads(step) for step in (line, other))
+                first = here or there
+                what = f"{_told(here)}, and {_told(there)} without it"
+                return _Cause(first["step"], first["at_ms"], what)
+        return _Cause(one.row.step, one.row.at_ms, one.row.detail)
+
+    # -- verdicts ------------------------------------------------------------------------------
+
+    def _known(self, one: Suspected, issue: str, verdict: str) -> KnownRow:
+        title, page = page_of(issue)
+        row, cause = one.row, self._cause(issue, one)
+        return KnownRow(
+            issue=issue,
+            title=title,
+            page=page,
+            property=row.property,
+            sentence=row.sentence,
+            subject=one.subject,
+            step=row.step,
+            at_ms=row.at_ms,
+            detail=row.detail,
+            cause=cause.what,
+            cause_step=cause.step,
+            cause_at_ms=cause.at_ms,
+            times=one.times,
+            group_id=row.group_id,
+            open_faults=row.open_faults,
+            is_late=one.is_late,
+            verdict=verdict,
+        )
+
+    def _with_known(self, rows: tuple[KnownRow, ...], repaired: RepairedRun) -> RunResult:
+        result = self._result
+        counts: Counter[str] = Counter()
+        for row in rows:
+            counts[row.issue] += row.times
+        known = dict(sorted(counts.items()))
+        reason = result.reason
+        if result.outcome == "known":
+            shown = ", ".join(f"{name} ({count} times)" for name, count in known.items())
+            shown = f"known issues of {self._scenario.world.semantics} showed: {shown}"
+            reason = "; ".join(filter(None, (shown, result.not_judged)))
+        return replace(
+            result, known=known, known_issues=rows, suspected=(), repaired=repaired, reason=reason
+        )
+
+    def _refuted(self, repairs: Issues, repaired: RunResult) -> RunResult:
+        """The same run, with what shows all the same as violations; what the repaired run says
+        nothing about stays suspected."""
+        result = replace(self._result, repaired=_repaired_run(repairs, repaired))
+        ending = f"the run without it ends {repaired.outcome}, {repaired.reason}"
+        if repaired.outcome == "error":
+            return replace(result, outcome="error", reason=f"{repaired.reason}; {ending}")
+        shown = {(row.property, row.group_id) for row in repaired.violations}
+        refuted = [one for one in result.suspected if (one.row.property, one.row.group_id) in shown]
+        # It may violate something else, and so prove nothing about what is to be proven.
+        refuted = refuted or list(result.suspected)
+        rows = tuple(
+            replace(
+                one.row,
+                detail=f"{one.row.detail}; looks like {' or '.join(one.issues)}, but {ending}",
+            )
+            for one in refuted
+        )
+        first = rows[0]
+        reason = f"{first.property} at step {first.step} ({first.at_ms} ms): {first.detail}"
+        if result.outcome == "error":
+            reason += f"; afterwards {result.reason}"
+        return replace(
+            result,
+            outcome="stuck" if all(one.is_late for one in refuted) else "violation",
+            reason=reason,
+            violations=rows,
+            suspected=tuple(one for one in result.suspected if one not in refuted),
+        )
+
+
+def _together(issues: Iterable[Issues]) -> Issues:
+    return tuple(sorted({issue for some in issues for issue in some}))
+
+
+def _steps_of(scenario: Scenario) -> list[str]:
+    trace = FullTrace()
+    World(
+        scenario.world,
+        trace=trace,
+        max_steps=scenario.max_steps,
+        quiet_period_ms=quiet_period_ms(scenario.world),
+    ).run()
+    return trace.lines
+
+
+def _told(step: Mapping[str, Any]) -> str:
+    """A step in a few words: its kind, what it was about, when and where."""
+    if not step:
+        return "nothing"
+    about = step.get("event") or step.get("request") or step.get("detail") or ""
+    name = about.get("type", about.get("kind", "")) if isinstance(about, dict) else about
+    where = step.get("client") or step.get("shard") or ""
+    return " ".join(filter(None, (step["kind"], str(name), f"at {step['at_ms']} ms", where)))
+
+
+def _is_of_hosts(issue: str) -> bool:
+    """Whether it lies in the broker around the machines."""
+    return any(issubclass(rule, BrokerRules) for rule in DEFECTS[issue].rules)
+
+
+def _is_of_same_group(one: Suspected, other: Suspected) -> bool:
+    mine, theirs = one.row, other.row
+    return (mine.property, mine.group_id) == (theirs.property, theirs.group_id)
+
+
+def _is_same(one: Suspected, other: Suspected) -> bool:
+    is_same_subject = one.subject == other.subject or THE_GROUP in (one.subject, other.subject)
+    return is_same_subject and _is_of_same_group(one, other)
+
+
+def _shows(
+    result: RunResult,
+    one: Suspected,
+    is_same: Callable[[Suspected, Suspected], bool] = _is_same,
+) -> bool:
+    return any(is_same(one, other) for other in result.suspected)
+
+
+def _repaired_run(repairs: Issues, repaired: RunResult) -> RepairedRun:
+    return RepairedRun(
+        repairs=repairs,
+        scenario_hash=repaired.scenario_hash,
+        outcome=repaired.outcome,
+        reason=repaired.reason,
+        digest=repaired.digest,
+        steps=repaired.steps,
     )
-
-
-def _as_violation(row: KnownRow, repaired: RepairedRun) -> ViolationRow:
-    return ViolationRow(
-        property=row.property,
-        sentence=row.sentence,
-        step=row.step,
-        at_ms=row.at_ms,
-        detail=f"{row.detail}; looks like {row.issue}, but is not repaired by "
-        f"{', '.join(repaired.repairs)}: {_repaired_run(repaired)}",
-        group_id=row.group_id,
-        open_faults=row.open_faults,
-    )
-
-
-def _repaired_run(repaired: RepairedRun) -> str:
-    return f"the run without it ends {repaired.outcome}, {repaired.reason}"

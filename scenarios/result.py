@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 OUTCOMES: Mapping[str, str] = {
     "ok": "every property held",
-    "violation": "a property was violated, and no known issue of the simulated version explains it",
+    "violation": "a property was violated, and not by a known issue of the simulated version",
     "known": "properties were violated only in ways that the simulated version is known for",
     "stuck": "a liveness property did not hold in the quiet period",
     "budget": "the run was cut off: by its budget of steps, or as time stood still",
@@ -46,24 +46,37 @@ class ViolationRow:
     open_faults: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspected:
+    """A violation that one of these known issues may be the reason of: the first of a property, by
+    one subject. ``times``: how often the property was violated so; ``is_late``: of a liveness
+    property, judged at the end of the run."""
+
+    row: ViolationRow
+    subject: str
+    issues: tuple[str, ...]
+    times: int = 1
+    is_late: bool = False
+
+
 REPAIRED = "repaired"
 UNPROVEN = "unproven"
-NOT_REPAIRED = "not repaired"
 VERDICTS: Mapping[str, str] = {
     REPAIRED: "the run without the known issue does not show this",
     UNPROVEN: "the run without the known issue gave no verdict on this",
-    NOT_REPAIRED: "the run without the known issue shows it all the same: a violation",
 }
-"""What the repaired run says of a known issue; without a verdict there was no such run."""
+"""What the repaired run says of a known issue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRow:
-    """A known issue in a run: the first violation of a property, by one subject, that it explains.
+    """A known issue in a run: the first violation of a property, by one subject, that goes with its
+    repair.
 
-    ``subject`` is who or what is concerned, ``cause`` what was seen of the issue and
-    ``cause_step`` where; ``times``: how often the property was violated so. ``page`` is where the
-    issue is described. ``is_late``: of a liveness property, judged at the end of the run.
+    ``subject`` is who or what is concerned; ``cause`` is the last decision before it that is
+    another one without the issue, and ``cause_step`` where that was taken; ``times``: how often the
+    property was violated so. ``page`` is where the issue is described. ``is_late``: of a liveness
+    property, judged at the end of the run.
     """
 
     issue: str
@@ -103,6 +116,8 @@ class RunResult:
 
     ``known`` counts, for each known issue of the simulated version, how often it showed;
     ``known_issues`` has them one by one, and ``repaired`` the run without them, if there was one.
+    ``suspected``: what known issues may be the reason of, and nobody has tried: because it was not
+    asked for, or the run violates something else anyway.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
     empty if it was, or after a violation. ``digest`` is that of the trace: equal digests, equal
@@ -127,12 +142,13 @@ class RunResult:
     not_judged: str = ""
     samples: tuple[MetricSample, ...] = ()
     known_issues: tuple[KnownRow, ...] = ()
+    suspected: tuple[Suspected, ...] = ()
     repaired: RepairedRun | None = None
     rebalances: tuple[Episode, ...] = ()
 
     @property
     def unproven(self) -> tuple[str, ...]:
-        """Known issues that were not held against a run without them, or in vain."""
+        """Known issues on which the run without them gave no verdict."""
         return tuple(sorted({r.issue for r in self.known_issues if r.verdict == UNPROVEN}))
 
     def __repr__(self) -> str:

@@ -128,16 +128,22 @@ def diff_rules(
     return RuleDifferences(mine, theirs, runs, differing, compared, count, decisions)
 
 
-def watched_by(scenario: Scenario, rules: Rules | None, tree: Tree | None = None) -> LockStep:
+def watched_by(
+    scenario: Scenario,
+    rules: Rules | None,
+    tree: Tree | None = None,
+    on_difference: Callable[[Difference], object] = lambda one: None,
+) -> LockStep:
     """A run of a scenario with a reference in lock-step; ``rules``: those of the reference, None
-    for the run's own as they were released. The run is the same one with and without."""
+    for the run's own as they were released. The run is the same one with and without.
+    ``on_difference`` is called with every decision that differs."""
 
     def semantics_of(semantics: Any) -> Any:
         chosen = rules or Rules(semantics.name, repairs=semantics.repairs)
         make = simulated if tree is None else tree.simulated
         return make(chosen.name, defects=chosen.defects, repairs=chosen.repairs)
 
-    lock_step = LockStep(semantics_of, tree)
+    lock_step = LockStep(semantics_of, tree, on_difference)
     World(
         scenario.world,
         make_checker=lambda view: lock_step,

@@ -17,15 +17,13 @@ from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import every_property
-from rebalance_sim.invariants.explanation import Explanation
-from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.own_metrics import Measured, Metric, registered_metrics, values_of
 from rebalance_sim.scenarios.quiet import quiet_period_ms
-from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
+from rebalance_sim.scenarios.result import RunResult, Suspected, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
@@ -75,20 +73,15 @@ class Watcher(Protocol):
     ``invariants.engine.checker``."""
 
     @property
-    def unexplained(self) -> Sequence[Violation]:
-        """Violated properties that no known issue explains, in the order in which they were
-        violated."""
+    def violations(self) -> Sequence[Violation]:
+        """Violations that no known issue can be the reason of, in the order in which they were
+        found."""
         ...
 
     @property
-    def known(self) -> Sequence[tuple[Violation, int]]:
-        """Violations that a known issue explains: the first of each property, issue and subject,
-        and how often it showed."""
-        ...
-
-    @property
-    def known_counts(self) -> Mapping[tuple[str, str], int]:
-        """(property id, known issue) -> how often it showed."""
+    def suspected(self) -> Sequence[tuple[Violation, int]]:
+        """Violations that a known issue may be the reason of: the first of each property and
+        subject, and how often it showed."""
         ...
 
     def after_step(self, step: Step) -> None:
@@ -120,8 +113,8 @@ def run(
 ) -> RunResult:
     """Run a scenario, or that of a file, and check every property after every step.
 
-    A run that shows known issues only is run again without them (``counterfactual.py``), unless
-    ``proves_known`` is False.
+    A run that violates only what known issues may be the reason of is run again without them
+    (``counterfactual.py``), unless ``proves_known`` is False.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``properties`` are those that
     are checked, None for all, those of plug-ins included. ``make_watcher``, if given, is called
@@ -202,8 +195,9 @@ class _Run:
             error = _describe(problem)
         scenario, world = self._scenario, self._world
         violated = self._violated()
-        late = [self._late_row(group, stuck) for group, stuck in self._late if not stuck.known_as]
-        outcome, reason = self._verdict(violated, late, error)
+        late = [self._late_row(group, stuck) for group, stuck in self._late if not stuck.suspects]
+        suspected = self._suspected()
+        outcome, reason = self._verdict(violated, late, suspected, error)
         return RunResult(
             seed=scenario.seed,
             profile=scenario.profile,
@@ -214,14 +208,13 @@ class _Run:
             simulated_ms=0 if world is None else world.now_ms,
             digest=self._trace.digest(),
             ties=0 if world is None else world.clock.tie_count,
-            known=self._known(),
             violations=(*violated, *late),
             metrics=self._metrics,
             coverage=self._coverage(),
             reason=reason,
             not_judged=self._not_judged,
             samples=() if world is None else tuple(world.sampler.samples),
-            known_issues=self._known_rows(),
+            suspected=suspected,
             rebalances=self._rebalances,
         )
 
@@ -258,7 +251,7 @@ class _Run:
         if not self._is_complete:
             return
         for group_id, watcher in self._watchers.items():
-            if watcher.unexplained:
+            if watcher.violations:
                 continue
             self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
             why = watcher.liveness.not_judged(now_ms)
@@ -266,18 +259,22 @@ class _Run:
                 self._not_judged = f"liveness of {group_id} was not judged: {why}"
 
     def _is_judged(self) -> bool:
-        is_closed = any(watcher.unexplained for watcher in self._watchers.values())
+        is_closed = any(watcher.violations for watcher in self._watchers.values())
         return self._is_complete and not is_closed and not self._not_judged
 
     def _due_ms(self) -> int:
         """When all groups are judged that can be."""
         return max(
-            (one.liveness.due_ms for one in self._watchers.values() if not one.unexplained),
+            (one.liveness.due_ms for one in self._watchers.values() if not one.violations),
             default=0,
         )
 
     def _verdict(
-        self, violated: Sequence[ViolationRow], late: Sequence[ViolationRow], error: str
+        self,
+        violated: Sequence[ViolationRow],
+        late: Sequence[ViolationRow],
+        suspected: Sequence[Suspected],
+        error: str,
     ) -> tuple[str, str]:
         # A violated property comes before an exception: what follows it is often its consequence.
         if violated:
@@ -289,11 +286,8 @@ class _Run:
             return "error", error
         if not self._is_complete:
             return "budget", self._exceeded()
-        known = self._known()
-        if known:
-            counts = ", ".join(f"{name} ({count} times)" for name, count in known.items())
-            shown = f"known issues of {self._scenario.world.semantics} showed: {counts}"
-            return "known", "; ".join(filter(None, (shown, self._not_judged)))
+        if suspected:
+            return "known", f"known issues may be why {self._sentence(suspected[0].row)}"
         if is_vacuous(self._views):
             return "vacuous", "at the end no client was in a group, though some were to be"
         if self._not_judged:
@@ -308,16 +302,6 @@ class _Run:
                 f"{world.clock.events_now} events there, the last step {world.steps.last()}"
             )
         return f"stopped after max_steps ({scenario.max_steps})"
-
-    def _known(self) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for watcher in self._watchers.values():
-            for (_, defect), count in watcher.known_counts.items():
-                counts[defect] += count
-        for _, stuck in self._late:
-            if stuck.known_as is not None:
-                counts[stuck.known_as] += 1
-        return dict(sorted(counts.items()))
 
     def _coverage(self) -> dict[str, int]:
         of_groups: Counter[str] = Counter()
@@ -335,7 +319,7 @@ class _Run:
         rows = [
             self._row(group_id, violation)
             for group_id, watcher in self._watchers.items()
-            for violation in watcher.unexplained
+            for violation in watcher.violations
         ]
         return sorted(rows, key=lambda row: row.step)
 
@@ -351,45 +335,30 @@ class _Run:
             open_faults=() if world is None else world.injector.open_at(step),
         )
 
-    def _known_rows(self) -> tuple[KnownRow, ...]:
-        """What known issues explain, of all groups, in the order in which it showed."""
+    def _suspected(self) -> tuple[Suspected, ...]:
+        """What known issues may be the reason of, of all groups, in the order in which it
+        showed."""
         rows = [
-            self._known_row(self._row(group_id, violation), violation.explanation, times)
+            Suspected(
+                row=self._row(group_id, violation),
+                subject=violation.subject,
+                issues=violation.suspects,
+                times=times,
+            )
             for group_id, watcher in self._watchers.items()
-            for violation, times in watcher.known
+            for violation, times in watcher.suspected
         ]
         rows += [
-            self._known_row(self._late_row(group_id, stuck), stuck.explanation, 1, is_late=True)
+            Suspected(
+                row=self._late_row(group_id, stuck),
+                subject=stuck.subject,
+                issues=stuck.suspects,
+                is_late=True,
+            )
             for group_id, stuck in self._late
+            if stuck.suspects
         ]
-        return tuple(sorted(filter(None, rows), key=lambda row: row.step))
-
-    @staticmethod
-    def _known_row(
-        row: ViolationRow, explanation: Explanation | None, times: int, *, is_late: bool = False
-    ) -> KnownRow | None:
-        if explanation is None:
-            return None
-        title, page = page_of(explanation.issue)
-        first = explanation.first
-        return KnownRow(
-            issue=explanation.issue,
-            title=title,
-            page=page,
-            property=row.property,
-            sentence=row.sentence,
-            subject=explanation.about,
-            step=row.step,
-            at_ms=row.at_ms,
-            detail=row.detail,
-            cause=first.what,
-            cause_step=first.step,
-            cause_at_ms=first.at_ms,
-            times=times,
-            group_id=row.group_id,
-            open_faults=row.open_faults,
-            is_late=is_late,
-        )
+        return tuple(sorted(rows, key=lambda one: one.row.step))
 
     def _late_row(self, group_id: str, stuck: Stuck) -> ViolationRow:
         since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"

@@ -7,7 +7,6 @@ at all, because everything that could be wrong with them was right the last time
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from rebalance_sim.invariants.engine.listeners import (
     gather,
 )
 from rebalance_sim.invariants.engine.liveness import Liveness
-from rebalance_sim.invariants.known.known_issues import explain
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, suspects_of
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
 from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
@@ -31,7 +30,6 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -71,9 +69,10 @@ class Checker:
     ``full_every``: a full check follows that many steps of the group after the last one, or
     ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, or clients, if
     that is more; 0 turns it off. ``stop_at_first``: nothing is checked any more once a violation
-    was found that no known issue explains; otherwise each property is reported the first time that
-    it is violated. ``properties``: which ones are checked; reachability goals are for sweeps and
-    ignored here.
+    was found that no known issue can be the reason of; otherwise each property is reported the
+    first time that it is violated. ``properties``: which ones are checked; reachability goals are
+    for sweeps and ignored here. ``known_issues``: issue -> properties that it violates; with none
+    everything stands among ``violations``.
     """
 
     def __init__(
@@ -83,19 +82,19 @@ class Checker:
         properties: Iterable[type[Property]] = PROPERTIES,
         full_every: int = 64,
         stop_at_first: bool = True,
+        known_issues: Mapping[str, tuple[str, ...]] = KNOWN_ISSUES,
     ) -> None:
         self.model = ShadowModel(view)
         self.violations: list[Violation] = []
-        self.known_counts: Counter[tuple[str, str]] = Counter()
-        """(property id, issue) -> how often; only the first of each is among ``violations``."""
-        self._known: dict[tuple[str, str, str], tuple[Violation, int]] = {}
+        """Violations that no known issue can be the reason of."""
+        self._suspects = suspects_of(view.semantics, known_issues)
+        self._suspected: dict[tuple[str, str], tuple[Violation, int]] = {}
         self.is_stopped = False
         self._violated: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.model)
-        self.liveness = Liveness(view, self.model, properties)
+        self.liveness = Liveness(view, self.model, properties, self._suspects)
         self._view = view
-        self._semantics = view.semantics
         self._stop_at_first = stop_at_first
         self._full_every = full_every
         self._next_full = full_every
@@ -153,8 +152,6 @@ class Checker:
             return
         self.model.step_index = step.index
         self._handlers[step.kind](step)
-        if step.timers:
-            self.model.failed_writes.note_timers(step.shard, step.timers)
         self._seen += 1
         if self._seen >= self._next_full and self._full_every:
             self.check_fully(step)
@@ -176,15 +173,10 @@ class Checker:
         return dict(sorted(self.visits.counts.items()))
 
     @property
-    def unexplained(self) -> list[Violation]:
-        """Violations that no known issue explains."""
-        return [v for v in self.violations if v.known_as is None]
-
-    @property
-    def known(self) -> list[tuple[Violation, int]]:
-        """Violations that a known issue explains: the first of each property, issue and subject,
-        and how often it showed."""
-        return list(self._known.values())
+    def suspected(self) -> list[tuple[Violation, int]]:
+        """Violations that a known issue may be the reason of: the first of each property and
+        subject, and how often it showed."""
+        return list(self._suspected.values())
 
     # -- coordinator -----------------------------------------------------------------------
 
@@ -331,7 +323,6 @@ class Checker:
         if step.records:
             self._append(step, shard)
             change = self._change(step, ledger, shard)
-            self.model.note_expulsions(change)
         self._classic.on_step(step, shard)
         if step.event.kind.group_type == "classic":
             return
@@ -351,8 +342,6 @@ class Checker:
                 ledger = self.model.open_ledger(shard, without_last=len(step.records))
             self._append(step, shard)
             self._change(step, ledger, shard)
-        if step.detail and isinstance(step.event, MixedJoin):
-            self.model.failed_writes.note_join(shard, step.event.member_id, step.index, step.at_ms)
         self._classic.on_step(step, shard)
 
     def _escaped(self, step: Step) -> None:
@@ -447,25 +436,17 @@ class Checker:
             step_index=step.index,
             at_ms=step.at_ms,
             detail=finding.detail,
-            evidence=finding.evidence,
-            explanation=explain(
-                self._semantics, invariant.id, finding, step=step.index, at_ms=step.at_ms
-            ),
+            subject=finding.subject,
+            suspects=self._suspects.get(invariant.id, ()),
         )
-        issue = violation.known_as
-        if issue is not None:
-            key = (invariant.id, issue, violation.subject)
-            first, times = self._known.get(key, (violation, 0))
-            self._known[key] = first, times + 1
-            self.known_counts[invariant.id, issue] += 1
-            if self.known_counts[invariant.id, issue] > 1:
-                return
-        elif invariant.id in self._violated:
-            return
-        else:
+        if violation.suspects:
+            key = invariant.id, violation.subject
+            first, times = self._suspected.get(key, (violation, 0))
+            self._suspected[key] = first, times + 1
+        elif invariant.id not in self._violated:
             self._violated.add(invariant.id)
             self.is_stopped = self._stop_at_first
-        self.violations.append(violation)
+            self.violations.append(violation)
 
 
 def _ignore(step: Step) -> None:

@@ -5,27 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_sim.invariants.engine.listeners import Found, Listeners, gather
-from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
     CommitReturned,
-    JoinGroupAnswered,
     Poll,
     Tick,
 )
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
     SyncGroupRequest,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 
 Ask = Callable[..., None]
@@ -90,13 +85,6 @@ class ClassicWatch:
             if group is None:
                 return None
             classic_model = self._model.classic[shard.name] = ClassicModel()
-        if (
-            group is not None
-            and step.records
-            and isinstance(step.request, JoinGroupRequest)
-            and group.state is ClassicGroupState.STABLE
-        ):
-            self._model.note_quiet_return(step.request, group, classic_model, step.records)
         if group is not None or classic_model.group is not None:
             look = classic_model.look(step, shard, group)
             self._model.note_classic(look)
@@ -116,7 +104,6 @@ class ClassicWatch:
         classic_model = self._model.classic.get(shard_of(step).name)
         if classic_model is None:
             return
-        self._model.note_classic_answer(step, shard_of(step))
         if classic_model.parked.pop(step.operation, None) is not None:
             # A consumer group answers with the outcome; by the time it is let go, the group may be
             # another one.
@@ -185,21 +172,6 @@ class ClassicWatch:
             entry.version = version
             if member.fetchable is not entry.fetchable:
                 model.refresh_fetchers(entry, member.fetchable)
-            for partition in entry.outlived.keys() - member.assigned.keys():
-                del entry.outlived[partition]
-        if (
-            type(step.event) is JoinGroupAnswered
-            and member.kind == LIBRDKAFKA_CLASSIC
-            and step.event.response.error_code is ErrorCode.UNKNOWN_MEMBER_ID
-        ):
-            entry.outlived = {
-                partition: model.seen(
-                    Subject(client=entry.name, partition=partition),
-                    f"{entry.name} was told that the group does not know it, and goes on with "
-                    f"{model.name_of(partition)}",
-                )
-                for partition in member.assigned
-            }
         if has_moved or step.effects:
             self._ask_about(self._on["on_classic_client"], step, entry)
             entry.catch_up()

@@ -16,7 +16,6 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
     AssignorMetadataChanged,
-    CallbackCompleted,
     ClientState,
     CloseConnection,
     CommitOffsets,
@@ -124,8 +123,6 @@ class ClientWatch:
                     entry.failure_count += 1
                     if kind is Disconnected:
                         entry.lost_ms = step.at_ms
-        elif kind is CallbackCompleted:
-            entry.note_callback_end(step, failed=step.event.failed)
         elif kind is CommitOffsets:
             entry.commits_itself = True
             entry.open_commits[step.event.commit_id] = OpenCommit(step.at_ms, step.event.is_sync)

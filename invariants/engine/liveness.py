@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
-from rebalance_sim.invariants.known.unfinished import explanation
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Deadline, Kind, Property, Stuck
@@ -14,16 +14,17 @@ from rebalance_sim.invariants.step import WorldView
 
 class Liveness:
     """Judges the quiet period of one world. ``on_quiet_period_start`` says when the last fault
-    ended."""
+    ended; ``suspects`` are known issues by the property that they may violate."""
 
     def __init__(
         self,
         view: WorldView,
         model: ShadowModel | None = None,
         properties: Iterable[type[Property]] = PROPERTIES,
+        suspects: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         self._model = ShadowModel(view) if model is None else model
-        self._semantics = view.semantics
+        self._suspects = suspects
         self.quiet = QuietPeriod(view, self._model)
         self._properties = [p(self._model) for p in properties if p.kind is Kind.EVENTUALLY]
 
@@ -98,8 +99,5 @@ class Liveness:
                     subject=late.subject,
                     reason=late.reason,
                     since_ms=late.since_ms,
-                    client=late.client,
-                    explanation=explanation(
-                        item.id, late, self._semantics, self._model, self.quiet.since_ms
-                    ),
+                    suspects=self._suspects.get(item.id, ()),
                 )

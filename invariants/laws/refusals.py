@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from rebalance_sim.invariants.laws.asked import EMPTY, Asked
 from rebalance_sim.invariants.model.classic_model import ClassicModel
-from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
 from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -51,21 +50,12 @@ class _Refusals(Property):
         says, holds = self.causes.get(code, ("it is an answer to that", lambda _: False))
         if holds(asked):
             return None
-        current = asked.entry.current if asked.entry else None
         what = type(asked.request).__name__.removesuffix("Request")
         at = f" for {self.model.name_of(asked.partition)}" if asked.partition else ""
         return Finding(
             f"{what} of {self.model.who(asked.member_id) or 'nobody'} at epoch {asked.epoch}{at} "
             f"was answered {code.name}, and it is not so that {says}",
-            {
-                "member": asked.member_id,
-                "code": code.name,
-                "request_epoch": asked.epoch,
-                "stored_epoch": asked.epoch_of(asked.member_id),
-                "previous_epoch": current.previous_member_epoch if current else None,
-                "holder": asked.holder,
-                "predecessor_epoch": asked.epoch_of(asked.holder) if asked.holder else None,
-            },
+            member=asked.member_id,
         )
 
 
@@ -470,12 +460,7 @@ class ServerNeverFails(Property):
         if step.response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             return None
         request, why = step.request, step.response.error_message or "an error without a reason"
-        converts = self.model.classic_group_in(step.shard) is not None
         return Finding(
             f"{self.model.who(request.member_id)} at epoch {request.member_epoch} met {why}",
-            {
-                "member": request.member_id,
-                "converts_classic_group": converts and request.member_epoch == 0,
-                "has_vanished_partition": vanished_partition(self.model, step.shard),
-            },
+            member=request.member_id,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rebalance_sim.invariants.explanation import Seen
 from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
 from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
@@ -18,8 +17,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class ClassicClientEntry:
-    """A classic client as it was after its last event. ``outlived``: what it has gone on with since
-    the coordinator told its JoinGroup that the group does not know it. ``commits_itself``: the
+    """A classic client as it was after its last event. ``commits_itself``: the
     application has committed what it liked. ``committed_ms``: when a commit was sent last;
     ``raised_ms``: when a call of the application raised last, -1: never;
     ``open_commits``: what the application has committed, and has not heard of;
@@ -37,7 +35,6 @@ class ClassicClientEntry:
         "member_id",
         "name",
         "open_commits",
-        "outlived",
         "raised_ms",
         "settled",
         "state",
@@ -53,7 +50,6 @@ class ClassicClientEntry:
         self.settled: tuple[str, int] | None = None
         self.catch_up()
         self.fetchable: frozenset[TopicPartition] = frozenset()
-        self.outlived: dict[TopicPartition, Seen] = {}
         self.commits_itself = False
         self.committed_ms = -1
         self.open_commits: dict[int, OpenCommit] = {}

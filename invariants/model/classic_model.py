@@ -90,12 +90,10 @@ class MemberNote(NamedTuple):
 
 class Written(NamedTuple):
     """The record of a generation: who got what, and up to where the log has to be committed.
-    ``is_conversion``: the group was a consumer group until then. ``leader_id``: whose SyncGroup it
-    was written for, if it was."""
+    ``leader_id``: whose SyncGroup it was written for, if it was."""
 
     end_offset: int
     assignments: Mapping[str, EmbeddedAssignment]
-    is_conversion: bool = False
     leader_id: str | None = None
 
 
@@ -104,7 +102,6 @@ class Converted(NamedTuple):
     ``begins_at``: where the record is that had made it a classic group, if it was a consumer group
     before. ``written``: the records of its generations."""
 
-    generation_id: int
     offset: int
     begins_at: int = -1
     written: Mapping[int, Written] = MappingProxyType({})
@@ -134,8 +131,6 @@ class ClassicLook:
     gone: frozenset[str] = frozenset()
     former: ClassicGroup | None = None
     """The group of before, where it is another one, or gone."""
-    undone: Converted | None = None
-    """What the group was before a conversion that could not be written."""
     picture: GroupPicture | None = None
     """The group as it is now."""
     is_untouched: bool = False
@@ -172,19 +167,17 @@ class ClassicModel:
             return None
         return self._emptied[1] if self.snapshot.state is ClassicGroupState.EMPTY else None
 
-    def undone_by(self, end_offset: int) -> Converted | None:
-        """What the group was before everything from this offset on, which is lost now; None if no
-        conversion is. What was written for it counts again."""
+    def undo_conversions(self, end_offset: int) -> None:
+        """Everything from this offset on is lost now: what was written before a conversion there
+        counts again."""
         undone = None
         while self.converted and self.converted[-1].offset >= end_offset:
             undone = self.converted.pop()
-        if undone is not None and undone.begins_at >= end_offset:
-            return None  # That it was a classic group is lost, too.
-        if undone is not None:
-            for generation_id, written in undone.written.items():
-                if written.end_offset <= end_offset:
-                    self.written.setdefault(generation_id, written)
-        return undone
+        if undone is None or undone.begins_at >= end_offset:
+            return  # Maybe that it was a classic group is lost, too.
+        for generation_id, written in undone.written.items():
+            if written.end_offset <= end_offset:
+                self.written.setdefault(generation_id, written)
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
@@ -202,7 +195,6 @@ class ClassicModel:
             ):
                 self.converted.append(
                     Converted(
-                        self.group.generation_id,
                         shard.log_end_offset - len(step.records),
                         self._begins_at,
                         dict(self.written),
@@ -300,10 +292,6 @@ class ClassicModel:
                 self.written[number] = Written(
                     end,
                     {row.member_id: row.assignment for row in record.value.members},
-                    is_conversion=any(
-                        isinstance(other, ConsumerGroupMetadata) and other.value is None
-                        for other in step.records
-                    ),
                     leader_id=leader_id,
                 )
         if step.detail and isinstance(step.event, Replacement):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
@@ -51,7 +50,6 @@ class ClientEntry:
         "commits_itself",
         "committed_ms",
         "current",
-        "failed_callback",
         "failure_count",
         "fetchable",
         "had_assigned",
@@ -68,7 +66,6 @@ class ClientEntry:
         "last_before_leave",
         "last_request",
         "last_sent_ms",
-        "late_answer",
         "lost_ms",
         "member",
         "member_epoch",
@@ -82,7 +79,6 @@ class ClientEntry:
         "state_since_ms",
         "target",
         "unhandled",
-        "unheard_grant",
         "version",
     )
 
@@ -128,14 +124,8 @@ class ClientEntry:
         """Everything that was assigned since the last join was sent."""
         self.callback_kind: CallbackKind | None = None
         """The callback that runs, or ran last."""
-        self.failed_callback: Seen | None = None
-        """A callback has failed, and no assigned callback has succeeded since."""
         self.joined_by = 0
         """Correlation id of the last join."""
-        self.late_answer: Seen | None = None
-        """An answer from before the last join came after it, and was not refused."""
-        self.unheard_grant: Seen | None = None
-        """A heartbeat that the client had given up was granted something."""
         self.commits_itself = False
         """The application has committed what it liked."""
         self.committed_ms = -1
@@ -195,10 +185,7 @@ class ClientEntry:
                 self.awaited_leave = correlation_id
         elif request.member_epoch == JOIN_EPOCH:
             self.joined_by = correlation_id
-            if self.member.state is ClientState.JOINING:
-                self.late_answer = None  # Else such an answer has put it at epoch 0.
             self.has_left = False
-            self.failed_callback = None
             self.received_epochs.clear()
             self.had_assigned.clear()
         if request is not self.last_request:
@@ -232,10 +219,6 @@ class ClientEntry:
             self.failure_count = 0
         if response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)
-            if is_handled and correlation_id < self.joined_by:
-                self.late_answer = self._seen(
-                    step, "took an answer from before its last join, after that join"
-                )
 
     def _is_former(self, correlation_id: int) -> bool:
         """Whether it is of a membership that is over: a join was sent since, or is to be sent."""
@@ -263,21 +246,6 @@ class ClientEntry:
         return (
             member.subscribed_topic_names is not topics
             or member.subscribed_topic_regex is not regex
-        )
-
-    def note_callback_end(self, step: Step, *, failed: bool) -> None:
-        """The running callback has returned, or thrown."""
-        if failed:
-            self.failed_callback = self._seen(step, "had a callback that failed")
-        elif self.callback_kind is CallbackKind.ASSIGNED:
-            self.failed_callback = None
-
-    def _seen(self, step: Step, what: str) -> Seen:
-        return Seen(
-            subject=Subject(client=self.name),
-            step=step.index,
-            at_ms=step.at_ms,
-            what=f"{self.name} {what}",
         )
 
     def has_moved(self) -> bool:

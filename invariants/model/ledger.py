@@ -7,7 +7,7 @@ Source: coordinator §3.2, §9.1, §9.3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -260,17 +260,6 @@ class GroupLedger:
         for pattern in self.pattern_count:
             names.update(self.resolved.get(pattern, ()))
         return names
-
-    def computes_beside_unresolved_pattern(self, records: Iterable[Record]) -> bool:
-        """Was the target of this batch computed beside a pattern that is not resolved, or a member
-        that subscribes to nothing, without raising the epoch? Either the batch brings that, or an
-        earlier one did and left such a target behind."""
-        if any(isinstance(record, ConsumerGroupMetadata) for record in records):
-            return False
-        return any(pattern not in self.resolved for pattern in self.pattern_count) or any(
-            not entry.topic_names and not (entry.metadata and entry.metadata.subscribed_topic_regex)
-            for entry in self.members.values()
-        )
 
     # -- writing ---------------------------------------------------------------------------
 

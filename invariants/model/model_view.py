@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Set
 
-from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations, is_fit
 from rebalance_sim.invariants.model.config_history import ConfigHistory
-from rebalance_sim.invariants.model.failed_writes import FailedWrites
-from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.offset_model import OffsetModel
-from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMember
+from rebalance_sim.protocol.clients import ComputingState, GroupMember
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
@@ -46,7 +42,6 @@ class ModelView:
     ledgers: Mapping[str, GroupLedger]
     computations: Computations
     config_history: ConfigHistory
-    failed_writes: FailedWrites
     classic: Mapping[str, ClassicModel]
     """Shard -> the classic group there, where there has been one in this term."""
     offset_models: Mapping[str, OffsetModel]
@@ -73,33 +68,15 @@ class ModelView:
     request may, as one inside of a callback can; -1: never."""
     step_index: int
     """The step that is looked at."""
-    expelled_unreported: Seen | None
-    """The last removal of a member for keeping what its client had never been told of."""
-    readmitted: Mapping[str, Seen]
-    """Classic members that a consumer group had removed and let in again under their id,
-    without a word, so that they went on with what they had (classic §7.5)."""
-    unparked: Mapping[str, Seen]
-    """Members of a classic group whose parked requests were answered by a conversion that was
-    refused in the end, so that nobody has armed their sessions (classic §7.3)."""
-    restored: Mapping[int, Seen]
-    """Generations of classic groups that are there again because their conversion could not be
-    written: what it did to timers is not undone (coordinator D14)."""
-    switched: Mapping[str, Seen]
-    """Members that went on with the other protocol under their id, or were removed or replaced as
-    static members of a group with members of both."""
-    quiet_returns: Mapping[int, Sequence[QuietReturn]]
-    """Generation -> the static members that came back to it, and no rebalance followed: whatever
-    had changed meanwhile goes unnoticed (classic §2.5)."""
-    upgrade: Seen | None
-    """The last conversion of a classic group with members."""
-    former_instances: Mapping[str, Seen]
+    former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
     """Looked up once for all that a full check asks; None at any other time."""
     _leader_epoch: int
-    _recreated: Mapping[str, Seen]
-    _forgotten: Mapping[str, tuple[frozenset[TopicPartition], Seen]]
-    _lost_unrevoked: Mapping[str, Mapping[TopicPartition, Seen]]
-    _answered_in_term: Mapping[tuple[str, int], int]
+    _recreated_ms: Mapping[str, int]
+    """Ids of topics that have had a name one after another, since when."""
+    _switched: Mapping[str, int]
+    """Members that went on with the other protocol under their id, or were removed or replaced as
+    static members of a group with members of both, and the step in which they did so."""
 
     # -- shards ----------------------------------------------------------------------------
 
@@ -141,10 +118,6 @@ class ModelView:
             and self.group_id not in shard.coordinator.groups_of(ConsumerGroup)
         )
 
-    def seen(self, subject: Subject, what: str) -> Seen:
-        """Something that happens to a subject in this step."""
-        return Seen(subject=subject, step=self.step_index, at_ms=self.view.now_ms, what=what)
-
     def is_from_lost_commit(self, member_id: str, partition: TopicPartition) -> bool:
         """Whether a member can have a partition only by a record that was committed and lost: since
         the group went back in time, that was never held for it."""
@@ -152,27 +125,13 @@ class ModelView:
             return False
         return partition not in self._held_since.get(member_id, ())
 
-    @property
-    def has_recreated_topics(self) -> bool:
-        """Whether a name has come to belong to another topic, ever."""
-        return bool(self._recreated)
-
     def is_recreated(self, partition: TopicPartition) -> bool:
         """Whether the name of its topic belongs, or has belonged, to another topic as well."""
-        return partition.topic_id in self._recreated
+        return partition.topic_id in self._recreated_ms
 
-    def recreation(self, partition: TopicPartition) -> Seen | None:
+    def recreated_ms(self, partition: TopicPartition) -> int | None:
         """When the name of its topic came to belong to another topic as well."""
-        seen = self._recreated.get(partition.topic_id)
-        return None if seen is None else replace(seen, subject=Subject(partition=partition))
-
-    def forgot(self, member_id: str, partition: TopicPartition) -> Seen | None:
-        """When this partition of a member, which its client owned while it was converted in the
-        middle of a rebalance, was unknown to the coordinator (classic §7.3)."""
-        partitions, seen = self._forgotten.get(member_id, (frozenset(), None))
-        if seen is None or partition not in partitions:
-            return None
-        return replace(seen, subject=Subject(member=member_id, partition=partition))
+        return self._recreated_ms.get(partition.topic_id)
 
     def is_held_by_name(
         self, shard: ShardView, ledger: GroupLedger, member_id: str, partition: TopicPartition
@@ -223,27 +182,6 @@ class ModelView:
         group = shard.coordinator.groups_of(ClassicGroup).get(self.group_id)
         return None if group is None or group.is_simple else group
 
-    def lost_unrevoked(
-        self, member_id: str, partitions: Iterable[TopicPartition]
-    ) -> tuple[Seen, ...]:
-        """How the member lost those of these that it lost that way and has not got back."""
-        lost = self._lost_unrevoked.get(member_id, {})
-        return tuple(lost[partition] for partition in sorted(partitions) if partition in lost)
-
-    def is_unreported(self, member_id: str, stored: MemberEntry | None) -> bool:
-        """Whether a member is to give up what its client has not been told of, and so has nothing
-        to acknowledge: it was granted in the step of another, and taken away before its own."""
-        entry = self.by_member_id.get(member_id)
-        if entry is None or stored is None or stored.current is None:
-            return False
-        member, pending = entry.member, stored.current.pending_revocation.keys()
-        return (
-            bool(pending)
-            and member.state is ClientState.STABLE
-            and pending.isdisjoint(member.assigned)
-            and pending.isdisjoint(member.target.partitions)
-        )
-
     @staticmethod
     def is_heartbeat_success(step: Step) -> bool:
         """Whether a heartbeat (no leave) was accepted in this step."""
@@ -272,40 +210,15 @@ class ModelView:
         member = self.user_of(member_id)
         return member is not None and not member.is_closed
 
-    def has_reused_generation(self, member: GroupMember) -> bool:
-        """Whether a former coordinator gave a classic client the generation it is at, and the
-        acting one has used the number again (classic §8.2)."""
-        shard = self.acting_shard()
-        classic_model = None if shard is None else self.classic.get(shard.name)
-        reported = self._answered_in_term.get((member.member_id, member.member_epoch))
-        if (
-            shard is None
-            or classic_model is None
-            or classic_model.group is None
-            or reported is None
-        ):
-            return False
-        written = classic_model.written.get(member.member_epoch)
-        was_loaded = written is not None and written.end_offset == 0
-        return reported < shard.leader_epoch and not was_loaded
-
     def switches(self, member_id: str, step: Step) -> bool:
         """Whether a member goes on with the other protocol by this very step."""
-        seen = self.switched.get(member_id)
-        return seen is not None and seen.step == step.index
+        return self._switched.get(member_id) == step.index
 
     def is_client(self, member_id: str) -> bool:
         """Whether a living client uses this id, of whichever protocol."""
         return member_id in self.by_member_id or any(
             entry.member.member_id == member_id for entry in self.classic_clients.values()
         )
-
-    def outlived(self, member_id: str, partition: TopicPartition) -> Seen | None:
-        """Since when a classic client goes on with what it had under an id before this one."""
-        for entry in self.classic_clients.values():
-            if entry.member.member_id == member_id and partition in entry.outlived:
-                return entry.outlived[partition]
-        return None
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that

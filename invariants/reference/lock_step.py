@@ -21,6 +21,7 @@ from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _SHOWN = (
     "state",
@@ -65,19 +66,21 @@ class LockStep:
     ``semantics_of`` gives the semantics of the reference from those of the run; ``tree`` has its
     machines. A coordinator is compared after a difference as before it, a member is not: what
     follows in it may be a consequence. ``differences`` has the first of each kind of decision,
-    ``counts`` how many there were of it.
+    ``counts`` how many there were of it; ``on_difference`` is called with each.
     """
 
     def __init__(
         self,
         semantics_of: Callable[[Semantics], Any],
         tree: Tree | None = None,
+        on_difference: Callable[[Difference], object] = lambda one: None,
     ) -> None:
         self.differences: list[Difference] = []
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.compared = 0
         self._semantics_of = semantics_of
         self._tree = tree or Tree()
+        self._on_difference = on_difference
         self._coordinators: list[CoordinatorPair] = []
         self._twins: dict[int, _Twin] = {}
         self._open: list[Callable[..., Difference]] = []
@@ -164,6 +167,7 @@ class LockStep:
         if one.decision not in self.counts:
             self.differences.append(one)
         self.counts[one.decision] += 1
+        self._on_difference(one)
 
     def _on_coordinator(
         self, pair: CoordinatorPair, event: Any, what: str, decided: Any, reference: Any
@@ -200,7 +204,7 @@ class LockStep:
         twin.drawn.clear()
         if found is not None:
             twin.has_differed = True
-            what, decided, reference = parts(found[0], found[1], found[2], str)
+            what, decided, reference = parts(found[0], found[1], found[2], _name_of)
             self._open.append(
                 partial(
                     Difference,
@@ -221,6 +225,10 @@ def _first_shown(member: Any, reference: Any) -> tuple[str, Any, Any] | None:
         if decided != theirs:
             return name, decided, theirs
     return None
+
+
+def _name_of(partition: TopicPartition) -> str:
+    return f"{partition.topic_id}-{partition.partition}"
 
 
 def _look(member: Any, name: str) -> Any:

@@ -155,11 +155,11 @@ def _key_of(record: Record) -> LogKey:
 
 
 class Finding(NamedTuple):
-    """A violated property. ``known_as``: the known issue of the version that it is, if any."""
+    """A violated property. ``suspects``: the known issues of the version that may be the reason."""
 
     property: str
     detail: str
-    known_as: str | None = None
+    suspects: tuple[str, ...] = ()
 
 
 class Judge(Protocol):

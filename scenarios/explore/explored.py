@@ -49,5 +49,5 @@ class Explored:
 
     @property
     def violated(self) -> list[Path]:
-        """The paths to what is no known issue."""
-        return [path for path in self.paths if path.finding.known_as is None]
+        """The paths to what no known issue can be the reason of."""
+        return [path for path in self.paths if not path.finding.suspects]

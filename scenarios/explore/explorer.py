@@ -321,13 +321,13 @@ class Explorer:
         found: Sequence[Finding],
     ) -> bool:
         """Keep the shortest way to each property. Whether the path ends here."""
-        known = {(path.finding.property, path.finding.known_as) for path in explored.paths}
+        known = {path.finding.property for path in explored.paths}
         for finding in found:
-            if (finding.property, finding.known_as) not in known:
+            if finding.property not in known:
                 states = self._way(came_from, state)
                 actions = (*self._actions(states), *last)
                 explored.paths.append(Path(finding, actions, tuple(states)))
-        return any(finding.known_as is None for finding in found)
+        return any(not finding.suspects for finding in found)
 
     def _way(self, came_from: dict[int, int], state: int) -> list[int]:
         """The states on the way to a state, from the first to itself."""

@@ -156,9 +156,8 @@ class CallJudge:
         fill(step)
         checker.after_step(step)
         checker.check_fully(step)
-        self.found = tuple(
-            Finding(one.property.id, one.detail, one.known_as) for one in checker.violations
-        )
+        found = (*checker.violations, *(one for one, _ in checker.suspected))
+        self.found = tuple(Finding(one.property.id, one.detail, one.suspects) for one in found)
 
     def _new_checker(self) -> Checker:
         return Checker(self._view, properties=self._properties, full_every=0, stop_at_first=False)

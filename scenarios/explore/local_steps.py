@@ -83,7 +83,7 @@ class LocalSteps:
         )
 
     def unanswered(self, coordinator: int, place: int, number: int) -> Finding | None:
-        """``coordinator.request_answered``; who leaves with a SyncGroup that waits gets no answer."""
+        """``coordinator.request_answered``; a SyncGroup of who leaves gets no answer."""
         if not self._forgets(coordinator, place, number, JoinGroupRequest):
             return None
         return Finding("coordinator.request_answered", f"{self.nodes[place].name} waits for ever")

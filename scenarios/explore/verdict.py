@@ -39,7 +39,8 @@ def describe(explored: Explored) -> Iterator[str]:
         f"{len(STATE_PROPERTIES)} of every state, and that no machine breaks its own rules"
     )
     for path in explored.paths:
-        known = f" [known: {path.finding.known_as}]" if path.finding.known_as else ""
+        suspects = " or ".join(path.finding.suspects)
+        known = f" [maybe {suspects}]" if suspects else ""
         yield (
             f"violated after {len(path.actions)} steps: {path.finding.property}{known}: "
             f"{path.finding.detail}"

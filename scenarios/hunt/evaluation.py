@@ -53,7 +53,7 @@ def evaluate(scenario: Scenario) -> Evaluation:
     result = run(scenario, make_watcher=watch, proves_known=False)
     intervals = tuple(one for checker in checkers for one in checker.pairs.intervals)
     judged = prove_known(scenario, result, lambda twin: run(twin, proves_known=False))
-    known = (f"known.{row.issue}.{row.property}" for row in result.known_issues)
+    known = (f"known.{row.issue}.{row.property}" for row in judged.known_issues)
     return Evaluation(
         outcome=_outcome(scenario, judged),
         what=_what(judged),

@@ -98,7 +98,7 @@ class CoordinatorWorld:
         """What hangs on the next commit."""
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
-        options.setdefault("full_every", 0)
+        options = {"full_every": 0, "known_issues": {}} | options
         self.checker = Checker(self, **options)
         self.load()
 

@@ -51,7 +51,7 @@ def at_work(profile: str, seed: int, *patches: Patch) -> Any:
     checkers: list[Checker] = []
 
     def watch(view: Any) -> Checker:
-        checkers.append(Checker(view, stop_at_first=False))
+        checkers.append(Checker(view, stop_at_first=False, known_issues={}))
         return checkers[-1]
 
     with ExitStack() as stack:
@@ -62,7 +62,7 @@ def at_work(profile: str, seed: int, *patches: Patch) -> Any:
     assert result.outcome != "error" or any(c.violations for c in checkers), result.reason
     return SimpleNamespace(
         checker=SimpleNamespace(
-            violations=[v for checker in checkers for v in checker.unexplained],
+            violations=[v for checker in checkers for v in checker.violations],
             liveness=_EndOfRun(checkers, result.simulated_ms),
         )
     )

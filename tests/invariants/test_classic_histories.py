@@ -11,6 +11,7 @@ from coordinator_world import GROUP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 
 NAMES = ("A", "B", "C", "sD", "sE")
@@ -86,7 +87,7 @@ def test_a_correct_coordinator_satisfies_every_property_about_classic_groups(del
     world.after_step = world.checker.check_fully
     for action in actions:
         play(world, action)
-        assert not world.checker.unexplained, str(world.first)
+        assert not world.checker.violations, str(world.first)
     assert world.group_id == GROUP
 
 
@@ -175,10 +176,10 @@ def play_mixed(world: ClassicWorld, action: tuple[str, str, int]) -> None:
     world.advance_to(world.now_ms)
 
 
-@pytest.mark.parametrize("version", ["kafka-4.3", "kafka-4.1", "kip-848"])
+@pytest.mark.parametrize("version", ["kafka-4.3", "kafka-4.1", "kip-848", "kafka-4.3-clean"])
 @pytest.mark.parametrize("policy", ["bidirectional", "upgrade", "downgrade", "disabled"])
 @given(actions=MIXED_ACTIONS, interval_ms=st.sampled_from([0, 1_000]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_correct_coordinator_satisfies_every_property_about_mixed_groups(
     version, policy, actions, interval_ms
 ):
@@ -188,8 +189,8 @@ def test_a_correct_coordinator_satisfies_every_property_about_mixed_groups(
         group_consumer_migration_policy=policy,
         group_consumer_assignment_interval_ms=interval_ms,
     )
-    world = ClassicWorld(version, config=config)
+    world = ClassicWorld(version, config=config, known_issues=KNOWN_ISSUES)
     world.after_step = world.checker.check_fully
     for action in actions:
         play_mixed(world, action)
-        assert not world.checker.unexplained, str(world.first)
+        assert not world.checker.violations, str(world.first)

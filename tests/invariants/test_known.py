@@ -1,4 +1,4 @@
-"""What a shipped version is known for is told apart from a new breach, by its own signature."""
+"""What a shipped version is known to violate is suspected of its known issues, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ import pytest
 from coordinator_world import CONFIG, CoordinatorWorld
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, explain
-from rebalance_sim.invariants.property import Finding
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, suspects_of
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.protocol.versions.every_version import EVERY_VERSION
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
-def lost_static_join(semantics) -> CoordinatorWorld:
+def lost_static_join(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
     """The answer to a static join is lost, and the client repeats it."""
-    world = CoordinatorWorld(semantics)
+    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a", instance_id="i")
     world.join("a", instance_id="i")
     return world
 
 
-def full_group(semantics) -> CoordinatorWorld:
+def full_group(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
     """A static member leaves a full group for a while and returns under another id."""
-    world = CoordinatorWorld(semantics, config=replace(CONFIG, group_consumer_max_size=1))
+    config = replace(CONFIG, group_consumer_max_size=1)
+    world = CoordinatorWorld(semantics, config=config, known_issues=known_issues)
     world.join("a", instance_id="i")
     world.heartbeat("a", -2, instance_id="i")
     world.join("b", instance_id="i")
     return world
 
 
-def fenced_rejoin(semantics) -> CoordinatorWorld:
+def fenced_rejoin(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
     """A member that is past its first epoch joins again."""
-    world = CoordinatorWorld(semantics)
+    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a")
     world.join("b")
     world.settle("a", "b")
@@ -40,18 +42,18 @@ def fenced_rejoin(semantics) -> CoordinatorWorld:
     return world
 
 
-def fenced_rejoin_without_instance(semantics) -> CoordinatorWorld:
+def fenced_rejoin_without_instance(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
     """A static member leaves for a while, and joins under its id as a dynamic one."""
-    world = CoordinatorWorld(semantics)
+    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a", instance_id="i")
     world.heartbeat("a", -2, instance_id="i")
     world.join("a")
     return world
 
 
-def dropped_topic(semantics) -> CoordinatorWorld:
+def dropped_topic(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
     """A member that is revoking drops a topic in the same heartbeat."""
-    world = CoordinatorWorld(semantics)
+    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a", "orders", "payments")
     world.join("b")
     epoch = world.group.members["a"].member_epoch
@@ -74,57 +76,69 @@ def dropped_topic(semantics) -> CoordinatorWorld:
         (dropped_topic, "KAFKA-19431", "kafka-4.1"),
     ],
 )
-def test_a_shipped_defect_is_known_in_its_version_and_news_where_it_was_switched_on(
+def test_a_shipped_defect_is_suspected_in_its_version_and_news_where_it_was_switched_on(
     story, defect, version
 ):
-    """The run goes on; nothing is unexplained. A sweep for that very defect must report it."""
+    """The run goes on. A sweep for that very defect must report it."""
     world = story(SEMANTICS[version])
-    assert [v.known_as for v in world.checker.violations] == [defect]
-    assert world.checker.unexplained == []
-    assert not world.checker.is_stopped
+    ((violation, times),) = world.checker.suspected
+    assert defect in violation.suspects and times == 1
+    assert world.checker.violations == [] and not world.checker.is_stopped
 
-    world = story(SEMANTICS[version].with_defects(defect))
-    assert len(world.checker.unexplained) == 1
+    world = story(SEMANTICS[version].with_defects(defect), {defect: KNOWN_ISSUES[defect]})
+    assert [one.property for one in world.checker.violations] == [violation.property]
 
 
 @pytest.mark.parametrize("story", [fenced_rejoin, dropped_topic])
 def test_what_a_version_has_fixed_does_not_happen_there(story):
     """kafka-4.3 accepts the rejoin and gives the topic up."""
-    assert story("kafka-4.3").checker.violations == []
+    checker = story("kafka-4.3").checker
+    assert checker.violations == [] and checker.suspected == []
 
 
-def test_known_violations_are_counted_and_kept_once():
+def test_suspected_violations_are_counted_and_kept_once():
     """A client that is refused for ever must not fill the memory."""
     world = lost_static_join("kafka-4.3")
     for _ in range(5):
         world.join("a", instance_id="i")
-    assert world.checker.known_counts["refusal.own_instance", "PR-23542"] == 6
-    assert len(world.checker.violations) == 1
-
-
-def explained(version: str, evidence: dict[str, object]) -> str | None:
-    """The known issue that explains a refusal with this evidence."""
-    found = explain(
-        SEMANTICS[version], "refusal.own_instance", Finding("refused", evidence), step=7, at_ms=70
+    ((violation, times),) = world.checker.suspected
+    assert (violation.property.id, violation.subject, times) == (
+        "refusal.own_instance",
+        "member a",
+        6,
     )
-    return found and found.issue
-
-
-def test_another_code_at_the_same_property_is_not_known():
-    """The signature is the defect's own; the property alone explains nothing."""
-    evidence = {"code": "FENCED_INSTANCE_ID", "request_epoch": 4, "holder": "a", "member": "a"}
-    assert explained("kafka-4.3", evidence) is None
 
 
 def test_a_version_without_the_defect_has_no_excuse():
     """kip-848 is a text; of what brokers shipped with it knows nothing."""
-    evidence = {"code": "UNRELEASED_INSTANCE_ID", "request_epoch": 0, "holder": "a", "member": "a"}
-    assert explained("kip-848", evidence) is None
-    assert explained("kafka-4.3", evidence) == "PR-23542"
+    assert "refusal.own_instance" not in suspects_of(SEMANTICS["kip-848"])
+    assert suspects_of(SEMANTICS["kafka-4.3"])["refusal.own_instance"] == ("PR-23542",)
+    repaired = SEMANTICS["kafka-4.3"].without("PR-23542")
+    assert "refusal.own_instance" not in suspects_of(repaired)
+    assert suspects_of(SEMANTICS["kafka-4.3-clean"]) == {}
+
+
+def test_without_known_issues_everything_is_a_violation():
+    world = CoordinatorWorld("kafka-4.3", known_issues={})
+    world.join("a", instance_id="i")
+    world.join("a", instance_id="i")
+    assert world.violated == ["refusal.own_instance"]
+    assert world.checker.suspected == []
 
 
 def test_every_known_issue_belongs_to_a_property():
     """An entry for a property that is gone would never be asked."""
-    assert {id_ for entry in KNOWN_ISSUES for id_ in entry.property_ids} <= {
+    assert {id_ for ids in KNOWN_ISSUES.values() for id_ in ids} <= {
         spec.id for spec in (*INVARIANTS, *LIVENESS)
     }
+
+
+def test_every_issue_is_one_of_some_version_and_has_a_repair():
+    """What could not be repaired could not be held against a run without it."""
+    versions = [one for name, one in SEMANTICS.items() if not name.endswith("-clean")]
+    shipped = {issue for semantics in versions for issue in semantics.shipped_defects}
+    assert KNOWN_ISSUES.keys() <= shipped <= DEFECTS.keys()
+    for semantics in versions:
+        assert set(EVERY_VERSION) <= set(semantics.shipped_defects)
+        assert all(semantics.can_repair(issue) for issue in semantics.shipped_defects)
+        assert SEMANTICS[f"{semantics.name}-clean"].shipped_defects == ()

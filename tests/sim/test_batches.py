@@ -167,13 +167,13 @@ def test_a_timer_that_went_with_a_failed_batch_is_a_known_issue() -> None:
     """coordinator D14: nobody looks after the session of b any more."""
     watched = story_of_a_leave()
     watched.world.run()
-    checker = watched.checkers["group"]
-    assert {(v.property.id, v.known_as) for v in checker.violations} == {
-        ("coordinator.timers_armed", "D14")
+    assert not watched.violated()
+    assert {one.property.id for one in watched.suspected()} == {"coordinator.timers_armed"}
+    assert watched.violated_by("D14") >= {
+        "coordinator.timers_armed",
+        "liveness.stale_members_removed",
     }
-    late = checker.liveness.verdict(watched.world.now_ms)
-    assert {stuck.known_as for stuck in late} == {"D14"}
-    assert {stuck.property.id for stuck in late} >= {"liveness.stale_members_removed"}
+    assert watched.without("D14").late() == {}
     assert len(watched.group().members) == 2
 
 

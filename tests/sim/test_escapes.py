@@ -95,7 +95,7 @@ def test_a_request_whose_handler_raises_leaves_everything_as_it_was(
     [escaped] = watched.steps(StepKind.COORDINATOR_ESCAPED)
     assert escaped["request"]["type"] == "JoinGroupRequest"
     assert escaped["detail"] == "IllegalTransition: from STABLE to DEAD"
-    [violation] = watched.checkers["group"].unexplained
+    [violation] = watched.checkers["group"].violations
     assert str(violation).startswith("coordinator.no_uncaught_exception")
     for until_ms in (1_050, 1_070):
         join_naming(other, "range")

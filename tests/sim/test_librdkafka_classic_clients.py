@@ -301,8 +301,7 @@ def removed_while_it_joins(instance_id: str | None) -> Watched:
 def test_a_dynamic_cooperative_member_loses_all_before_it_is_another_member() -> None:
     watched = removed_while_it_joins(None)
     assert callbacks(watched, "b", since_ms=20_000)[0] == ("Lost", 3)
-    (checker,) = watched.checkers.values()
-    assert not checker.known_counts
+    assert not watched.suspected()
 
 
 def test_a_static_cooperative_member_keeps_what_others_own_until_its_sync_is_answered() -> None:
@@ -322,10 +321,9 @@ def test_a_static_cooperative_member_keeps_what_others_own_until_its_sync_is_ans
         p for p in first["request"]["offsets"] if int(p.split("/")[1]) in watched.fetchable("c")
     }
     assert len(kept) == 2
-    (checker,) = watched.checkers.values()
-    assert set(checker.known_counts) == {
-        ("classic.exclusive_consumption", "sim-outlived-membership")
-    }
+    ids = {one.property.id for one in watched.suspected()}
+    assert ids == {"classic.exclusive_consumption"}
+    assert watched.violated_by("sim-outlived-membership") == ids
 
 
 # -- from one protocol to the other ----------------------------------------------------------

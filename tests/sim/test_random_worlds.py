@@ -46,7 +46,9 @@ def test_batches_under_random_faults_break_nothing_that_is_not_known(
     assert result.is_complete
     now_ms = watched.world.now_ms
     late = [stuck for c in watched.checkers.values() for stuck in c.liveness.verdict(now_ms)]
-    assert [str(stuck) for stuck in late if stuck.known_as is None] == []
+    assert [str(stuck) for stuck in late if not stuck.suspects] == []
+    suspects = {issue for stuck in late for issue in stuck.suspects}
+    assert not suspects or watched.without(*suspects).late() == {}
 
 
 @pytest.mark.parametrize("make_spec", [random_spec, random_groups_spec])

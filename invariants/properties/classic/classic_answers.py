@@ -59,7 +59,7 @@ class ClassicSyncIsDurable(Property):
             return Finding(
                 f"{member_id} synced generation {generation_id}; its record ends at offset "
                 f"{written.end_offset}, committed is {committed}",
-                {"member": member_id, "is_conversion": written.is_conversion},
+                member=member_id,
             )
         if response.assignment != written.assignments.get(member_id):
             return Finding(

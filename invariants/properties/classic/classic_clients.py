@@ -5,13 +5,10 @@ Source: classic §3.2, §4.1, §10, C9, C10, H12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook
-from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import (
     Finding,
     Interest,
@@ -74,12 +71,6 @@ class ExclusiveAmongKinds(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._reused: dict[str, tuple[ClassicClientEntry, frozenset[TopicPartition], Seen]] = {}
-        """Client -> what it had while its generation was one that had been used again; it goes on
-        with that until the next one says otherwise."""
-
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
         if not self.model.classic_clients:
@@ -109,55 +100,11 @@ class ExclusiveAmongKinds(Property):
         }
         if len(standing) < 2:
             return None
-        member_ids = standing.values()
-        recreation = model.recreation(partition)
         return Finding(
             f"{model.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
             "them are members in good standing",
-            {
-                "subjects": tuple(
-                    Subject(client=name, member=member_id, partition=partition)
-                    for name, member_id in standing.items()
-                ),
-                "is_recreated": recreation
-                and self._in_classic_hands(recreation, standing, partition),
-                "is_reused_generation": tuple(self._reuse(n, partition) for n in standing),
-                "is_forgotten": tuple(model.forgot(m, partition) for m in member_ids),
-                "is_readmitted": tuple(model.readmitted.get(m) for m in member_ids),
-                "has_outlived": tuple(model.outlived(m, partition) for m in member_ids),
-                "was_lost_unrevoked": tuple(
-                    seen
-                    for name, member_id in standing.items()
-                    if name not in model.classic_clients
-                    for seen in model.lost_unrevoked(member_id, {partition})
-                ),
-            },
-            rightful=1,
+            partition=partition,
         )
-
-    def _in_classic_hands(
-        self, recreation: Seen, names: Iterable[str], partition: TopicPartition
-    ) -> tuple[Seen, ...]:
-        """Only members of the classic protocol take the new topic for the old one."""
-        return tuple(
-            replace(recreation, subject=Subject(client=name, partition=partition))
-            for name in names
-            if name in self.model.classic_clients
-        )
-
-    def _reuse(self, name: str, partition: TopicPartition) -> Seen | None:
-        entry = self.model.classic_clients.get(name)
-        if entry is None:
-            return None
-        if self.model.has_reused_generation(entry.member):
-            seen = self.model.seen(
-                Subject(client=name),
-                f"generation {entry.member.member_epoch} of {name} is one of a former "
-                "coordinator, and was used again",
-            )
-            self._reused[name] = entry, frozenset(entry.member.assigned), seen
-        of_entry, partitions, seen_then = self._reused.get(name, (None, frozenset(), None))
-        return seen_then if of_entry is entry and partition in partitions else None
 
     def _has_missed_a_generation(self, name: str, member: GroupMember) -> bool:
         """Whether others may have got what it has while it was away from its classic group, and it

@@ -71,20 +71,11 @@ class ClassicSettles(Property):
             )
             if reason is not None:
                 state = member.classic.state if member.classic else member.state
-                yield Late(
-                    f"{name} ({state.value}, generation {member.member_epoch})",
-                    reason,
-                    name,
-                    evidence={"member": member.member_id},
-                )
+                yield Late(name, f"({state.value}, generation {member.member_epoch}) {reason}")
         if group is not None:
             users = {member.member_id for _, member in _all(model)}
             for member_id in sorted(group.members.keys() - users):
-                yield Late(
-                    f"member {member_id}",
-                    "is in the classic group, and no client uses it",
-                    evidence={"member": member_id},
-                )
+                yield Late(f"member {member_id}", "is in the classic group, and no client uses it")
 
 
 class ClassicPartitionsOwned(Property):
@@ -123,11 +114,7 @@ class ClassicPartitionsOwned(Property):
             for number in range(count):
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 if not model.fetchers.get(partition):
-                    yield Late(
-                        f"{name}-{number}",
-                        "is worked on by nobody",
-                        evidence={"partition": partition},
-                    )
+                    yield Late(f"{name}-{number}", "is worked on by nobody")
 
 
 def _can_downgrade(shard: ShardView) -> bool:

@@ -9,7 +9,6 @@ from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupPicture, lacks_session
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import join_key, session_key, sync_key
 
@@ -60,32 +59,17 @@ class ClassicTimersArmed(_OfClassicGroup):
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
         if group.state is PREPARING and join_key(group_id) not in armed:
-            return Finding(
-                "the group is PreparingRebalance without a join timer", self._evidence(group)
-            )
+            return Finding("the group is PreparingRebalance without a join timer")
         if group.state is COMPLETING and group.pending_sync and sync_key(group_id) not in armed:
             waits_for = listed(sorted(group.pending_sync))
-            detail = f"the group waits for SyncGroups of {waits_for} without a sync timer"
-            return Finding(detail, self._evidence(group))
+            return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
         for member_id in sorted(seen.touched):
             if lacks_session(group, seen.shard, member_id):
-                return Finding(
-                    f"member {member_id} has no session timer",
-                    {
-                        **self._evidence(group),
-                        "member": member_id,
-                        "is_unparked": self.model.unparked.get(member_id),
-                    },
-                )
+                return Finding(f"member {member_id} has no session timer", member=member_id)
         for member_id in sorted(group.pending_join):
             if session_key(group_id, member_id) not in armed:
-                return Finding(
-                    f"the id {member_id}, not used yet, has no session timer", self._evidence(group)
-                )
+                return Finding(f"the id {member_id}, not used yet, has no session timer")
         return None
-
-    def _evidence(self, group: ClassicGroup) -> dict[str, object]:
-        return {"lost_with_failed_write": self.model.restored.get(group.generation_id)}
 
 
 class ClassicJoinPhaseEnds(_OfClassicGroup):

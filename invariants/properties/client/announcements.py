@@ -99,7 +99,7 @@ class CallbacksComplete(Property):
                     return Finding(
                         f"{effect.call.value} of {entry.name} returns, and its application was "
                         f"not told of the loss of {self.model.names_of(kept)}",
-                        {"client": entry.name},
+                        client=entry.name,
                     )
         if entry.member.state is not ClientState.STABLE or entry.state is ClientState.STABLE:
             return None
@@ -122,7 +122,7 @@ class CallbacksComplete(Property):
         return Finding(
             f"{entry.name} is stable, and its application {what} "
             f"{self.model.names_of(silent or kept)}",
-            {"client": entry.name},
+            client=entry.name,
         )
 
     def _is_among(
@@ -175,7 +175,7 @@ class CallbackJustified(Property):
                 and not self._is_preparing(entry, effect.kind)
             ):
                 return Finding(
-                    f"{entry.name} calls {effect.kind.value} for nothing", {"client": entry.name}
+                    f"{entry.name} calls {effect.kind.value} for nothing", client=entry.name
                 )
         return None
 

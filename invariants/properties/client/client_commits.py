@@ -66,4 +66,4 @@ class IntervalCommits(Property):
                 and at_ms - since_ms > limit_ms
                 and any(state.has_valid_position for state in member.assigned.values())
             ):
-                yield Late(name, "has committed nothing", name, since_ms)
+                yield Late(name, "has committed nothing", since_ms)

@@ -60,7 +60,7 @@ class OneInFlight(Property):
         return Finding(
             f"{entry.name} sent a heartbeat at epoch {request.member_epoch} while another has "
             f"waited {since_ms} ms for its answer",
-            {"client": entry.name},
+            client=entry.name,
         )
 
 
@@ -99,7 +99,7 @@ class HeartbeatPace(Property):
         return Finding(
             f"{entry.name} sent heartbeats {gap_ms} ms apart in {state.value}; the interval is "
             f"{entry.member.heartbeat_interval_ms} ms",
-            {"client": entry.name},
+            client=entry.name,
         )
 
 
@@ -154,7 +154,7 @@ class HeartbeatAlive(Property):
         return Finding(
             f"{entry.name} is {member.state.value} and its next heartbeat is due "
             f"{'never' if due_ms is None else f'in {due_ms - step.at_ms} ms'}",
-            {"client": entry.name},
+            client=entry.name,
         )
 
 
@@ -221,13 +221,11 @@ class LeaveOnce(Property):
             and not (epoch > JOIN_EPOCH and entry.repeats(request))
         ):
             return Finding(
-                f"{entry.name} sent a heartbeat at epoch {epoch} after its leave",
-                {"client": entry.name, "epoch": epoch},
+                f"{entry.name} sent a heartbeat at epoch {epoch} after its leave", client=entry.name
             )
         if state is ClientState.LEAVING and epoch >= JOIN_EPOCH:
             return Finding(
-                f"{entry.name} leaves with a heartbeat at epoch {epoch}",
-                {"client": entry.name, "epoch": epoch},
+                f"{entry.name} leaves with a heartbeat at epoch {epoch}", client=entry.name
             )
         return None
 
@@ -243,7 +241,7 @@ class LeaveOnce(Property):
         return Finding(
             f"{entry.name} ({'static' if request.instance_id else 'dynamic'}) leaves with epoch "
             f"{request.member_epoch}, and should with {expected}",
-            {"client": entry.name, "epoch": request.member_epoch},
+            client=entry.name,
         )
 
 

@@ -77,7 +77,7 @@ class ConsumerJoinCause(Property):
             return Finding(
                 f"{entry.name} joins again, {step.at_ms - entry.last_sent_ms} ms after its last "
                 "heartbeat, and nothing has happened that calls for it",
-                {"client": entry.name, "took_late_answer": entry.late_answer},
+                client=entry.name,
             )
         self._idle.add(entry.name)
         return None

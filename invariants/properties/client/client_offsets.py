@@ -68,7 +68,7 @@ class CommitEpoch(Property):
                 return Finding(
                     f"{entry.name} signs a commit as {effect.request.member_id} at epoch {epoch}; "
                     f"its own is {max(known)}",
-                    {"client": entry.name, "epoch": epoch},
+                    client=entry.name,
                 )
         return None
 
@@ -125,7 +125,8 @@ class CommitPosition(Property):
                     f"{entry.name} commits {self.model.name_of(partition)} up to "
                     f"{offsets[partition]}; its application has come to "
                     f"{reached.get(partition, 'nothing of it')}",
-                    {"client": entry.name, "partition": partition},
+                    client=entry.name,
+                    partition=partition,
                 )
         return None
 
@@ -163,7 +164,7 @@ class CommitOwned(Property):
                         f"{entry.name} commits {self.model.names_of(foreign)} at epoch "
                         f"{effect.request.generation_id_or_member_epoch}; that was not assigned to "
                         "it since it joined",
-                        {"client": entry.name, "partitions": frozenset(foreign)},
+                        client=entry.name,
                     )
         return None
 
@@ -202,7 +203,7 @@ class PositionSource(Property):
                             if is_error
                             else "although offsets are committed there"
                         ),
-                        {"client": entry.name, "code": response.error_code.name},
+                        client=entry.name,
                     )
             elif type(effect) is ValidatePositions:
                 for partition, offset in effect.positions.items():
@@ -210,7 +211,7 @@ class PositionSource(Property):
                         return Finding(
                             f"{entry.name} starts {self.model.name_of(partition)} at {offset}, "
                             f"committed is {response.offsets.get(partition)}",
-                            {"client": entry.name},
+                            client=entry.name,
                         )
         return None
 

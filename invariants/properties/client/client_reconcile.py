@@ -118,7 +118,7 @@ class RevokeBeforeAck(Property):
         return Finding(
             f"{entry.name} reports {self.model.names_of(owned)} and {what} "
             f"{self.model.names_of(hidden)}",
-            {"client": entry.name, "partitions": hidden},
+            client=entry.name,
         )
 
 
@@ -168,7 +168,7 @@ class FetchSubset(Property):
             return Finding(
                 f"{entry.name} may fetch {self.model.names_of(early)} before its assigned callback "
                 "has returned",
-                {"client": entry.name},
+                client=entry.name,
             )
         return self._judge(entry.name, member)
 
@@ -183,7 +183,7 @@ class FetchSubset(Property):
         if busy:
             return Finding(
                 f"{name} may fetch {self.model.names_of(busy)} during {running.kind.value}",
-                {"client": name},
+                client=name,
             )
         return None
 
@@ -207,17 +207,15 @@ class DeliverOwned(Property):
                 return Finding(
                     f"{entry.name} handed out records of {self.model.name_of(partition)}, which "
                     "it may not fetch",
-                    {
-                        "client": entry.name,
-                        "partition": partition,
-                        "is_being_revoked": state is not None and state.pending_revocation,
-                    },
+                    client=entry.name,
+                    partition=partition,
                 )
             if state is not None and state.position != position:
                 return Finding(
                     f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"its position is {state.position}",
-                    {"client": entry.name, "partition": partition},
+                    client=entry.name,
+                    partition=partition,
                 )
         return None
 
@@ -283,7 +281,8 @@ class CallbackBalance(Property):
                     return Finding(
                         f"{entry.name} runs {effect.kind.value} for "
                         f"{self.model.name_of(partition)} after {last}",
-                        {"client": entry.name, "partition": partition},
+                        client=entry.name,
+                        partition=partition,
                     )
                 reported[partition] = effect.kind, False
         return None
@@ -316,7 +315,7 @@ class CallbackIdentity(Property):
                     f"{entry.name} runs {effect.kind.value} at epoch {entry.member.member_epoch} "
                     f"in {entry.member.state.value}, and {'is still' if is_member else 'is no'} "
                     "member",
-                    {"client": entry.name},
+                    client=entry.name,
                 )
         return None
 

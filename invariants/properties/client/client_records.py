@@ -17,27 +17,21 @@ librdkafka stores an offset as it hands the record out, and commits after its re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
-from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.intake import intake_of, taken_positions
 from rebalance_sim.invariants.properties.client.sent_commits import (
-    MisplacedOffsets,
     is_of_member,
     stored_by,
 )
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
-    CommitAnswered,
     CommitOffsets,
-    Disconnected,
     PositionsKnown,
     RecordsReturned,
-    RequestExpired,
     ResetPositions,
     SendCommit,
 )
@@ -45,9 +39,6 @@ from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA, LIBRDKAFKA_CL
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 250
-
-
-_LOSSES = (Disconnected, RequestExpired)
 
 
 class PositionFetched(Property):
@@ -70,53 +61,22 @@ class PositionFetched(Property):
                 return Finding(
                     f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"has fetched up to {fetched}, and the log ends at {end}",
-                    {"client": entry.name, "partition": partition},
+                    client=entry.name,
+                    partition=partition,
                 )
         return None
 
 
-class _WithRetries(Property):
-    """Keeps which clients may have a commit to repeat: one was refused, or got lost.
-
-    A commit before a revocation is repeated for as long as max.poll.interval.ms, and each time with
-    the positions of that moment (client §7), so it passes what the application has in hand:
-    ``sim-retried-commit`` in ``known/known_issues.py``.
-    """
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._failed: dict[str, Seen] = self.of_process({})
-
-    def _note(self, step: Step, entry: ClientEntry) -> None:
-        if type(step.event) is CommitAnswered or type(step.event) in _LOSSES:
-            what = f"a commit of {entry.name} was refused, or got lost"
-            self._failed[entry.name] = self.model.seen(Subject(client=entry.name), what)
-
-    def _repeats(self, step: Step, entry: ClientEntry) -> Seen | None:
-        """The failure after which a commit of this step may be a repeated one."""
-        failed = self._failed.get(entry.name)
-        limit_ms = entry.member.config.max_poll_interval_ms
-        return failed if failed is not None and step.at_ms - failed.at_ms <= limit_ms else None
-
-
-class CommitProcessed(_WithRetries):
+class CommitProcessed(Property):
     """defects S4. That it was handed out at all is ``client.commit.position``. An application may
     commit what it likes."""
 
     id = "client.commit.processed"
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("defects S4", "client §7", "client §8")
-    violated_by = (
-        "KAFKA-18641",
-        "mut-client-commits-undelivered",
-    )
-    interest = Interest(events=_LOSSES, refusals=(CommitAnswered,), effects=(SendCommit,))
+    violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
+    interest = Interest(effects=(SendCommit,))
     needs_data_plane = True
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Remember who may have to repeat a commit."""
-        self._note(step, entry)
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare each offset with what is processed by now."""
@@ -132,16 +92,13 @@ class CommitProcessed(_WithRetries):
                     return Finding(
                         f"{entry.name} commits {self.model.name_of(partition)} at {offset}, and "
                         f"has processed up to {done}",
-                        {
-                            "client": entry.name,
-                            "partition": partition,
-                            "is_repeated": self._repeats(step, entry),
-                        },
+                        client=entry.name,
+                        partition=partition,
                     )
         return None
 
 
-class StartProcessed(_WithRetries):
+class StartProcessed(Property):
     """defects S4: records are skipped by a reset to the latest, and in no other way."""
 
     id = "client.start.processed"
@@ -156,48 +113,37 @@ class StartProcessed(_WithRetries):
         "mut-client-commits-undelivered",
     )
     interest = Interest(
-        events=(*_LOSSES, PositionsKnown, CommitOffsets),
-        refusals=(CommitAnswered,),
-        effects=(ResetPositions, SendCommit),
+        events=(PositionsKnown, CommitOffsets), effects=(ResetPositions, SendCommit)
     )
     needs_data_plane = True
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._reset: dict[str, set[TopicPartition]] = self.of_process({})
-        self._repeated: dict[TopicPartition, tuple[int, Seen]] = {}
-        """Partition -> the highest offset in a commit that was repeated."""
         self._let_off: dict[TopicPartition, int] = {}
         """Partition -> the highest offset that tells nothing about processing: a reset led to it,
         which is committed even by who never fetches from there, or librdkafka sent it, or somebody
         who is no member."""
-        self._misplaced = MisplacedOffsets(model)
         self._is_by_application = False
 
     def on_append(self, step: Step) -> Finding | None:
-        """Remember which committed offsets are no member's, and which a former topic's."""
+        """Remember which committed offsets are no member's."""
         if not is_of_member(step.request):
             altered = {p: offset for p, offset in stored_by(step) if offset is not None}
             self._let_off.update(_raised(self._let_off, altered))
-        else:
-            self._misplaced.note(step)
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Remember for which partitions nothing was committed, and what was repeated."""
+        """Remember for which partitions nothing was committed."""
         for effect in step.effects:
             if type(effect) is ResetPositions:
                 self._reset.setdefault(entry.name, set()).update(effect.partitions)
-            elif type(effect) is SendCommit:
-                if entry.member.kind == LIBRDKAFKA:
-                    self._let_off.update(_raised(self._let_off, effect.request.offsets))
-                elif (failed := self._repeats(step, entry)) is not None:
-                    self._note_repeated(effect.request.offsets, failed)
+            elif type(effect) is SendCommit and entry.member.kind == LIBRDKAFKA:
+                self._let_off.update(_raised(self._let_off, effect.request.offsets))
         return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge where partitions start; once applications commit by themselves, no more."""
-        self._note(step, entry)
         if type(step.event) is CommitOffsets:
             self._is_by_application = True
         if type(step.event) is not PositionsKnown or self._is_by_application:
@@ -217,12 +163,8 @@ class StartProcessed(_WithRetries):
                 return Finding(
                     f"{entry.name} starts {self.model.name_of(partition)} at {position}; nobody "
                     f"has processed more than up to {done}",
-                    {
-                        "client": entry.name,
-                        "partition": partition,
-                        "is_repeated": self._repeated_up_to(partition, position),
-                        "is_misplaced": self._misplaced.at(partition, position),
-                    },
+                    client=entry.name,
+                    partition=partition,
                 )
         return None
 
@@ -248,9 +190,9 @@ class StartProcessed(_WithRetries):
     def _is_inherited(self, partition: TopicPartition, position: int) -> bool:
         """Whether this is what a former topic of the same name has left behind: deleted offsets are
         those of active shards alone (coordinator §8.4, D13)."""
-        created = self.model.recreation(partition)
-        shard = None if created is None else self.model.acting_shard()
-        if created is None or shard is None:
+        created_ms = self.model.recreated_ms(partition)
+        shard = None if created_ms is None else self.model.acting_shard()
+        if created_ms is None or shard is None:
             return False
         coordinator = shard.coordinator
         topic = coordinator.image.by_id.get(partition.topic_id)
@@ -261,19 +203,8 @@ class StartProcessed(_WithRetries):
         if value is None or value.offset != position:
             return False
         if value.topic_id is None:
-            return value.commit_timestamp <= created.at_ms
+            return value.commit_timestamp <= created_ms
         return value.topic_id != partition.topic_id
-
-    def _note_repeated(self, offsets: Mapping[TopicPartition, int], failed: Seen) -> None:
-        for partition, offset in offsets.items():
-            if offset > self._repeated.get(partition, (-1, failed))[0]:
-                seen = replace(failed, subject=Subject(partition=partition))
-                self._repeated[partition] = offset, seen
-
-    def _repeated_up_to(self, partition: TopicPartition, position: int) -> Seen | None:
-        """The failure after which a commit was repeated that reaches this position."""
-        repeated = self._repeated.get(partition)
-        return repeated[1] if repeated is not None and position <= repeated[0] else None
 
 
 def _raised(

@@ -40,16 +40,8 @@ class _StateProperty(Property):
         what = self.judge(member)
         if what is None:
             return None
-        entry = self.model.clients.get(name)
         return Finding(
-            f"{name} is {member.state.value} at epoch {member.member_epoch} and {what}",
-            {
-                "client": name,
-                "state": member.state.value,
-                "epoch": member.member_epoch,
-                "has_failed_callback": None if entry is None else entry.failed_callback,
-                "took_late_answer": None if entry is None else entry.late_answer,
-            },
+            f"{name} is {member.state.value} at epoch {member.member_epoch} and {what}", client=name
         )
 
 
@@ -59,11 +51,7 @@ class StableMeansEqual(_StateProperty):
     id = "client.stable.means_equal"
     sentence = "A stable client has reconciled its target, and is assigned exactly that."
     clauses = ("client C7",)
-    violated_by = (
-        "KAFKA-16185",
-        "mut-ack-before-stop",
-        "mut-client-ack-before-apply",
-    )
+    violated_by = ("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply")
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -96,8 +84,7 @@ class EpochRises(Property):
         if epoch >= entry.member_epoch or epoch <= 0:
             return None
         return Finding(
-            f"{entry.name} fell from epoch {entry.member_epoch} to {epoch}",
-            {"client": entry.name, "from": entry.member_epoch, "to": epoch},
+            f"{entry.name} fell from epoch {entry.member_epoch} to {epoch}", client=entry.name
         )
 
 
@@ -115,5 +102,5 @@ class IdStable(Property):
             return None
         return Finding(
             f"{entry.name} was {entry.member_id} and is {entry.member.member_id or 'nobody'}",
-            {"client": entry.name},
+            client=entry.name,
         )

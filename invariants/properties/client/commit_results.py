@@ -104,7 +104,7 @@ class CommitTold(Property):
                     return Finding(
                         f"{entry.name} tells its application again what has become of commit "
                         f"{effect.commit_id}",
-                        {"client": entry.name},
+                        client=entry.name,
                     )
                 if result.went_well is not None and result.went_well is bool(effect.error_code):
                     told = effect.error_code.name if effect.error_code else "success"
@@ -112,7 +112,7 @@ class CommitTold(Property):
                     return Finding(
                         f"{entry.name} tells its application {told} about commit "
                         f"{effect.commit_id}, which {was}",
-                        {"client": entry.name},
+                        client=entry.name,
                     )
             elif results:
                 self._note_sent(step, effect, entry.name)
@@ -142,7 +142,7 @@ class CommitTold(Property):
                     return Finding(
                         f"commitSync of {entry.name} has been acknowledged, and does not return: "
                         f"commit {number}",
-                        {"client": entry.name},
+                        client=entry.name,
                     )
         return None
 
@@ -184,5 +184,5 @@ class CommitsReturn(Property):
             for commit in entry.open_commits.values():
                 if at_ms - commit.since_ms > limit_ms and (commit.is_sync or member.is_polling):
                     what = "waits in commitSync" if commit.is_sync else "waits for its commitAsync"
-                    yield Late(name, what, name, commit.since_ms)
+                    yield Late(name, what, commit.since_ms)
                     break

@@ -6,12 +6,10 @@ which this is the half about commits that are acknowledged, about worlds with a 
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.client.intake import intake_of, taken_positions
 from rebalance_sim.invariants.properties.client.sent_commits import (
-    MisplacedOffsets,
     OrderOfCommits,
     SentCommits,
     is_of_member,
@@ -25,7 +23,6 @@ from rebalance_sim.protocol.clients import (
     Close,
     CommitAnswered,
     PositionsKnown,
-    RecordsReturned,
     RunCallback,
     SendCommit,
 )
@@ -62,7 +59,7 @@ class RevocationCommitted(_WithCommits):
     violated_by = ("KAFKA-16460",)
     client_kinds = (JAVA,)
     interest = Interest(
-        events=(CommitAnswered, PositionsKnown, RecordsReturned, Close),
+        events=(CommitAnswered, PositionsKnown, Close),
         effects=(SendCommit, RunCallback),
     )
     needs_data_plane = True
@@ -71,29 +68,16 @@ class RevocationCommitted(_WithCommits):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._close_until_ms: dict[str, int] = self.of_process({})
-        self._late: dict[str, dict[TopicPartition, Seen]] = self.of_process({})
-        """Client -> partitions of which it handed records out while they were to be revoked."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Enter an answer, where a partition starts, or what is handed out too late."""
+        """Enter an answer, or where a partition starts."""
         if type(step.event) is CommitAnswered:
             self._of(entry).answer(step.event)
         elif type(step.event) is Close:
             self._close_until_ms[entry.name] = step.at_ms + step.event.timeout_ms
         elif type(step.event) is PositionsKnown:
-            late = self._late.get(entry.name, {})
             for partition in step.event.positions:
                 self._of(entry).forget(partition)
-                late.pop(partition, None)
-        elif type(step.event) is RecordsReturned:
-            for partition in step.event.positions:
-                state = entry.member.assigned.get(partition)
-                if state is not None and state.pending_revocation:
-                    self._late.setdefault(entry.name, {})[partition] = self.model.seen(
-                        Subject(client=entry.name, partition=partition),
-                        f"{entry.name} handed out records of {self.model.name_of(partition)}, "
-                        "which was marked to be revoked",
-                    )
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -124,11 +108,8 @@ class RevocationCommitted(_WithCommits):
                 return Finding(
                     f"{entry.name} gives {self.model.name_of(partition)} up, committed up to "
                     f"{committed}, and has handed out up to {handed_out}",
-                    {
-                        "client": entry.name,
-                        "partition": partition,
-                        "was_late": self._late.get(entry.name, {}).get(partition),
-                    },
+                    client=entry.name,
+                    partition=partition,
                 )
         return None
 
@@ -159,11 +140,6 @@ class StartCommitted(_WithCommits):
         super().__init__(model)
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
-        self._sent_up_to: dict[str, dict[TopicPartition, int]] = self.of_process({})
-        """Client -> partition -> the highest offset that it has sent since it began there."""
-        self._overtaken: dict[TopicPartition, Seen] = {}
-        """Partitions of which a client has sent a lower offset after that."""
-        self._misplaced = MisplacedOffsets(model)
         self._order = OrderOfCommits()
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -171,21 +147,14 @@ class StartCommitted(_WithCommits):
         if type(step.event) is CommitAnswered:
             self._answer(step.event, entry)
         elif type(step.event) is PositionsKnown:
-            sent_up_to = self._sent_up_to.get(entry.name, {})
-            for partition in step.event.positions:
-                sent_up_to.pop(partition, None)
             for partition, position in taken_positions(step, entry):
                 known = self._committed.get(partition)
                 if known is not None and position < known[0] and self._counts(entry, partition):
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at {position}; "
                         f"{self.model.who(known[1])} was told that {known[0]} is committed",
-                        {
-                            "client": entry.name,
-                            "partition": partition,
-                            "was_overtaken": self._overtaken.get(partition),
-                            "is_misplaced": self._misplaced.at(partition, position),
-                        },
+                        client=entry.name,
+                        partition=partition,
                     )
         return None
 
@@ -197,8 +166,6 @@ class StartCommitted(_WithCommits):
             known = self._committed.get(partition)
             if known is None or offset >= known[0] or entry.commits_itself:
                 self._committed[partition] = offset, entry.member.member_id
-                if commits.acknowledged(partition) == acknowledged:
-                    self._overtaken.pop(partition, None)  # nothing was sent after this one
         if request is not None and not commits.awaits_answer(request):
             self._order.forget(request)
 
@@ -211,7 +178,6 @@ class StartCommitted(_WithCommits):
                 self._committed.pop(partition, None)
                 self._order.alter(partition, offset)
             return None
-        self._misplaced.note(step)
         for partition, offset in self._order.set_back(request, stored_by(step)):
             known = self._committed.get(partition)
             if known is not None and offset < known[0]:
@@ -234,17 +200,4 @@ class StartCommitted(_WithCommits):
             if type(effect) is SendCommit:
                 self._of(entry).send(effect)
                 self._order.send(effect.request)
-                self._note_order(entry.name, effect)
         return None
-
-    def _note_order(self, name: str, effect: SendCommit) -> None:
-        sent_up_to = self._sent_up_to.setdefault(name, {})
-        for partition, offset in effect.request.offsets.items():
-            if offset < sent_up_to.get(partition, 0):
-                self._overtaken[partition] = self.model.seen(
-                    Subject(partition=partition),
-                    f"{name} sent a commit of {offset} for {self.model.name_of(partition)}, "
-                    "after a higher one",
-                )
-            else:
-                sent_up_to[partition] = offset

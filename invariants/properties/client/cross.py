@@ -5,7 +5,6 @@ Sources: client §11.3, §12, O1-O4; coordinator E1.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.property import Finding, Property
@@ -32,11 +31,7 @@ class ExclusiveConsumption(Property):
     id = "cross.exclusive_consumption"
     sentence = "No two members that are registered at their present epoch may fetch a partition."
     clauses = ("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment")
-    violated_by = (
-        "mut-early-grant",
-        "KAFKA-16147",
-        "KAFKA-16258",
-    )
+    violated_by = ("mut-early-grant", "KAFKA-16147", "KAFKA-16258")
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -59,24 +54,11 @@ class ExclusiveConsumption(Property):
         return self.model.is_from_lost_commit(self.model.clients[name].member_id, partition)
 
     def _found(self, partition: TopicPartition, names: list[str]) -> Finding:
-        subjects = tuple(self._subject(name, partition) for name in names)
         return Finding(
             f"{self.model.name_of(partition)} is fetched by {' and '.join(names)}, and all of them "
             "are members in good standing",
-            {
-                "subjects": subjects,
-                "was_lost_unrevoked": tuple(
-                    seen
-                    for subject in subjects
-                    for seen in self.model.lost_unrevoked(subject.member, {partition})
-                ),
-            },
-            rightful=1,
+            partition=partition,
         )
-
-    def _subject(self, name: str, partition: TopicPartition) -> Subject:
-        entry = self.model.clients.get(name)
-        return Subject(name, "" if entry is None else entry.member_id, partition)
 
 
 class OnlyZombiesShare(Property):
@@ -107,7 +89,8 @@ class OnlyZombiesShare(Property):
                     return Finding(
                         f"{name} is {member.state.value} at epoch {member.member_epoch} and still "
                         f"fetches {self.model.name_of(partition)}, as does {others[0]}",
-                        {"partition": partition, "client": name},
+                        partition=partition,
+                        client=name,
                     )
         return None
 
@@ -158,17 +141,10 @@ class AssignedIsHeld(Property):
         return self._found(entry.name, member, set(assigned - held))
 
     def _found(self, name: str, member: GroupMember, extra: set[TopicPartition]) -> Finding:
-        entry = self.model.clients.get(name)
         return Finding(
             f"{name} is assigned {self.model.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",
-            {
-                "subjects": tuple(Subject(name, member.member_id, p) for p in sorted(extra)),
-                "was_lost_unrevoked": self.model.lost_unrevoked(member.member_id, extra),
-                "has_failed_callback": None if entry is None else entry.failed_callback,
-                "took_late_answer": None if entry is None else entry.late_answer,
-                "is_fetched": not extra.isdisjoint(member.fetchable),
-            },
+            client=name,
         )
 
 
@@ -204,12 +180,7 @@ class CurrentFitsTarget(Property):
                     f"{entry.name} came to the target epoch {member.member_epoch} with "
                     f"{self.model.name_of(partition)}, which the target gives to "
                     f"{self.model.who(owner)}",
-                    {
-                        "subjects": (Subject(entry.name, member.member_id, partition),),
-                        "was_lost_unrevoked": self.model.lost_unrevoked(
-                            member.member_id, {partition}
-                        ),
-                        "took_late_answer": entry.late_answer,
-                    },
+                    client=entry.name,
+                    partition=partition,
                 )
         return None

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
-from rebalance_sim.invariants.explanation import THE_GROUP, Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.group_settings import takes_session
@@ -34,7 +32,6 @@ from rebalance_sim.protocol.clients import (
     OffsetFetchAnswered,
     PollingStopped,
     RaiseError,
-    SendHeartbeat,
     SendJoinGroup,
     StateChanged,
     SyncGroupAnswered,
@@ -145,12 +142,6 @@ class FatalCause(Property):
         """Ids of members that a shard has refused, for want of the group, which serves no more."""
         self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
         """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
-        self._misled: dict[str, tuple[int, Seen]] = self.of_process({})
-        """Client -> a heartbeat at epoch 0 that was no join, and the late answer it comes from."""
-        self._asked_step: dict[str, int] = {}
-        """Client -> when it sent its last JoinGroup."""
-        self._converted_back: Seen | None = None
-        """The last conversion to a classic group."""
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember who there is, and was."""
@@ -165,26 +156,17 @@ class FatalCause(Property):
     def on_joining(
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
     ) -> Finding | None:
-        """Count joins of static members; and remember what is sent at epoch 0 by who does not
-        join: an answer from before its last join has put it there."""
-        if entry.late_answer is not None and entry.member.state is not ClientState.JOINING:
-            for effect in step.effects:
-                if type(effect) is SendHeartbeat:
-                    self._misled[entry.name] = effect.correlation_id, entry.late_answer
+        """Count joins of static members."""
         if request.instance_id is not None:
             self._users[request.instance_id] += 1
         return None
 
     def on_append(self, step: Step) -> Finding | None:
         """The group may have been deleted: its metadata go last, but for those of a classic group
-        that was there before. Or converted back: then there is a classic group in their place."""
+        that was there before."""
         last = step.records[-1]
         if type(last) in (ConsumerGroupMetadata, GroupMetadata) and last.value is None:
             self._was_deleted = True
-        elif type(last) is GroupMetadata and any(
-            type(record) is ConsumerGroupMetadata for record in step.records
-        ):
-            self._converted_back = self.model.seen(THE_GROUP, "the group was converted back")
         return None
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -205,7 +187,6 @@ class FatalCause(Property):
         """Count joins, and judge failures."""
         for effect in step.effects:
             if type(effect) is SendJoinGroup:
-                self._asked_step[entry.name] = step.index
                 if effect.request.group_instance_id is not None:
                     self._users[effect.request.group_instance_id] += 1
             elif type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
@@ -224,30 +205,8 @@ class FatalCause(Property):
         return Finding(
             f"{entry.name} failed for good, told {told} by {type(step.event).__name__}, and "
             "nothing in the group accounts for that",
-            {
-                "client": entry.name,
-                "codes": tuple(code.name for code in sorted(codes)),
-                "has_forgotten_assignor": tuple(self._forgotten_assignors(step, entry)),
-                "took_late_answer": self._late_answer(step, entry),
-            },
+            client=entry.name,
         )
-
-    def _late_answer(self, step: Step, entry: AnyClientEntry) -> Seen | None:
-        """Why it sent the heartbeat that is refused, at epoch 0 and without what a join says."""
-        sent, seen = self._misled.get(entry.name, (-1, None))
-        event = step.event
-        return seen if type(event) is HeartbeatAnswered and event.correlation_id == sent else None
-
-    def _forgotten_assignors(self, step: Step, entry: AnyClientEntry) -> Iterator[Seen]:
-        """Conversions since the JoinGroup whose answer named what a SyncGroup is refused for."""
-        if (
-            type(step.event) is not SyncGroupAnswered
-            or step.event.response.error_code is not ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        ):
-            return
-        for seen in (self.model.upgrade, self._converted_back):
-            if seen is not None and seen.step >= self._asked_step[entry.name]:
-                yield replace(seen, subject=Subject(client=entry.name))
 
     # -- what accounts for an error --------------------------------------------------------
 
@@ -364,7 +323,7 @@ class ErrorCause(Property):
                 return Finding(
                     f"the application of {entry.name} is raised {what} ({effect.message}), which "
                     "nothing since the last one accounts for",
-                    {"client": entry.name},
+                    client=entry.name,
                 )
             causes[effect.error_code] -= 1
         return None
@@ -397,4 +356,4 @@ class FatalIsTold(Property):
                 and member.running_callback is None
             ):
                 what = "has failed for good, and has not raised an error"
-                yield Late(name, what, name, entry.state_since_ms, {"client": name})
+                yield Late(name, what, entry.state_since_ms)

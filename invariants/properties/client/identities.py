@@ -41,4 +41,4 @@ class OwnId(Property):
         """Is there one?"""
         if request.member_id:
             return None
-        return Finding(f"{entry.name} joins without a member id", {"client": entry.name})
+        return Finding(f"{entry.name} joins without a member id", client=entry.name)

@@ -176,7 +176,7 @@ class LeaveSent(Property):
                     return None
                 return Finding(
                     f"{effect.call.value} of {entry.name} returns, and no leave was sent",
-                    {"client": entry.name},
+                    client=entry.name,
                 )
             if type(effect) in (SendLeaveGroup, CloseConnection) or (
                 type(effect) is SendHeartbeat and effect.request.member_epoch < 0

@@ -97,7 +97,7 @@ class HeartbeatBackoff(Property):
         return Finding(
             f"{entry.name} sent a heartbeat {step.at_ms - failed_ms} ms after one that failed; its "
             f"backoff is at least {least_ms} ms",
-            {"client": entry.name, "is_after_failure": True},
+            client=entry.name,
         )
 
 
@@ -130,5 +130,5 @@ class BackoffOfFailures(Property):
         return Finding(
             f"{entry.name} sends its next heartbeat in {due_ms - step.at_ms} ms; after "
             f"{entry.failure_count} failures in a row its backoff is {limit_ms} ms at most",
-            {"client": entry.name, "is_after_failure": True},
+            client=entry.name,
         )

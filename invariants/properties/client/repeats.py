@@ -74,7 +74,5 @@ class LookupCompletes(Property):
             for partition, state in sorted(member.assigned.items()):
                 if state.fetch_state is FetchState.INITIALIZING and partition.topic_id in topics:
                     what = f"has no position in {self.model.name_of(partition)}"
-                    failed = getattr(entry, "failed_callback", None)
-                    evidence = {"client": name, "has_failed_callback": failed}
-                    yield Late(name, what, name, entry.state_since_ms, evidence)
+                    yield Late(name, what, entry.state_since_ms)
                     break

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.invariants.explanation import Seen, Subject
-from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import CommitAnswered, SendCommit
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -115,36 +113,6 @@ class OrderOfCommits:
                 if left:
                     left.pop(partition, None)
         return found
-
-
-class MisplacedOffsets:
-    """Offsets of topics that were reached in deleted topics of their names (coordinator D13)."""
-
-    def __init__(self, model: ModelView) -> None:
-        self._model = model
-        self._last: dict[TopicPartition, tuple[int, Seen]] = {}
-        """Partition -> the offset last stored for it, if it is one of these."""
-
-    def note(self, step: Step) -> None:
-        """A commit of a member was appended."""
-        if not self._model.has_recreated_topics:
-            return
-        by_id, said = step.shard.coordinator.image.by_id, step.request.offsets.keys()
-        for partition, offset in stored_by(step):
-            self._last.pop(partition, None)
-            by_name = TopicPartition(by_id[partition.topic_id].name, partition.partition)
-            if offset is not None and partition not in said and by_name not in said:
-                seen = self._model.seen(
-                    Subject(partition=partition),
-                    f"{offset} was stored for {self._model.name_of(partition)}, and was reached "
-                    "in a former topic of its name",
-                )
-                self._last[partition] = offset, seen
-
-    def at(self, partition: TopicPartition, position: int) -> Seen | None:
-        """How this position came to be such an offset, if it is one."""
-        offset, seen = self._last.get(partition, (-1, None))
-        return seen if offset == position else None
 
 
 def is_of_member(request: object) -> bool:

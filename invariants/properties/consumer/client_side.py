@@ -80,7 +80,7 @@ class OneComputingMember(ClientSideProperty):
         return Finding(
             f"{self.model.who(response.member_id or '')} was told to compute while "
             f"{self.model.who(chosen.member_id)} has until {chosen.deadline_ms} ms",
-            {"member": response.member_id, "computing": chosen.member_id},
+            member=response.member_id,
         )
 
 
@@ -105,13 +105,13 @@ class ChosenMemberInstalls(ClientSideProperty):
             return Finding(
                 f"{who} installed a target for epoch {request.group_epoch}, at which it was not "
                 "given the group",
-                {"member": request.member_id},
+                member=request.member_id,
             )
         chosen = self.model.computations.chosen(step.shard.name)
         if chosen is not None and (chosen.member_id != request.member_id or chosen.is_replaced):
             return Finding(
                 f"{who} installed a target after another member took its place",
-                {"member": request.member_id},
+                member=request.member_id,
             )
         return None
 
@@ -149,13 +149,13 @@ class TargetAsComputed(ClientSideProperty):
         for member_id in sorted(ledger.members.keys() | ledger.targets.keys()):
             expected = shares.get(member_id, frozenset())
             if member_id not in ledger.members:
-                return Finding(f"{member_id} has a target and has left", {"member": member_id})
+                return Finding(f"{member_id} has a target and has left", member=member_id)
             if ledger.targets.get(member_id) != expected:
                 return Finding(
                     f"the target of {self.model.who(member_id)} is "
                     f"{self.model.names_of(ledger.targets.get(member_id, ()))}, computed was "
                     f"{self.model.names_of(expected)}",
-                    {"member": member_id},
+                    member=member_id,
                 )
         return None
 
@@ -209,6 +209,6 @@ class OwnVersion(ClientSideProperty):
                     f"{self.model.who(request.member_id)} wrote to "
                     f"{self.model.who(row.member_id)} in version {row.metadata_version}; that "
                     f"member uses {used[row.member_id]}",
-                    {"member": row.member_id},
+                    member=row.member_id,
                 )
         return None

@@ -49,7 +49,7 @@ class StaticMembers(Property):
         return Finding(
             f"instance id {odd} is mapped to {group.static_members.get(odd, 'nobody')}, "
             f"and {expected.get(odd, 'nobody')} has it",
-            {"instance_id": odd, "instance_changed": self.model.former_instances.get(odd)},
+            instance_id=odd,
         )
 
 

@@ -128,7 +128,7 @@ class MemberEpochBounded(Property):
     def _found(self, member_id: str, epoch: int, target_epoch: int) -> Finding:
         return Finding(
             f"{self.model.who(member_id)} is at epoch {epoch}, the target epoch is {target_epoch}",
-            {"member": member_id, "epoch": epoch},
+            member=member_id,
         )
 
 
@@ -157,7 +157,7 @@ class MemberEpochRises(Property):
             if after.epoch < before.epoch and after.epoch != STATIC_LEAVE_EPOCH:
                 return Finding(
                     f"{self.model.who(member_id)} fell from epoch {before.epoch} to {after.epoch}",
-                    {"member": member_id},
+                    member=member_id,
                 )
         return None
 
@@ -233,7 +233,7 @@ class OwnerEpochUnique(Property):
                 return Finding(
                     f"{self.model.name_of(partition)} went from {self.model.who(owner)} at epoch "
                     f"{epoch} to {self.model.who(member_id)} at epoch {entry.epoch}",
-                    {"partition": partition, "members": (owner, member_id)},
+                    partition=partition,
                 )
         return None
 
@@ -264,7 +264,7 @@ class EpochFence(Property):
             return Finding(
                 f"a heartbeat at epoch {epoch} was accepted from {request.member_id}, "
                 "who is no member",
-                {"member": request.member_id},
+                member=request.member_id,
             )
         if epoch == before.epoch:
             return None
@@ -277,7 +277,7 @@ class EpochFence(Property):
             f"the member is at {before.epoch}, before that at "
             f"{previous}, "
             f"and reported {'nothing' if owned is None else self.model.names_of(owned)}",
-            {"member": request.member_id, "epoch": epoch, "stored": before.epoch},
+            member=request.member_id,
         )
 
 

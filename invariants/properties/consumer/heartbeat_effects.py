@@ -96,14 +96,9 @@ class EpochCause(Property):
         written, who = _epoch_written(step, ledger.group_id), self.model.who(sender)
         after = dict(ledger.pattern_count)
         after[pattern], after[new_pattern] = after.get(pattern, 0) - 1, 1
-        evidence = {
-            "member": sender,
-            "is_for_assignor": former != preferred,
-            "votes_tie": len({*ledger.vote_count, new_vote} - {None}) > 1,
-        }
         if written is None:
             what = f"{who} changed its subscription or, to {preferred}, the preferred assignor"
-            return Finding(f"{what}, and the group epoch stayed", evidence) if must else None
+            return Finding(f"{what}, and the group epoch stayed", member=sender) if must else None
         raises = (
             f"a heartbeat of {who} took the group epoch {ledger.group_epoch} to {written.epoch}"
         )
@@ -115,7 +110,7 @@ class EpochCause(Property):
         topics = _topics_seen(seen, step.shard.coordinator.image)
         if must or self._topics_of.get(ledger.metadata_hash) != topics:
             return None
-        return Finding(f"{raises}, and nothing had changed", evidence)
+        return Finding(f"{raises}, and nothing had changed", member=sender)
 
 
 def _epoch_written(step: Step, group_id: str) -> GroupMetadataValue | None:

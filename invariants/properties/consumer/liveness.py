@@ -67,8 +67,7 @@ class StaleMembersRemoved(_OfMembers):
             yield Late(
                 f"member {member_id}",
                 f"is registered at epoch {entry.epoch}, and no living client uses it",
-                since_ms=since_ms,
-                evidence={"member": member_id},
+                since_ms,
             )
 
 
@@ -96,8 +95,7 @@ class RevocationBounded(Property):
                 yield Late(
                     self.model.who(member_id),
                     f"must revoke {self.model.names_of(current.pending_revocation)}",
-                    since_ms=since_ms,
-                    evidence={"member": member_id},
+                    since_ms,
                 )
 
 
@@ -172,11 +170,10 @@ class Converges(_OfMembers):
             ):
                 continue
             yield Late(
-                f"{entry.name} ({member.state.value}, epoch {member.member_epoch})",
-                self._why(entry, stored, ledger),
                 entry.name,
+                f"({member.state.value}, epoch {member.member_epoch}) "
+                + self._why(entry, stored, ledger),
                 ledger.state_since_ms.get(member.member_id),
-                {"member": member.member_id},
             )
         if ledger.settled_count() >= len(ledger.members):
             return
@@ -187,8 +184,7 @@ class Converges(_OfMembers):
                 yield Late(
                     f"member {member_id}",
                     f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
-                    since_ms=ledger.state_since_ms.get(member_id),
-                    evidence={"member": member_id},
+                    ledger.state_since_ms.get(member_id),
                 )
 
     def _why(self, entry: ClientEntry, stored: MemberEntry | None, ledger: GroupLedger) -> str:
@@ -261,17 +257,8 @@ class PartitionsOwned(_OfMembers):
             for number in range(topic.partition_count if topic else 0):
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 reason = self._why_unowned(partition, ledger)
-                if reason is None:
-                    continue
-                wanted_by = ledger.target_owner.get(partition)
-                holder = ledger.owner.get(partition) or wanted_by
-                entry = self.model.by_member_id.get(holder or "")
-                yield Late(
-                    f"{name}-{number}",
-                    reason,
-                    entry.name if entry else "",
-                    evidence={"member": holder or "", "partition": partition},
-                )
+                if reason is not None:
+                    yield Late(f"{name}-{number}", reason)
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
         """Why nobody works on this partition; None if somebody does."""

@@ -44,7 +44,7 @@ class AcknowledgementApplied(Property):
         return Finding(
             f"{self.model.who(request.member_id)} reports {self.model.names_of(owned)}, and must "
             f"still revoke {self.model.names_of(ignored)}",
-            {"member": request.member_id},
+            member=request.member_id,
         )
 
 
@@ -89,5 +89,5 @@ class FreeIsGranted(Property):
             return None
         return Finding(
             f"{self.model.who(member_id)} waits for {self.model.names_of(free)}, held by nobody",
-            {"member": member_id, "partitions": frozenset(free)},
+            member=member_id,
         )

@@ -44,7 +44,7 @@ class ExclusiveOwnership(Property):
         who = self.model.who
         return Finding(
             f"{self.model.name_of(partition)} is held by {who(one)} and by {who(other)}",
-            {"partition": partition, "members": (one, other)},
+            partition=partition,
         )
 
 
@@ -93,7 +93,7 @@ class OwnershipMap(Property):
         return Finding(
             f"the ownership map has {self.model.name_of(partition)} at epoch "
             f"{epochs.get(partition, NOBODY)}, its holder's epoch is {expected} (-1: nobody)",
-            {"partition": partition},
+            partition=partition,
         )
 
 
@@ -119,7 +119,7 @@ class GrantOnlyFree(Property):
         return Finding(
             f"{self.model.name_of(partition)} went to {self.model.who(taker)} while "
             f"{self.model.who(holder)} held it ({state})",
-            {"partition": partition, "members": (holder, taker)},
+            partition=partition,
         )
 
 
@@ -147,7 +147,8 @@ class ReleaseAcknowledged(Property):
             return Finding(
                 f"{self.model.name_of(partition)} was taken from {self.model.who(member_id)} "
                 f"({before.state.name}, epoch {before.epoch}) without its acknowledgement",
-                {"partition": partition, "member": member_id},
+                partition=partition,
+                member=member_id,
             )
         return None
 
@@ -197,16 +198,8 @@ class SubscribedOnly(Property):
                 return Finding(
                     f"{self.model.who(member_id)} has {self.model.name_of(partition)} and "
                     f"subscribes to {', '.join(change.ledger.names_of(after)) or 'nothing'}",
-                    {
-                        "partition": partition,
-                        "member": member_id,
-                        "state": after.state.name,
-                        "is_kept": before is not None and partition in before.held(),
-                        "is_in_target": partition in change.ledger.targets.get(member_id, ()),
-                        "is_new_target": change.is_new_target,
-                        "brings_unresolved_pattern": change.is_new_target
-                        and change.ledger.computes_beside_unresolved_pattern(change.records),
-                    },
+                    partition=partition,
+                    member=member_id,
                 )
         return None
 

@@ -52,7 +52,7 @@ class ResponseTruthful(Property):
             return Finding(
                 f"{self.model.who(response.member_id)} was told epoch {response.member_epoch} and "
                 f"is at {entry.epoch}",
-                {"member": response.member_id},
+                member=response.member_id,
             )
         assigned = entry.current.assigned.keys() if entry.current else frozenset()
         if response.assignment is None or response.assignment == assigned:
@@ -61,7 +61,7 @@ class ResponseTruthful(Property):
             f"{self.model.who(response.member_id)} was told "
             f"{self.model.names_of(response.assignment)} and is assigned "
             f"{self.model.names_of(assigned)}",
-            {"member": response.member_id},
+            member=response.member_id,
         )
 
     def _assignment(self, partitions: frozenset[TopicPartition] | None) -> str:

@@ -98,7 +98,8 @@ class NoColdMove(_StreamsProperty):
                     f"{self.model.who(successor)}, whose copy "
                     f"{'does not exist' if found is None else f'lags {found} records'}; acceptable "
                     f"are {limit}",
-                    {"partition": task, "member": successor},
+                    partition=task,
+                    member=successor,
                 )
         return None
 
@@ -132,7 +133,7 @@ class CopiesApart(_StreamsProperty):
                     f"{self.model.who(row.member_id)} is to run "
                     f"{self.model.names_of(share.active)} and is assigned "
                     f"{self.model.names_of(row.partitions)}",
-                    {"member": row.member_id},
+                    member=row.member_id,
                 )
             process = computed.said[row.member_id].process_id
             for role, task in _roles(share.active, share.standby, share.warm_up):
@@ -142,7 +143,7 @@ class CopiesApart(_StreamsProperty):
                     return Finding(
                         f"process {process} has {self.model.name_of(task)} as {other} and as "
                         f"{role}",
-                        {"partition": task, "process": process},
+                        partition=task,
                     )
         return None
 

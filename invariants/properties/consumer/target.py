@@ -38,7 +38,7 @@ class TargetExclusive(Property):
     def _found(self, partition: TopicPartition, one: str, other: str) -> Finding:
         return Finding(
             f"{self.model.name_of(partition)} is in the targets of {one} and of {other}",
-            {"partition": partition},
+            partition=partition,
         )
 
 
@@ -122,13 +122,8 @@ class TargetSubscribed(Property):
                         f"the target of {self.model.who(member_id)} has "
                         f"{self.model.name_of(partition)}; it subscribes to "
                         f"{', '.join(names) or 'nothing'}",
-                        {
-                            "partition": partition,
-                            "member": member_id,
-                            "brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(
-                                change.records
-                            ),
-                        },
+                        partition=partition,
+                        member=member_id,
                     )
         return None
 
@@ -229,8 +224,7 @@ def _incomplete(
             topic = image.by_id.get(topic_id)
             return Finding(
                 f"the target of epoch {ledger.target_epoch} has {have} partitions of "
-                f"{topic.name if topic else topic_id}, there are {want}",
-                {"brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(records)},
+                f"{topic.name if topic else topic_id}, there are {want}"
             )
     return None
 

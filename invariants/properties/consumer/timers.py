@@ -6,8 +6,6 @@ coordinator D14).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property, first_of
@@ -90,24 +88,15 @@ class TimersArmed(Property):
         if session_key(group_id, member_id) not in shard.armed_timers:
             return Finding(
                 f"{shard.name} has no session timer for {self.model.who(member_id)}",
-                self._evidence(shard, member_id, "session"),
+                member=member_id,
             )
         if has_pending and rebalance_key(group_id, member_id) not in shard.armed_timers:
             return Finding(
                 f"{shard.name} has no rebalance timer for {self.model.who(member_id)}, "
                 "which has partitions to revoke",
-                self._evidence(shard, member_id, "rebalance"),
+                member=member_id,
             )
         return None
-
-    def _evidence(self, shard: ShardView, member_id: str, kind: str) -> Mapping[str, object]:
-        is_lost = self.model.failed_writes.lost(shard, member_id, kind)
-        return {
-            "member": member_id,
-            "kind": kind,
-            "lost_with_failed_write": is_lost,
-            "has_switched": self.model.switched.get(member_id),
-        }
 
 
 class RemovalDue(Property):
@@ -193,7 +182,7 @@ class RemovalDue(Property):
                 return Finding(
                     f"the {key.kind} timer of {self.model.who(key.member_id)} removed "
                     f"{self.model.who(member_id)}",
-                    {"member": member_id},
+                    member=member_id,
                 )
             if entry.metadata.classic_member_metadata is not None:
                 continue  # Its timers are of another kind (``migration/mixed_groups.py``).
@@ -205,7 +194,7 @@ class RemovalDue(Property):
                 return Finding(
                     f"the rebalance timer removed {self.model.who(member_id)}, which has left for "
                     "a while: it has nothing to revoke, and its session is not over",
-                    {"member": member_id, "kind": key.kind},
+                    member=member_id,
                 )
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
@@ -217,14 +206,7 @@ class RemovalDue(Property):
                     f"the {key.kind} timer removed {self.model.who(member_id)} after "
                     f"{'no wait' if since_ms is None else f'{step.at_ms - since_ms} ms'}; "
                     f"the limit is {limit_ms} ms",
-                    {
-                        "member": member_id,
-                        "kind": key.kind,
-                        "left_by_failed_write": self.model.failed_writes.left_armed(
-                            step.shard, member_id, key.kind
-                        ),
-                        "has_switched": self.model.switched.get(member_id),
-                    },
+                    member=member_id,
                 )
         return None
 

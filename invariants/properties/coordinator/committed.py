@@ -143,8 +143,7 @@ class CommittedKept(Property):
         if shard.log_end_offset < known_end:
             return Finding(
                 f"{shard.name} became leader with a log that ends at {shard.log_end_offset}; "
-                f"committed was {known_end}",
-                {"shard": shard.name},
+                f"committed was {known_end}"
             )
         self._enter_to(known_end)
         # A new leader may not know yet how far the old one had committed.

@@ -53,14 +53,14 @@ class Tombstones(Property):
                     f"{member_id} was removed by tombstones of types "
                     f"{listed(_NUMBERS[letter] for letter in written)}, not of 8†, 7†, 5† "
                     "(† a tombstone)",
-                    {"member": member_id},
+                    member=member_id,
                 )
             if change.group_epoch[1] <= change.group_epoch[0] and not _has_successor(
                 change, member_id
             ):
                 return Finding(
                     f"{member_id} was removed, and the group epoch stays {change.group_epoch[1]}",
-                    {"member": member_id},
+                    member=member_id,
                 )
         return None
 

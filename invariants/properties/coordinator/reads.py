@@ -124,7 +124,7 @@ class CommittedReads(Property):
         else:
             return None
         for difference in differences:
-            return Finding(f"{shard.name} showed {difference}", {"shard": shard.name})
+            return Finding(f"{shard.name} showed {difference}")
         return None
 
     def _of_list(
@@ -248,8 +248,7 @@ class ClassicListed(Property):
             return None
         return Finding(
             f"{shard.name} showed the classic group {group_id} in a list {_rows(shown)}; by the "
-            f"filters of the request it would be there {_rows(expected)}",
-            {"shard": shard.name},
+            f"filters of the request it would be there {_rows(expected)}"
         )
 
     def _judge_protocol_type(self, shard: ShardView, rows: Sequence[ListedGroup]) -> Finding | None:
@@ -260,8 +259,7 @@ class ClassicListed(Property):
             if written and row.protocol_type != written:
                 return Finding(
                     f"{shard.name} showed the classic group {row.group_id} with protocol type "
-                    f"{row.protocol_type!r}; it is {written!r}",
-                    {"shard": shard.name},
+                    f"{row.protocol_type!r}; it is {written!r}"
                 )
         return None
 
@@ -298,7 +296,7 @@ class ClassicDescribed(Property):
             else:
                 return None  # There may be one that only holds offsets.
             for difference in differences:
-                return Finding(f"{shard.name} showed {difference}", {"shard": shard.name})
+                return Finding(f"{shard.name} showed {difference}")
         return None
 
     @staticmethod

@@ -241,8 +241,7 @@ class CommitBeforeResponse(Property):
         awaited = "records that are lost" if offset == _NEVER else f"offset {offset}"
         return Finding(
             f"{shard.name} released the answer to operation {step.operation}, which waits for "
-            f"{awaited}; committed is {shard.high_watermark}",
-            {"shard": shard.name},
+            f"{awaited}; committed is {shard.high_watermark}"
         )
 
     def on_truncated(self, step: Step) -> Finding | None:
@@ -313,8 +312,7 @@ def _judge_refusal(step: Step, shard: ShardView, offset: int) -> Finding | None:
         return None
     return Finding(
         f"{shard.name} answers operation {step.operation}, whose records have not been committed "
-        f"in time, and not with {expected.name}",
-        {"shard": shard.name},
+        f"in time, and not with {expected.name}"
     )
 
 
@@ -322,10 +320,7 @@ def differs(
     model: ModelView, shard: ShardView, what: str, served: object, logged: object
 ) -> Finding:
     what, found, expected = first_difference(what, served, logged, model.name_of)
-    return Finding(
-        f"{shard.name}: the {what} is {found}, and should be {expected}",
-        {"shard": shard.name, "what": what},
-    )
+    return Finding(f"{shard.name}: the {what} is {found}, and should be {expected}")
 
 
 def _compare_members(

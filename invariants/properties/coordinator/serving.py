@@ -30,7 +30,7 @@ class LoadSucceeds(Property):
         """Was it a load that failed?"""
         if not step.detail.startswith(LOAD_FAILED):
             return None
-        return Finding(f"{step.shard.name} could not load its log", {"problem": step.detail})
+        return Finding(f"{step.shard.name} could not load its log")
 
 
 class GroupServed(Property):

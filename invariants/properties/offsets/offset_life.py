@@ -80,8 +80,7 @@ class OffsetsKept(Property):
             name, number = min(stored)
             return Finding(
                 f"{shard.name} let the offset of {name}-{number} expire while the classic group is "
-                f"{classic.state.value}",
-                {"topic": name},
+                f"{classic.state.value}"
             )
         ledger = self.model.ledger_of(shard)
         subscribed = ledger.all_names()
@@ -90,8 +89,7 @@ class OffsetsKept(Property):
             if name in subscribed:
                 return Finding(
                     f"{shard.name} deleted the offset of {name}-{number}, which a member of the "
-                    "group subscribes to",
-                    {"topic": name},
+                    "group subscribes to"
                 )
             if timer is not None:
                 since_ms = value.commit_timestamp if emptied_ms is None else emptied_ms
@@ -100,8 +98,7 @@ class OffsetsKept(Property):
                 if value.expire_timestamp is None and age_ms < retention_ms:
                     return Finding(
                         f"{shard.name} let the offset of {name}-{number} expire after {age_ms} ms; "
-                        f"the retention is {retention_ms} ms",
-                        {"topic": name},
+                        f"the retention is {retention_ms} ms"
                     )
         return None
 
@@ -114,8 +111,7 @@ class OffsetsKept(Property):
             if topic != name or value.topic_id not in (None, topic_id):
                 return Finding(
                     f"{step.shard.name} deleted the offset of {topic}-{number} with another topic, "
-                    f"{name} ({topic_id})",
-                    {"topic": name},
+                    f"{name} ({topic_id})"
                 )
         return None
 
@@ -140,8 +136,7 @@ class OffsetsLoaded(Property):
             if mine != theirs:
                 return Finding(
                     f"{shard.name} has loaded {_offset_of(mine)} for {name}-{number}; the log has "
-                    f"{_offset_of(theirs)}",
-                    {"topic": name},
+                    f"{_offset_of(theirs)}"
                 )
         return None
 
@@ -174,8 +169,7 @@ class OffsetsEndWithTopic(Property):
             if name == deleted and value.topic_id in (None, topic_id):
                 return Finding(
                     f"the topic {name} was deleted, and {shard.name} keeps the offset of "
-                    f"{name}-{number}",
-                    {"topic": name},
+                    f"{name}-{number}"
                 )
         return None
 
@@ -238,8 +232,7 @@ class OffsetsExpire(Property):
             if now_ms >= due_ms:
                 return Finding(
                     f"{shard.name} keeps the offset of {name}-{number} in group {group_id}, which "
-                    f"was to expire {now_ms - due_ms} ms ago",
-                    {"topic": name},
+                    f"was to expire {now_ms - due_ms} ms ago"
                 )
         return None
 
@@ -359,14 +352,12 @@ class FetchShown(Property):
             wanted = NO_OFFSET if value is None else value.offset
             if offset != wanted:
                 return Finding(
-                    f"{shard.name} showed offset {offset} of {key[0]}-{key[1]}; it is {wanted}",
-                    {"stable": request.require_stable},
+                    f"{shard.name} showed offset {offset} of {key[0]}-{key[1]}; it is {wanted}"
                 )
             if text != ("" if value is None else value.metadata):
                 return Finding(
                     f"{shard.name} showed another text beside offset {offset} of "
-                    f"{key[0]}-{key[1]} than was committed",
-                    {"stable": request.require_stable},
+                    f"{key[0]}-{key[1]} than was committed"
                 )
             wanted = NO_LEADER_EPOCH
             if value is not None and has_leader_epochs:
@@ -374,8 +365,7 @@ class FetchShown(Property):
             if leader_epoch != wanted:
                 return Finding(
                     f"{shard.name} showed leader epoch {leader_epoch} beside offset {offset} of "
-                    f"{key[0]}-{key[1]}; it is {wanted}",
-                    {"stable": request.require_stable},
+                    f"{key[0]}-{key[1]}; it is {wanted}"
                 )
         return None
 
@@ -406,7 +396,7 @@ class FetchFenced(Property):
         return Finding(
             f"offsets were shown to {self.model.who(request.member_id)} at epoch "
             f"{request.member_epoch}; the member is {stored}",
-            {"member": request.member_id},
+            member=request.member_id,
         )
 
 
@@ -447,7 +437,8 @@ class CommitOfTopic(Property):
                 return Finding(
                     f"a commit for {partition.topic_id}-{partition.partition} was stored for "
                     f"{where or 'nothing'}",
-                    {"member": request.member_id, "partition": partition, "goes_by_name": False},
+                    member=request.member_id,
+                    partition=partition,
                 )
             topic = by_name.get(name)
             if (
@@ -458,7 +449,8 @@ class CommitOfTopic(Property):
                 return Finding(
                     f"a commit of {self.model.who(request.member_id)} for {partition.topic_id} was "
                     f"stored for {topic.topic_id}, which has its name now",
-                    {"member": request.member_id, "partition": partition, "goes_by_name": True},
+                    member=request.member_id,
+                    partition=partition,
                 )
         return None
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
@@ -54,14 +53,14 @@ class CommitFenced(Property):
             return Finding(
                 f"a commit of {request.member_id or 'nobody'}, who is no member, was stored at "
                 f"epoch {epoch}",
-                {"member": request.member_id},
+                member=request.member_id,
             )
         if epoch == entry.epoch or (epoch < entry.epoch and kept_since(entry, epoch, stored)):
             return None
         return Finding(
             f"a commit of {self.model.who(request.member_id)} at epoch {epoch} for "
             f"{self.model.names_of(stored)} was stored; the member is at {entry.epoch}",
-            {"member": request.member_id, "epoch": epoch},
+            member=request.member_id,
         )
 
 
@@ -138,25 +137,9 @@ class CommitOfOwner(Property):
         return Finding(
             f"a commit of {who(committer)} for {self.model.name_of(partition)} was stored; "
             f"{who(holder)} holds it",
-            {
-                "subjects": (Subject(self._client_of(committer), committer, partition),),
-                "was_lost_unrevoked": self.model.lost_unrevoked(committer, {partition}),
-                "is_readmitted": self.model.readmitted.get(committer),
-                "has_outlived": self.model.outlived(committer, partition),
-                "is_forgotten": self.model.forgot(committer, partition),
-                "is_recreated": self.model.recreation(partition)
-                if committer not in self.model.by_member_id
-                else None,
-            },
+            member=committer,
+            partition=partition,
         )
-
-    def _client_of(self, member_id: str) -> str:
-        """The name of the client that uses a member id; empty if nobody does."""
-        entry = self.model.by_member_id.get(member_id)
-        if entry is not None:
-            return entry.name
-        classic = self.model.classic_clients.values()
-        return next((e.name for e in classic if e.member.member_id == member_id), "")
 
     def _as_stored(self, step: Step, partition: TopicPartition) -> TopicPartition:
         """The partition that the broker knows under the name of the request, by its id of now."""
