@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import THE_GROUP
 from rebalance_sim.invariants.reference.difference import Difference
+from rebalance_sim.invariants.reference.tree import PROTOCOL
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.scenarios.quiet import quiet_period_ms
@@ -37,6 +38,7 @@ from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World
 
 _NO_VERDICT = "budget"
+_COORDINATOR, _CLIENT, _HOST = "coordinator", "client", "host"
 
 Issues = tuple[str, ...]
 
@@ -75,7 +77,9 @@ class _Proof:
         most = max(one.row.step for one in result.suspected) + 1
         self._up_to_violation = replace(scenario, max_steps=min(scenario.max_steps, most))
         self._repaired: dict[Issues, RunResult] = {}
-        self._decisions: dict[str, list[Difference]] = {}
+        self._decisions: dict[Issues, list[Difference]] = {}
+        self._found: dict[str, None] = {}
+        """Issues that the run is known to show."""
 
     def judged(self) -> RunResult:
         """The result with a verdict on each suspected violation."""
@@ -84,7 +88,10 @@ class _Proof:
         repaired = self._without(repairs)
         if repaired.outcome not in (*PASSING, _NO_VERDICT):
             return self._refuted(repairs, repaired)
-        reasons = [self._reason_of(one) for one in suspected]
+        self._found = {one.issues[0]: None for one in suspected if len(one.issues) == 1}
+        reasons = [
+            one.issues if len(one.issues) == 1 else self._reason_of(one) for one in suspected
+        ]
         # One repair may make room for another issue in the same place.
         chosen = _together(reasons)
         alone = self._without(chosen)
@@ -107,35 +114,42 @@ class _Proof:
     def _reason_of(self, one: Suspected) -> Issues:
         """The issue whose repair alone takes the violation away; if there is none, all that may
         have led to it."""
-        if len(one.issues) == 1:
-            return one.issues
-        nominated = self._nominated(one)
-        for is_same in (_is_of_same_group, _is_same):
-            for issue in nominated:
-                repaired = self._without((issue,))
-                if repaired.outcome in PASSING and not _shows(repaired, one, is_same):
-                    return (issue,)
+        nominated = one.issues
+        for nominated in self._nominations(one):
+            for is_same in (_is_of_same_group, _is_same):
+                for issue in nominated:
+                    repaired = self._without((issue,))
+                    if repaired.outcome in PASSING and not _shows(repaired, one, is_same):
+                        self._found[issue] = None
+                        return (issue,)
         return nominated
 
-    def _nominated(self, one: Suspected) -> Issues:
-        """The issues whose repair decides otherwise before the violation, that which does so last
-        in front; those of hosts, which no reference shows, come after them."""
-        last = {issue: self._last_decision(issue, one) for issue in one.issues}
-        differing = {issue: found.step_index for issue, found in last.items() if found is not None}
-        of_hosts = [issue for issue in one.issues if issue not in differing and _is_of_hosts(issue)]
-        return (*sorted(differing, key=lambda issue: -differing[issue]), *of_hosts) or one.issues
+    def _nominations(self, one: Suspected) -> Iterator[Issues]:
+        """What to try: first the issues that the run shows anyway, which costs least. Then those
+        whose repair decides otherwise before the violation, that which does so last in front; and
+        those of hosts, which no reference shows."""
+        yield tuple(issue for issue in self._found if issue in one.issues)
+        differing = self._differing(one.issues)
+        places = {_COORDINATOR if found.machine == _COORDINATOR else _CLIENT for found in differing}
+        last: dict[str, int] = {}
+        for issue in one.issues:
+            decision = self._last_decision(issue, one) if _places(issue) & places else None
+            if decision is not None:
+                last[issue] = decision.step_index
+        of_hosts = [issue for issue in one.issues if _HOST in _places(issue)]
+        yield (*sorted(last, key=lambda issue: -last[issue]), *of_hosts) or one.issues
 
     def _last_decision(self, issue: str, one: Suspected) -> Difference | None:
-        if issue not in self._decisions:
-            self._decisions[issue] = self._differing(issue)
-        before = [found for found in self._decisions[issue] if found.step_index <= one.row.step]
-        return before[-1] if before else None
+        differing = self._differing((issue,))
+        return next((d for d in reversed(differing) if d.step_index <= one.row.step), None)
 
-    def _differing(self, issue: str) -> list[Difference]:
-        """What a reference without the issue decides otherwise, up to the last violation."""
-        found: list[Difference] = []
+    def _differing(self, issues: Issues) -> list[Difference]:
+        """What a reference without the issues decides otherwise, up to the last violation."""
+        if issues in self._decisions:
+            return self._decisions[issues]
+        found = self._decisions[issues] = []
         world = self._scenario.world
-        rules = Rules(world.semantics, world.defects, (*world.repairs, issue))
+        rules = Rules(world.semantics, world.defects, (*world.repairs, *issues))
         try:
             watched_by(self._up_to_violation, rules, on_difference=found.append)
         except Exception:
@@ -160,7 +174,7 @@ class _Proof:
                 here, there = ({} if step is None else json.loads(step) for step in (line, other))
                 first = here or there
                 what = f"{_told(here)}, and {_told(there)} without it"
-                return _Cause(first["step"], first["at_ms"], what)
+                return _Cause(min(first["step"], one.row.step), first["at_ms"], what)
         return _Cause(one.row.step, one.row.at_ms, one.row.detail)
 
     # -- verdicts ------------------------------------------------------------------------------
@@ -259,9 +273,16 @@ def _told(step: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (step["kind"], str(name), f"at {step['at_ms']} ms", where)))
 
 
-def _is_of_hosts(issue: str) -> bool:
-    """Whether it lies in the broker around the machines."""
-    return any(issubclass(rule, BrokerRules) for rule in DEFECTS[issue].rules)
+def _places(issue: str) -> set[str]:
+    """Where the rules of an issue decide: in coordinators, in clients, in the broker around."""
+    found = set()
+    for rule in DEFECTS[issue].rules:
+        if issubclass(rule, BrokerRules):
+            found.add(_HOST)
+        else:
+            is_of_client = rule.__bases__[0].__module__.startswith(f"{PROTOCOL}.clients.")
+            found.add(_CLIENT if is_of_client else _COORDINATOR)
+    return found
 
 
 def _is_of_same_group(one: Suspected, other: Suspected) -> bool:

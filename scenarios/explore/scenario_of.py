@@ -104,7 +104,8 @@ def scenario_of(explorer: Explorer, path: Path) -> Concrete:
     for gap_ms, seed in product(_GAPS_MS, _SEEDS):
         scenario = _Timetable(explorer, path, gap_ms).scenario(seed)
         result = run(scenario, properties=asked, proves_known=False)
-        violated = [row.property for row in result.violations]
+        rows = (*result.violations, *(one.row for one in result.suspected))
+        violated = [row.property for row in rows]
         if path.finding.property in violated:
             return Concrete(scenario, True, result.outcome, path)
         if nearest is None or (violated and nearest.outcome != "violation"):

@@ -166,7 +166,7 @@ PROVEN = {
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
     ("operations@kafka-4.3", 1971): "D13, D14",
 }
-"""Runs whose known issue was not recognised (``whole`` 5708), or could not be proven, because
+"""Runs whose known issue was not found (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``faulty`` 50: a member that hung in a callback's ``commitSync``
 for a minute has the time of a rebalance afterwards. ``chaos`` 21254: a group of librdkafka alone.
 ``groups`` 50: a search is lost in the moment in which it was sent because
