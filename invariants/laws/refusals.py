@@ -71,7 +71,7 @@ def _is_full(a: Asked) -> bool:
 def _is_of_other_generation(a: Asked) -> bool:
     """Of a member of the classic protocol, or where there is no group."""
     speaks_consumer = a.is_consumer and (a.entry is None or not a.entry.is_classic)
-    return not speaks_consumer and a.epoch != a.epoch_of(a.member_id)
+    return not speaks_consumer and a.has_epoch and a.epoch != a.epoch_of(a.member_id)
 
 
 _UNKNOWN = "no member has that id, or that instance id"
@@ -126,7 +126,7 @@ def _is_at_other_epoch(a: Asked) -> bool:
     if a.entry is None:
         return not a.is_consumer and a.member_id in a.members
     is_explained = explains_lost_response(a.model, a.entry, a.request)
-    return a.epoch not in (0, a.entry.epoch) and not is_explained
+    return a.epoch > 0 and a.epoch != a.entry.epoch and not is_explained
 
 
 class RefusalCause(_Refusals):
@@ -177,6 +177,13 @@ def _lacks_id(a: Asked) -> bool:
     return is_new and not a.member_id and a.instance_id is None
 
 
+def _has_odd_session(a: Asked) -> bool:
+    request = a.request
+    return isinstance(request, JoinGroupRequest) and not takes_session(
+        a.config, request.session_timeout_ms
+    )
+
+
 def _must_name_itself(a: Asked) -> bool:
     return _lacks_id(a) and not (a.is_shut_out and a.model.rules.has_assignment_interval)
 
@@ -217,7 +224,7 @@ def _is_called_back(a: Asked) -> bool:
     """Its generation is over. In a consumer group, a member is behind, or gives up or waits for
     something; or all are of this protocol, and topics may have changed."""
     entry, ledger, rules = a.entry, a.ledger, a.model.rules
-    if isinstance(a.request, JoinGroupRequest):
+    if not a.has_epoch:
         return False
     if not a.is_consumer:
         return a.state not in (_COMPLETING, _STABLE) or a.epoch != a.generation
@@ -238,11 +245,8 @@ class ClassicRefusalCause(_Refusals):
     violated_by = ("KAFKA-20640", "KAFKA-7824")
     causes: ClassVar[_Causes] = {
         ErrorCode.NONE: ("it was told its member id", lambda a: not _lacks_id(a)),
-        ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.request.group_id),
-        ErrorCode.INVALID_SESSION_TIMEOUT: (
-            "the broker has no sessions of that length",
-            lambda a: not takes_session(a.config, getattr(a.request, "session_timeout_ms", 0)),
-        ),
+        ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.step.request.group_id),
+        ErrorCode.INVALID_SESSION_TIMEOUT: ("the broker has no such sessions", _has_odd_session),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (_FULL, _is_full),
         ErrorCode.MEMBER_ID_REQUIRED: ("it lacks a member id, and may join", _must_name_itself),
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ("it speaks otherwise", _speaks_otherwise),
@@ -309,8 +313,8 @@ class ClassicRefusalCause(_Refusals):
 
 
 def _is_missing(a: Asked) -> bool:
-    topic, partition = a.topic, a.partition
-    return not (topic and partition and 0 <= partition.partition < topic.partition_count)
+    count = a.topic.partition_count if a.topic else 0
+    return a.partition is not None and not 0 <= a.partition.partition < count
 
 
 def _is_foreign(a: Asked) -> bool:
@@ -347,7 +351,10 @@ def _is_in_use(a: Asked) -> bool:
 _IS_MISSING = "there is no such partition", _is_missing
 _NO_GROUP = "there is no group", lambda a: not a.is_consumer and a.generation is None
 _OF_SIGNATURE: _Causes = {
-    ErrorCode.UNKNOWN_TOPIC_ID: ("there is no such topic", lambda a: a.topic is None),
+    ErrorCode.UNKNOWN_TOPIC_ID: (
+        "there is no such topic",
+        lambda a: a.partition and a.topic is None,
+    ),
     ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, _is_foreign),
     ErrorCode.STALE_MEMBER_EPOCH: ("its epoch is another one, and partitions lost", _is_stale),
     ErrorCode.ILLEGAL_GENERATION: _OTHER_GENERATION,
