@@ -60,12 +60,14 @@ class _Refusals(Property):
 
 
 def _is_full(a: Asked) -> bool:
-    """A member has a seat, and so has its instance id; in a classic group, the instance id has
+    """A member has a seat, and so has the instance id of who joins; in a classic group, the instance id has
     none, and while generations change only who has joined anew has one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
     is_seated = a.member_id in a.members and a.state is not _PREPARING
-    return len(a.members) >= limit and not (is_seated or (a.holder and not is_classic))
+    return len(a.members) >= limit and not (
+        is_seated or (a.holder and a.epoch == 0 and not is_classic)
+    )
 
 
 def _is_of_other_generation(a: Asked) -> bool:
@@ -157,7 +159,7 @@ class RefusalCause(_Refusals):
         ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, lambda a: a.epoch != 0 and a.is_unknown),
         ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.epoch != 0 and a.is_held_by_other),
         ErrorCode.UNRELEASED_INSTANCE_ID: (f"{_FENCED}, and stays", _is_unreleased),
-        ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is another, and not missed", _is_at_other_epoch),
+        ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is a wrong one", _is_at_other_epoch),
     }
 
     def before_heartbeat(self, step: Step, ledger: GroupLedger) -> Finding | None:
@@ -356,7 +358,7 @@ _OF_SIGNATURE: _Causes = {
         lambda a: a.partition and a.topic is None,
     ),
     ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, _is_foreign),
-    ErrorCode.STALE_MEMBER_EPOCH: ("its epoch is another one, and partitions lost", _is_stale),
+    ErrorCode.STALE_MEMBER_EPOCH: ("its epoch is over, and what it had is lost", _is_stale),
     ErrorCode.ILLEGAL_GENERATION: _OTHER_GENERATION,
 }
 
@@ -395,7 +397,10 @@ class CommitRefusalCause(_OfOffsets):
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _IS_MISSING,
         ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,
         ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.is_held_by_other),
-        ErrorCode.REBALANCE_IN_PROGRESS: ("owners are unknown", lambda a: a.state is _COMPLETING),
+        ErrorCode.REBALANCE_IN_PROGRESS: (
+            "nobody knows yet who owns what",
+            lambda a: a.state is _COMPLETING,
+        ),
         ErrorCode.UNSUPPORTED_VERSION: ("it is too old", lambda a: a.request.api_version < 9),
         ErrorCode.OFFSET_METADATA_TOO_LARGE: ("the text is too long", _has_long_text),
     }

@@ -89,7 +89,7 @@ def _held_after_a_replacement(explorer: Explorer) -> int:
 
 @pytest.mark.parametrize(
     ("defect", "property_id", "steps"),
-    [("PR-23542", "refusal.own_instance", 6), ("KAFKA-20601", "refusal.seat", 10)],
+    [("PR-23542", "refusal.cause", 6), ("KAFKA-20601", "refusal.cause", 10)],
 )
 def test_known_issues_of_static_members_are_reached(
     defect: str, property_id: str, steps: int
