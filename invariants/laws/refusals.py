@@ -60,7 +60,7 @@ class _Refusals(Property):
 
 
 def _is_full(a: Asked) -> bool:
-    """A member has a seat, and so has the instance id of who joins; in a classic group, the instance id has
+    """A member has a seat, and so has the instance id of who joins; in a classic group, that has
     none, and while generations change only who has joined anew has one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
