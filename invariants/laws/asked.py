@@ -39,7 +39,8 @@ class Asked:
         """Who asks, and at which epoch."""
         self.request, self.member_id = request, getattr(request, "member_id", None) or ""
         names = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
-        self.epoch = next((getattr(request, n) for n in names if hasattr(request, n)), 0)
+        epochs: list[int] = [getattr(request, n) for n in names if hasattr(request, n)]
+        self.epoch, self.has_epoch = next(iter(epochs), 0), bool(epochs)
         own = getattr(request, "group_instance_id", getattr(request, "instance_id", None))
         holders = self.ledger.instances
         if not self.is_consumer and own is not None:

@@ -60,18 +60,20 @@ class _Refusals(Property):
 
 
 def _is_full(a: Asked) -> bool:
-    """A member has a seat, and so has its instance id; in a classic group, the instance id has
+    """A member has a seat, and so has the instance id of who joins; in a classic group, that has
     none, and while generations change only who has joined anew has one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
     is_seated = a.member_id in a.members and a.state is not _PREPARING
-    return len(a.members) >= limit and not (is_seated or (a.holder and not is_classic))
+    return len(a.members) >= limit and not (
+        is_seated or (a.holder and a.epoch == 0 and not is_classic)
+    )
 
 
 def _is_of_other_generation(a: Asked) -> bool:
     """Of a member of the classic protocol, or where there is no group."""
     speaks_consumer = a.is_consumer and (a.entry is None or not a.entry.is_classic)
-    return not speaks_consumer and a.epoch != a.epoch_of(a.member_id)
+    return not speaks_consumer and a.has_epoch and a.epoch != a.epoch_of(a.member_id)
 
 
 _UNKNOWN = "no member has that id, or that instance id"
@@ -126,7 +128,7 @@ def _is_at_other_epoch(a: Asked) -> bool:
     if a.entry is None:
         return not a.is_consumer and a.member_id in a.members
     is_explained = explains_lost_response(a.model, a.entry, a.request)
-    return a.epoch not in (0, a.entry.epoch) and not is_explained
+    return a.epoch > 0 and a.epoch != a.entry.epoch and not is_explained
 
 
 class RefusalCause(_Refusals):
@@ -157,7 +159,7 @@ class RefusalCause(_Refusals):
         ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, lambda a: a.epoch != 0 and a.is_unknown),
         ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.epoch != 0 and a.is_held_by_other),
         ErrorCode.UNRELEASED_INSTANCE_ID: (f"{_FENCED}, and stays", _is_unreleased),
-        ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is another, and not missed", _is_at_other_epoch),
+        ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is a wrong one", _is_at_other_epoch),
     }
 
     def before_heartbeat(self, step: Step, ledger: GroupLedger) -> Finding | None:
@@ -175,6 +177,13 @@ def _lacks_id(a: Asked) -> bool:
         isinstance(a.request, JoinGroupRequest) and a.request.api_version >= _FIRST_JOIN_WITH_ID
     )
     return is_new and not a.member_id and a.instance_id is None
+
+
+def _has_odd_session(a: Asked) -> bool:
+    request = a.request
+    return isinstance(request, JoinGroupRequest) and not takes_session(
+        a.config, request.session_timeout_ms
+    )
 
 
 def _must_name_itself(a: Asked) -> bool:
@@ -217,7 +226,7 @@ def _is_called_back(a: Asked) -> bool:
     """Its generation is over. In a consumer group, a member is behind, or gives up or waits for
     something; or all are of this protocol, and topics may have changed."""
     entry, ledger, rules = a.entry, a.ledger, a.model.rules
-    if isinstance(a.request, JoinGroupRequest):
+    if not a.has_epoch:
         return False
     if not a.is_consumer:
         return a.state not in (_COMPLETING, _STABLE) or a.epoch != a.generation
@@ -238,11 +247,8 @@ class ClassicRefusalCause(_Refusals):
     violated_by = ("KAFKA-20640", "KAFKA-7824")
     causes: ClassVar[_Causes] = {
         ErrorCode.NONE: ("it was told its member id", lambda a: not _lacks_id(a)),
-        ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.request.group_id),
-        ErrorCode.INVALID_SESSION_TIMEOUT: (
-            "the broker has no sessions of that length",
-            lambda a: not takes_session(a.config, getattr(a.request, "session_timeout_ms", 0)),
-        ),
+        ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.step.request.group_id),
+        ErrorCode.INVALID_SESSION_TIMEOUT: ("the broker has no such sessions", _has_odd_session),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (_FULL, _is_full),
         ErrorCode.MEMBER_ID_REQUIRED: ("it lacks a member id, and may join", _must_name_itself),
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ("it speaks otherwise", _speaks_otherwise),
@@ -309,8 +315,8 @@ class ClassicRefusalCause(_Refusals):
 
 
 def _is_missing(a: Asked) -> bool:
-    topic, partition = a.topic, a.partition
-    return not (topic and partition and 0 <= partition.partition < topic.partition_count)
+    count = a.topic.partition_count if a.topic else 0
+    return a.partition is not None and not 0 <= a.partition.partition < count
 
 
 def _is_foreign(a: Asked) -> bool:
@@ -347,9 +353,12 @@ def _is_in_use(a: Asked) -> bool:
 _IS_MISSING = "there is no such partition", _is_missing
 _NO_GROUP = "there is no group", lambda a: not a.is_consumer and a.generation is None
 _OF_SIGNATURE: _Causes = {
-    ErrorCode.UNKNOWN_TOPIC_ID: ("there is no such topic", lambda a: a.topic is None),
+    ErrorCode.UNKNOWN_TOPIC_ID: (
+        "there is no such topic",
+        lambda a: a.partition and a.topic is None,
+    ),
     ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, _is_foreign),
-    ErrorCode.STALE_MEMBER_EPOCH: ("its epoch is another one, and partitions lost", _is_stale),
+    ErrorCode.STALE_MEMBER_EPOCH: ("its epoch is over, and what it had is lost", _is_stale),
     ErrorCode.ILLEGAL_GENERATION: _OTHER_GENERATION,
 }
 
@@ -388,7 +397,10 @@ class CommitRefusalCause(_OfOffsets):
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _IS_MISSING,
         ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,
         ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.is_held_by_other),
-        ErrorCode.REBALANCE_IN_PROGRESS: ("owners are unknown", lambda a: a.state is _COMPLETING),
+        ErrorCode.REBALANCE_IN_PROGRESS: (
+            "nobody knows yet who owns what",
+            lambda a: a.state is _COMPLETING,
+        ),
         ErrorCode.UNSUPPORTED_VERSION: ("it is too old", lambda a: a.request.api_version < 9),
         ErrorCode.OFFSET_METADATA_TOO_LARGE: ("the text is too long", _has_long_text),
     }

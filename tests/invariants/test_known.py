@@ -103,7 +103,7 @@ def test_suspected_violations_are_counted_and_kept_once():
         world.join("a", instance_id="i")
     ((violation, times),) = world.checker.suspected
     assert (violation.property.id, violation.subject, times) == (
-        "refusal.own_instance",
+        "refusal.cause",
         "member a",
         6,
     )
@@ -111,10 +111,10 @@ def test_suspected_violations_are_counted_and_kept_once():
 
 def test_a_version_without_the_defect_has_no_excuse():
     """kip-848 is a text; of what brokers shipped with it knows nothing."""
-    assert "refusal.own_instance" not in suspects_of(SEMANTICS["kip-848"])
-    assert suspects_of(SEMANTICS["kafka-4.3"])["refusal.own_instance"] == ("PR-23542",)
+    assert "refusal.cause" not in suspects_of(SEMANTICS["kip-848"])
+    assert suspects_of(SEMANTICS["kafka-4.3"])["refusal.cause"] == ("KAFKA-20601", "PR-23542")
     repaired = SEMANTICS["kafka-4.3"].without("PR-23542")
-    assert "refusal.own_instance" not in suspects_of(repaired)
+    assert suspects_of(repaired)["refusal.cause"] == ("KAFKA-20601",)
     assert suspects_of(SEMANTICS["kafka-4.3-clean"]) == {}
 
 
@@ -122,7 +122,7 @@ def test_without_known_issues_everything_is_a_violation():
     world = CoordinatorWorld("kafka-4.3", known_issues={})
     world.join("a", instance_id="i")
     world.join("a", instance_id="i")
-    assert world.violated == ["refusal.own_instance"]
+    assert world.violated == ["refusal.cause"]
     assert world.checker.suspected == []
 
 
