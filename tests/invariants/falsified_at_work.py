@@ -57,7 +57,7 @@ def at_work(profile: str, seed: int, *patches: Patch) -> Any:
     with ExitStack() as stack:
         for place, name, value in patches:
             stack.enter_context(patch.object(place, name, value))
-        scenario = replace(generate(profile, seed=seed), max_steps=20_000)
+        scenario = replace(generate(f"{profile}@kafka-4.4-clean", seed=seed), max_steps=20_000)
         result = run(scenario, make_watcher=watch)
     assert result.outcome != "error" or any(c.violations for c in checkers), result.reason
     return SimpleNamespace(
