@@ -8,34 +8,76 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.held_answers import Asked
 from rebalance_sim.protocol.hosting.ports import RegexEngine, ShardListener, Wake
 from rebalance_sim.protocol.hosting.shard import Shard
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS, GroupSemantics
 from rebalance_sim.protocol.runtime.context import no_regex_engine
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
-from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig, GroupConfig
+from rebalance_sim.protocol.runtime.coordinator_config import (
+    ConfigsInForce,
+    CoordinatorConfig,
+    GroupConfig,
+)
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey, Token
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
 
 
-class MinimalShard(ShardListener):
-    """A coordinator with its log, its timers and a clock that the caller moves.
+class _Reply(NamedTuple):
+    """Puts an answer under the token of its request."""
 
-    ``batches`` holds (time in ms, records) for each operation that wrote anything; ``timers`` those
-    that are armed, in the order of arming; ``answers`` the answers to requests that were parked, by
-    their tokens. While ``commits`` is False, what is written is committed by a later ``publish``.
-    An exception of the coordinator is the caller's.
+    answers: dict[Token, Response]
+    token: Token
+
+    def __call__(self, response: Response) -> None:
+        self.answers[self.token] = response
+
+
+class _Shard(Shard):
+    """Parks requests under the tokens of their host, so that states can be kept as values."""
+
+    def __init__(self, answers: dict[Token, Response], **ports: Any) -> None:
+        self._answers = answers
+        self.asked: dict[Token, Asked] = {}
+        super().__init__(**ports)
+
+    def token_of(self, asked: Asked) -> Token:
+        """As of ``Shard``."""
+        if not isinstance(asked.reply, _Reply):
+            return asked
+        self.asked[asked.reply.token] = asked
+        return asked.reply.token
+
+    def asked_by(self, token: Token) -> Asked:
+        """As of ``Shard``; also one that was parked in a state that was come back to."""
+        if isinstance(token, Asked):
+            return token
+        return self.asked.pop(token, None) or Asked(0, None, _Reply(self._answers, token))
+
+
+class MinimalShard(ShardListener):
+    """A coordinator with its log, its timers and a clock that the caller moves (``ShardView``).
+
+    ``log`` holds every record, but for the first ``compacted_count`` offsets; ``batches`` (time in
+    ms, records) for each operation that wrote anything; ``timers`` those that are armed, in the
+    order of arming; ``answers`` the answers to requests that were parked, by their tokens. While
+    ``commits`` is False, what is written is committed by a later ``commit``. ``listener`` learns of
+    everything in place of this object. Without ``keeps_history``, no write can be undone. An
+    exception of the coordinator is the caller's.
     """
 
+    name = "coordinator"
+    leader_epoch = 0
     is_leading = True
     """As of ``Journal``."""
+    compacted_count = 0
 
     def __init__(
         self,
@@ -45,6 +87,9 @@ class MinimalShard(ShardListener):
         image: MetadataImage = EMPTY_IMAGE,
         new_member_id: Callable[[], str] | None = None,
         compile_regex: RegexEngine = no_regex_engine,
+        keeps_history: bool = True,
+        linger_ms: int = 0,
+        listener: ShardListener | None = None,
     ) -> None:
         self._next_id = self._next_token = 0
         self._config = config
@@ -53,22 +98,24 @@ class MinimalShard(ShardListener):
         self._group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
         self._new_member_id = new_member_id or self._count_up_id
         self._compile_regex = compile_regex
+        self._keeps_history = keeps_history
         self.now_ms = 0
-        self.end_offset = 0
         self.high_watermark = 0
         self.commits = True
+        self.log: list[Record] = []
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
         self.answers: dict[Token, Response] = {}
-        self.shard = Shard(
+        self.shard = _Shard(
+            self.answers,
             journal=self,
             alarms=self,
             new_coordinator=self._new_coordinator,
-            config=replace(config, group_coordinator_append_linger_ms=0),
+            config=replace(config, group_coordinator_append_linger_ms=linger_ms),
             rules=semantics.rules(BrokerRules)(),
-            listener=self,
+            listener=listener or self,
         )
-        self.timers = self.shard.armed_timers
-        self._load()
+        self.timers = self.armed_timers = self.shard.armed_timers
+        self.load()
 
     @property
     def coordinator(self) -> GroupCoordinator:
@@ -92,7 +139,7 @@ class MinimalShard(ShardListener):
             token = self._next_token
         self.shard.on_request(
             request,
-            partial(self.answers.__setitem__, token),
+            _Reply(self.answers, token),
             client_id=client_id,
             client_host=client_host,
             now_ms=self.now_ms,
@@ -125,29 +172,60 @@ class MinimalShard(ShardListener):
         """
         self._image, self._group_configs = self.coordinator.image, self.coordinator.group_configs
         self.shard.resign(self.now_ms)
-        self._load()
+        self.load()
 
-    def records(self) -> Sequence[Record]:
-        """The log, record by record."""
-        return [record for _, batch in self.batches for record in batch]
+    def load(self) -> None:
+        """Read the log into a new coordinator."""
+        self.shard.begin_load()
+        self.shard.finish_load(self.log, now_ms=self.now_ms)
+
+    def commit(self) -> None:
+        """Everything that was written is committed."""
+        self.high_watermark = self.end_offset
+        self.shard.on_high_watermark(self.now_ms)
 
     def take(self, outcome: Outcome) -> None:
         """Do what an outcome says that no request and no timer has led to."""
         self.shard.take(outcome, now_ms=self.now_ms)
+
+    # --- what invariants see ----------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """As of ``ShardView``."""
+        return self.shard.is_active
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next record."""
+        return self.compacted_count + len(self.log)
+
+    @property
+    def log_end_offset(self) -> int:
+        """As of ``ShardView``."""
+        return self.shard.log_end_offset
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """As of ``ShardView``."""
+        return ConfigsInForce(broker=self.coordinator.config, groups=self.coordinator.group_configs)
+
+    def log_records(self) -> Sequence[Record]:
+        """As of ``ShardView``."""
+        return [*self.log, *self.shard.open_records()]
 
     # --- what a host brings -----------------------------------------------------------------------
 
     def append(self, records: Sequence[Record]) -> WriteError | None:
         """As of ``Journal``."""
         self.batches.append((self.now_ms, tuple(records)))
-        self.end_offset += len(records)
+        self.log += records
         return None
 
     def publish(self) -> None:
         """As of ``Journal``: everything is committed at once, if ``commits``."""
         if self.commits:
-            self.high_watermark = self.end_offset
-            self.shard.on_high_watermark(self.now_ms)
+            self.commit()
 
     def wake_at(self, at_ms: int, wake: Wake) -> None:
         """As of ``Alarms``: ``advance_to`` looks at the timers themselves."""
@@ -155,10 +233,6 @@ class MinimalShard(ShardListener):
     def escaped(self, request: Request | None, event: object, problem: Exception) -> None:
         """As of ``ShardListener``. Raises the exception."""
         raise problem
-
-    def _load(self) -> None:
-        self.shard.begin_load()
-        self.shard.finish_load(self.records(), now_ms=self.now_ms)
 
     def _new_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
@@ -168,7 +242,7 @@ class MinimalShard(ShardListener):
             image=self._image,
             new_member_id=self._new_member_id,
             compile_regex=self._compile_regex,
-            keeps_history=True,
+            keeps_history=self._keeps_history,
         )
 
     def _count_up_id(self) -> str:

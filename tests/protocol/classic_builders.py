@@ -125,12 +125,6 @@ class HoldingShard(MinimalShard):
         waiting = [a for a in self.shard.answers if a.asked and a.asked.request is request]
         return waiting[0].response if response is None and waiting else response
 
-    def publish(self) -> None:
-        """Nothing is committed before ``commit``."""
-
-    def commit(self) -> None:
-        super().publish()
-
     def fail(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         held = self.held
         self.shard.answers.take_all()
@@ -167,6 +161,7 @@ class ClassicBench:
             ),
             compile_regex=lambda pattern: lambda name: re.fullmatch(pattern, name) is not None,
         )
+        self.shard.commits = not holds_commits
         self.ids: dict[str, str] = {}
 
     # -- reading ---------------------------------------------------------------------------
