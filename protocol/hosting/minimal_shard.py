@@ -61,23 +61,31 @@ class _Shard(Shard):
             return token
         return self.asked.pop(token, None) or Asked(0, None, _Reply(self._answers, token))
 
+    def forget(self) -> None:
+        """The host has put another state in place: nothing belongs to it that came before."""
+        self.asked.clear()
+        self._writer.drop()
+
 
 class MinimalShard(ShardListener):
     """A coordinator with its log, its timers and a clock that the caller moves (``ShardView``).
 
-    ``log`` holds every record, but for the first ``compacted_count`` offsets; ``batches`` (time in
-    ms, records) for each operation that wrote anything; ``timers`` those that are armed, in the
-    order of arming; ``answers`` the answers to requests that were parked, by their tokens. While
-    ``commits`` is False, what is written is committed by a later ``commit``. ``listener`` learns of
-    everything in place of this object. Without ``keeps_history``, no write can be undone. An
-    exception of the coordinator is the caller's.
+    ``log`` holds every record, ``batches`` (time in ms, records) for each operation that wrote any;
+    ``timers`` those that are armed, in the order of arming; ``answers`` the answers to requests
+    that were parked, by their tokens. While ``commits`` is False, what is written is committed by a
+    later ``commit``. ``listener`` learns of everything in place of this object. An exception of the
+    coordinator is the caller's.
     """
 
-    name = "coordinator"
-    leader_epoch = 0
+    coordinator_class = GroupCoordinator
+    keeps_history = True
+    """See ``GroupCoordinator``; without, a write that fails cannot be undone."""
+    lingers = False
+    """Whether batches wait as the settings say, for a host that carries out wake-ups."""
     is_leading = True
     """As of ``Journal``."""
-    compacted_count = 0
+    name = "coordinator"
+    leader_epoch = 0
 
     def __init__(
         self,
@@ -87,8 +95,6 @@ class MinimalShard(ShardListener):
         image: MetadataImage = EMPTY_IMAGE,
         new_member_id: Callable[[], str] | None = None,
         compile_regex: RegexEngine = no_regex_engine,
-        keeps_history: bool = True,
-        linger_ms: int = 0,
         listener: ShardListener | None = None,
     ) -> None:
         self._next_id = self._next_token = 0
@@ -98,7 +104,6 @@ class MinimalShard(ShardListener):
         self._group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
         self._new_member_id = new_member_id or self._count_up_id
         self._compile_regex = compile_regex
-        self._keeps_history = keeps_history
         self.now_ms = 0
         self.high_watermark = 0
         self.commits = True
@@ -110,7 +115,9 @@ class MinimalShard(ShardListener):
             journal=self,
             alarms=self,
             new_coordinator=self._new_coordinator,
-            config=replace(config, group_coordinator_append_linger_ms=linger_ms),
+            config=config
+            if self.lingers
+            else replace(config, group_coordinator_append_linger_ms=0),
             rules=semantics.rules(BrokerRules)(),
             listener=listener or self,
         )
@@ -198,7 +205,7 @@ class MinimalShard(ShardListener):
     @property
     def end_offset(self) -> int:
         """Offset of the next record."""
-        return self.compacted_count + len(self.log)
+        return len(self.log)
 
     @property
     def log_end_offset(self) -> int:
@@ -235,14 +242,15 @@ class MinimalShard(ShardListener):
         raise problem
 
     def _new_coordinator(self) -> GroupCoordinator:
-        return GroupCoordinator(
+        return self.coordinator_class(
             config=self._config,
             group_configs=self._group_configs,
             semantics=self._semantics,
             image=self._image,
             new_member_id=self._new_member_id,
             compile_regex=self._compile_regex,
-            keeps_history=self._keeps_history,
+            keeps_history=self.keeps_history,
+            term=self.leader_epoch,
         )
 
     def _count_up_id(self) -> str:

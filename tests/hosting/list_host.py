@@ -46,6 +46,8 @@ class ListHost(MinimalShard):
     why nothing can be appended; ``published``: how much others see of the log; ``replies`` by name,
     as they come."""
 
+    lingers = True
+
     def __init__(self, *, semantics: GroupSemantics = CORRECT_GROUPS, **config: Any) -> None:
         self.alarms = Alarms()
         self.write_error: WriteError | None = None
@@ -53,13 +55,7 @@ class ListHost(MinimalShard):
         self.replies: dict[str, Any] = {}
         self.lines: list[str] = []
         self.problems: list[Exception] = []
-        in_force = replace(CONFIG, **config)
-        super().__init__(
-            config=in_force,
-            semantics=semantics,
-            image=IMAGE,
-            linger_ms=in_force.group_coordinator_append_linger_ms,
-        )
+        super().__init__(config=replace(CONFIG, **config), semantics=semantics, image=IMAGE)
         self.commits = False
 
     def ask(self, name: str, request: Any) -> None:
