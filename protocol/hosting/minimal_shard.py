@@ -7,9 +7,9 @@ Used by unit tests, notebooks and the conformance replay. Every record is commit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
@@ -30,14 +30,15 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
 
 
-class _Reply(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Reply:
     """Puts an answer under the token of its request."""
 
     answers: dict[Token, Response]
     token: Token
 
-    def __call__(self, response: Response) -> None:
-        self.answers[self.token] = response
+    def __call__(self, answer: Any) -> None:
+        self.answers[self.token] = answer
 
 
 class _Shard(Shard):
@@ -59,7 +60,9 @@ class _Shard(Shard):
         """As of ``Shard``; also one that was parked in a state that was come back to."""
         if isinstance(token, Asked):
             return token
-        return self.asked.pop(token, None) or Asked(0, None, _Reply(self._answers, token))
+        if token in self.asked:
+            return self.asked.pop(token)
+        return Asked(0, None, _Reply(self._answers, token))
 
     def forget(self) -> None:
         """The host has put another state in place: nothing belongs to it that came before."""
@@ -70,7 +73,8 @@ class _Shard(Shard):
 class MinimalShard(ShardListener):
     """A coordinator with its log, its timers and a clock that the caller moves (``ShardView``).
 
-    ``log`` holds every record, ``batches`` (time in ms, records) for each operation that wrote any;
+    ``log`` holds every record (of other groups ``foreign_count`` came before, which nobody reads),
+    ``batches`` (time in ms, records) for each operation that wrote any;
     ``timers`` those that are armed, in the order of arming; ``answers`` the answers to requests
     that were parked, by their tokens. While ``commits`` is False, what is written is committed by a
     later ``commit``. ``listener`` learns of everything in place of this object. An exception of the
@@ -85,7 +89,7 @@ class MinimalShard(ShardListener):
     is_leading = True
     """As of ``Journal``."""
     name = "coordinator"
-    leader_epoch = 0
+    leader_epoch = foreign_count = 0
 
     def __init__(
         self,
@@ -110,14 +114,14 @@ class MinimalShard(ShardListener):
         self.log: list[Record] = []
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
         self.answers: dict[Token, Response] = {}
+        if not self.lingers:
+            config = replace(config, group_coordinator_append_linger_ms=0)
         self.shard = _Shard(
             self.answers,
             journal=self,
             alarms=self,
             new_coordinator=self._new_coordinator,
-            config=config
-            if self.lingers
-            else replace(config, group_coordinator_append_linger_ms=0),
+            config=config,
             rules=semantics.rules(BrokerRules)(),
             listener=listener or self,
         )
@@ -205,7 +209,7 @@ class MinimalShard(ShardListener):
     @property
     def end_offset(self) -> int:
         """Offset of the next record."""
-        return len(self.log)
+        return self.foreign_count + len(self.log)
 
     @property
     def log_end_offset(self) -> int:

@@ -97,9 +97,9 @@ class Shard(MinimalShard):
         """The log has the last record of each key only, and no tombstones."""
         last: dict[Hashable, Record] = {}
         for record in self.log:
-            last.pop(_key_of(record), None)
+            last.pop(key := _key_of(record), None)
             if record.value is not None:
-                last[_key_of(record)] = record
+                last[key] = record
         self.keep(last.values(), {k: t for k, t in self.timers.items() if k.group_id})
 
     def keep(self, log: Collection[Record], timers: Mapping[TimerKey, ScheduleTimer]) -> None:
