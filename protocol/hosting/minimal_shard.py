@@ -157,6 +157,11 @@ class MinimalShard(ShardListener):
         )
         return self.answers.pop(token, None)
 
+    def decided(self, request: Request) -> Response | None:
+        """The answer to a request that waits for its commit; None if there is none."""
+        waiting = (one for one in self.shard.answers if one.asked and one.asked.request is request)
+        return next((one.response for one in waiting), None)
+
     def advance_to(self, at_ms: int) -> None:
         """Move the clock, firing every timer that is due on the way; of timers due at the same
         millisecond the one that was armed first."""

@@ -122,8 +122,7 @@ class HoldingShard(MinimalShard):
     def request(self, request: Request, **options: Any) -> Response | None:
         """As of ``MinimalShard``; also an answer that waits for its commit is returned."""
         response = super().request(request, **options)
-        waiting = [a for a in self.shard.answers if a.asked and a.asked.request is request]
-        return waiting[0].response if response is None and waiting else response
+        return self.decided(request) if response is None else response
 
     def fail(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         held = self.held
