@@ -1,7 +1,7 @@
 """The smallest host of a coordinator: a list for a log, a dict for timers, no delay.
 
-Used by unit tests, notebooks and the conformance replay. Every record is committed at once, unless
-``commits`` is False.
+Used by tests, ``explore``, case studies and the conformance replay. Every record is committed at
+once, unless ``commits`` is False.
 """
 
 from __future__ import annotations
