@@ -328,7 +328,7 @@ class BrokerRun:
     def _see_other_records(self, index: int) -> None:
         """A group that was dropped without a record is shown until another record is committed."""
         if self.unknowns.ask(OTHER_RECORDS, index, at_ms=self._shard.now_ms, most=1):
-            self._shard.end_offset += 1
+            self._shard.foreign_count += 1
             self._shard.publish()
 
     def _see_other_topics(self, index: int, at_ms: int) -> None:

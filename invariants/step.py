@@ -75,9 +75,17 @@ class ShardView(Protocol):
     """
 
     name: str
-    coordinator: GroupCoordinator
-    is_active: bool
     leader_epoch: int
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        """The present one; a load makes another."""
+        ...
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it serves."""
+        ...
 
     @property
     def log_end_offset(self) -> int:

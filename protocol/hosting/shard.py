@@ -34,6 +34,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     ScheduleTimer,
     ShardTimer,
     TimerKey,
+    Token,
 )
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -127,7 +128,11 @@ class Shard:
         asked = Asked(operation, request, reply)
         try:
             outcome = self.coordinator.handle(
-                request, now_ms=now_ms, client_id=client_id, client_host=client_host, token=asked
+                request,
+                now_ms=now_ms,
+                client_id=client_id,
+                client_host=client_host,
+                token=self.token_of(asked),
             )
             if outcome.response is None and not self.coordinator.may_park(request):
                 raise ProtocolBug(f"no answer to {type(request).__name__}")
@@ -263,13 +268,21 @@ class Shard:
         """Answer parked requests. All are shown before the first of them lets a request in."""
         answered = []
         for token, response in completions:
-            asked = cast(Asked, token)
+            asked = self.asked_by(token)
             # Whoever got an error for a failed write has been answered.
             if not asked.is_answered:
                 self._show(asked, response)
                 answered.append((asked, response))
         for asked, response in answered:
             asked.reply(response)
+
+    def token_of(self, asked: Asked) -> Token:
+        """What the coordinator is to know a request by if it parks it."""
+        return asked
+
+    def asked_by(self, token: Token) -> Asked:
+        """The parked request that has this token."""
+        return cast(Asked, token)
 
     def _offset_to_await(self, outcome: Outcome) -> int:
         if self.rules.serves_after_resignation and not self.journal.is_leading:

@@ -1,37 +1,30 @@
 """The coordinator as a memoised machine over numbered states.
 
-The machine is that of ``protocol/runtime``; every record is committed as soon as it is written. Its
+It runs on a host that commits every record as soon as it is written. Its
 clock stands still but for timers: one that fires takes it to its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.hosting.error_answers import error_answer
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
+from rebalance_sim.protocol.hosting.ports import ShardListener
 from rebalance_sim.protocol.runtime.coordinator import CoordinatorSnapshot, GroupCoordinator
-from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.outcome import (
-    Completion,
-    Continuation,
-    Outcome,
     ScheduleTimer,
-    ShardTimer,
-    TimerCommand,
     TimerKey,
 )
-from rebalance_sim.protocol.wire.consumer_messages import Request
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.explore.interning import Interned, Messages
 from rebalance_sim.scenarios.explore.scope import GROUP, Scope
-
-LogKey = tuple[Hashable, ...]
 
 TOPICS_GROW = "topics grow"
 MOVE = "the coordinator moves"
@@ -69,86 +62,58 @@ class CoordinatorFacts(NamedTuple):
     is_initial: bool = False
 
 
-class Shard:
-    """A coordinator with its log and timers, as invariants see it (``ShardView``)."""
+class _Machine(GroupCoordinator):
+    """Nobody goes on from where an exception has escaped."""
 
-    is_active = True
+    def revert_to(self, offset: int) -> None:
+        """As of ``GroupCoordinator``."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.name = "coordinator"
-        self.leader_epoch = 0
-        self.now_ms = 0
+
+class Shard(MinimalShard):
+    """A coordinator that goes from state to state. Of its log there is what compaction leaves; the
+    expiry of offsets is nobody's concern here."""
+
+    coordinator_class = _Machine
+    keeps_history = False
+
+    def __init__(self, scope: Scope, judge: Judge) -> None:
         self.growth = 0
-        self.timers: dict[TimerKey, ScheduleTimer] = {}
-        self.log: dict[LogKey, Record] = {}
-        self.appended: tuple[Record, ...] = ()
-        self.completions: tuple[Completion, ...] = ()
         self.client_id = ""
         self.given_ids: dict[str, int] = {}
         """How many member ids each client has been given."""
-        self.coordinator = GroupCoordinator(
+        super().__init__(
             config=scope.config,
-            new_member_id=self._new_member_id,
+            new_member_id=self._next_member_id,
             semantics=scope.rules,
             image=scope.image(),
+            listener=judge,
         )
 
-    @property
-    def log_end_offset(self) -> int:
-        """See ``ShardView``."""
-        return len(self.log) + len(self.appended)
-
-    @property
-    def high_watermark(self) -> int:
-        """See ``ShardView``: everything is committed."""
-        return self.log_end_offset
-
-    @property
-    def armed_timers(self) -> Mapping[TimerKey, Any]:
-        """See ``ShardView``."""
-        return self.timers
-
-    @property
-    def configs(self) -> ConfigsInForce:
-        """See ``ShardView``."""
-        return ConfigsInForce(broker=self.coordinator.config)
-
-    def log_records(self) -> Sequence[Record]:
-        """See ``ShardView``: what compaction has left, and what the last call has written."""
-        return [*self.log.values(), *self.appended]
-
-    # --- what a host does -------------------------------------------------------------------------
-
-    def take(self, outcome: Outcome) -> None:
-        """Put in force what the coordinator has decided. Raises what a replay raises."""
-        for record in outcome.records:
-            self.coordinator.replay(record)
-        self.appended += outcome.records
-        self.completions += outcome.completions
-        self.arm(outcome.timers)
-
-    def _new_member_id(self) -> str:
+    def _next_member_id(self) -> str:
         count = self.given_ids[self.client_id] = self.given_ids.get(self.client_id, 0) + 1
         return f"{self.client_id}{count}"
 
-    def arm(self, commands: Iterable[TimerCommand]) -> None:
-        """Arm and disarm; the expiry of offsets is nobody's concern here."""
-        for command in commands:
-            self.timers.pop(command.key, None)
-            if isinstance(command, ScheduleTimer) and not isinstance(command.key.kind, ShardTimer):
-                self.timers[command.key] = command
-
     def compact(self) -> None:
         """The log has the last record of each key only, and no tombstones."""
-        for record in self.appended:
-            key = _key_of(record)
-            self.log.pop(key, None)
+        last: dict[Hashable, Record] = {}
+        for record in self.log:
+            last.pop(key := _key_of(record), None)
             if record.value is not None:
-                self.log[key] = record
-        self.appended = ()
+                last[key] = record
+        self.keep(last.values(), {k: t for k, t in self.timers.items() if k.group_id})
+
+    def keep(self, log: Collection[Record], timers: Mapping[TimerKey, ScheduleTimer]) -> None:
+        """Have this log and these timers, and no others."""
+        self.log[:] = log
+        self.high_watermark = len(log)
+        self.timers.clear()
+        self.timers.update(timers)
+        self.batches.clear()
+        self.answers.clear()
+        self.shard.forget()
 
 
-def _key_of(record: Record) -> LogKey:
+def _key_of(record: Record) -> Hashable:
     kind: Any = type(record)
     names = kind._fields if issubclass(kind, tuple) else kind.__dataclass_fields__
     return (kind, *(getattr(record, name) for name in names if name not in VALUE_FIELDS))
@@ -162,30 +127,22 @@ class Finding(NamedTuple):
     suspects: tuple[str, ...] = ()
 
 
-class Judge(Protocol):
+class Judge(ShardListener):
     """Looks at every real call of the coordinator; ``found``: what the last one violated."""
 
-    found: tuple[Finding, ...]
+    found: tuple[Finding, ...] = ()
 
     def begin(self, shard: Shard) -> None:
         """A call is about to be made."""
 
-    def on_written(self, shard: Shard, on_commit: Continuation, outcome: Outcome) -> None:
-        """What hung on a commit has happened."""
-
-    def on_request(self, shard: Shard, request: Request, outcome: Outcome) -> None:
-        """A request was handled."""
-
-    def on_timer(self, shard: Shard, key: TimerKey, outcome: Outcome) -> None:
-        """A timer fired."""
-
-    def on_loaded(self, shard: Shard, timers: tuple[TimerCommand, ...]) -> None:
-        """A new coordinator has read the log."""
+    def escaped(self, request: object, event: object, problem: Exception) -> None:
+        """As of ``ShardListener``. Raises the exception."""
+        raise problem
 
 
 class _Kept(NamedTuple):
     snapshot: CoordinatorSnapshot
-    log: dict[LogKey, Record]
+    log: tuple[Record, ...]
     timers: dict[TimerKey, ScheduleTimer]
     given_ids: dict[str, int]
     now_ms: int
@@ -212,7 +169,7 @@ class CoordinatorStates:
         self._scope = scope
         self._messages = messages
         self._judge = judge
-        self._shard = Shard(scope)
+        self._shard = Shard(scope, judge)
         self._bits = {p: 1 << place for place, p in enumerate(scope.all_partitions)}
         self._kept: Interned[_Kept] = Interned()
         self._edges: dict[tuple[int, Hashable], Done] = {}
@@ -283,97 +240,45 @@ class CoordinatorStates:
 
     def _answers(self, what: Any) -> tuple[int, tuple[tuple[Token, int], ...]]:
         """Make a call: the number of its own answer (-1: none), and those to other requests."""
-        response = self._call(what)
-        own = what[2] if isinstance(what, tuple) and not isinstance(what, TimerKey) else None
-        released = []
-        for token, answer in self._shard.completions:
-            number = self._messages.number(answer)
-            if token == own:
-                response = number
-            else:
-                released.append((cast(Token, token), number))
-        return response, tuple(released)
+        own = self._call(what)
+        response = -1 if own is None else self._messages.number(own)
+        return response, tuple(
+            (cast(Token, token), self._messages.number(answer))
+            for token, answer in self._shard.answers.items()
+        )
 
-    def _call(self, what: Any) -> int:
+    def _call(self, what: Any) -> object | None:
+        shard = self._shard
         if what == MOVE:
-            self._load()
-            return -1
-        if what == WAIT:
-            self._shard.now_ms += self._scope.config.group_consumer_assignment_interval_ms
-            return -1
-        if what == TOPICS_GROW:
-            self._shard.growth += 1
-            image = self._scope.image(growth=self._shard.growth)
-            self._shard.arm(self._shard.coordinator.update_image(image, now_ms=self._shard.now_ms))
-            return -1
-        if isinstance(what, TimerKey):
-            self._fire(what)
-            return -1
-        response = self._handle(*what)
-        return -1 if response is None else self._messages.number(response)
+            shard.leader_epoch += 1
+            shard.restart()
+        elif what == WAIT:
+            shard.now_ms += self._scope.config.group_consumer_assignment_interval_ms
+        elif what == TOPICS_GROW:
+            shard.growth += 1
+            shard.update_image(self._scope.image(growth=shard.growth))
+        elif isinstance(what, TimerKey):
+            shard.now_ms = max(shard.now_ms, shard.timers[what].at_ms)
+            shard.fire(what)
+        else:
+            return self._handle(*what)
+        return None
 
     def _handle(self, message: int, term: int, token: Token) -> object | None:
-        shard = self._shard
         request: Any = self._messages[message]
-        if term != shard.leader_epoch:
+        if term != self._shard.leader_epoch:
             return error_answer(request, ErrorCode.NOT_COORDINATOR)
-        shard.client_id = token.name
-        outcome = shard.coordinator.handle(
-            request,
-            now_ms=shard.now_ms,
-            client_id=token.name,
-            token=None if token.rank < 0 else token,
-        )
-        shard.take(outcome)
-        self._judge.on_request(shard, request, outcome)
-        self._commit(outcome)
-        return outcome.response
-
-    def _commit(self, outcome: Outcome) -> None:
-        """What hangs on the commit of its records happens at once."""
-        shard = self._shard
-        while outcome.on_commit is not None:
-            on_commit = outcome.on_commit
-            outcome = shard.coordinator.committed(on_commit, now_ms=shard.now_ms)
-            shard.take(outcome)
-            self._judge.on_written(shard, on_commit, outcome)
-
-    def _fire(self, key: TimerKey) -> None:
-        shard = self._shard
-        timer = shard.timers.pop(key)
-        shard.now_ms = max(shard.now_ms, timer.at_ms)
-        outcome = shard.coordinator.fire(key, epoch=timer.epoch, now_ms=shard.now_ms)
-        shard.take(outcome)
-        self._judge.on_timer(shard, key, outcome)
-        self._commit(outcome)
-
-    def _load(self) -> None:
-        shard = self._shard
-        shard.completions = shard.coordinator.on_unloaded(now_ms=shard.now_ms)
-        shard.leader_epoch += 1
-        shard.timers = {}
-        shard.coordinator.restore(self._empty(shard.growth))
-        for record in shard.log.values():
-            shard.coordinator.replay(record, strict=False)
-        timers = shard.coordinator.on_loaded(now_ms=shard.now_ms)
-        shard.arm(timers)
-        self._judge.on_loaded(shard, timers)
-
-    def _empty(self, growth: int) -> CoordinatorSnapshot:
-        image = self._scope.image(growth=growth)
-        return self._kept.values[0].snapshot._replace(
-            image=image, newest_topic_version=image.version, term=self._shard.leader_epoch
-        )
+        self._shard.client_id = token.name
+        return self._shard.request(request, client_id=token.name, token=token)
 
     # --- states -----------------------------------------------------------------------------------
 
     def _restore(self, state: int) -> None:
         kept, shard = self._kept.values[state], self._shard
         shard.coordinator.restore(kept.snapshot)
-        shard.log, shard.timers = dict(kept.log), dict(kept.timers)
+        shard.keep(kept.log, kept.timers)
         shard.now_ms, shard.leader_epoch, shard.growth = kept.now_ms, kept.term, kept.growth
         shard.given_ids = dict(kept.given_ids)
-        shard.appended, shard.completions = (), ()
 
     def _intern(self) -> int:
         shard = self._shard
@@ -387,7 +292,7 @@ class CoordinatorStates:
             return number
         kept = _Kept(
             shard.coordinator.snapshot(),
-            shard.log,
+            tuple(shard.log),
             dict(sorted(shard.timers.items())),
             shard.given_ids,
             shard.now_ms,

@@ -7,17 +7,17 @@ the log. What a property remembers of earlier steps it has not got here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.property import Kind, Property
-from rebalance_sim.invariants.step import ShardView, Step, StepKind
-from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome, TimerCommand, TimerKey
+from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request
-from rebalance_sim.scenarios.explore.coordinator_states import Finding, Shard
+from rebalance_sim.scenarios.explore.coordinator_states import Finding, Judge, Shard
 from rebalance_sim.scenarios.explore.scope import GROUP, Scope
 
 _TRIGGERS = frozenset(
@@ -70,7 +70,7 @@ class _View:
     def __init__(self, scope: Scope) -> None:
         self.config = scope.config
         self.semantics = scope.rules
-        self.shard: Shard | None = None
+        self.shard: Any = None
 
     def acting_shard(self) -> Any:
         """See ``WorldView``."""
@@ -81,7 +81,7 @@ class _View:
         return {}
 
 
-class CallJudge:
+class CallJudge(Judge):
     """Judges calls; ``found`` is what the last one violated."""
 
     def __init__(self, scope: Scope) -> None:
@@ -92,7 +92,6 @@ class CallJudge:
         self._properties = tuple(
             one for one in CALL_PROPERTIES if one.applies_to(self._view.semantics)
         )
-        self.found: tuple[Finding, ...] = ()
 
     def begin(self, shard: Shard) -> None:
         """A call is about to be made. A shadow model of a classic group is soft state: it has to
@@ -103,57 +102,40 @@ class CallJudge:
         if self._has_classic:
             self._checker = self._new_checker()
             model = self._checker.model
-            group = model.classic_group_in(cast(ShardView, shard))
+            group = model.classic_group_in(shard)
             if group is not None:
                 before = model.classic[shard.name] = ClassicModel()
-                before.look(self._new_step(shard), cast(ShardView, shard), group)
+                before.look(self._new_step(StepKind.FAULT), shard, group)
                 before.note_loaded(group)
 
-    def on_written(self, shard: Shard, on_commit: Continuation, outcome: Outcome) -> None:
+    def written(self, on_commit: object, outcome: Outcome, detail: str) -> None:
         """What hung on a commit has happened."""
+        self._judge(StepKind.COORDINATOR_WRITTEN, outcome, event=on_commit)
 
-        def fill(step: Step) -> None:
-            step.kind = StepKind.COORDINATOR_WRITTEN
-            step.event = on_commit
-            step.records, step.timers = outcome.records, outcome.timers
-
-        self._judge(shard, fill)
-
-    def on_request(self, shard: Shard, request: Request, outcome: Outcome) -> None:
+    def handled(self, operation: int, request: Request, outcome: Outcome, now_ms: int) -> None:
         """A request was handled."""
+        self._judge(
+            StepKind.COORDINATOR_REQUEST,
+            outcome,
+            request=request,
+            response=outcome.response,
+            operation=1,
+        )
 
-        def fill(step: Step) -> None:
-            step.kind = StepKind.COORDINATOR_REQUEST
-            step.request, step.response = request, outcome.response
-            step.operation = 1
-            step.records, step.timers = outcome.records, outcome.timers
-
-        self._judge(shard, fill)
-
-    def on_timer(self, shard: Shard, key: TimerKey, outcome: Outcome) -> None:
+    def fired(self, key: TimerKey, outcome: Outcome, now_ms: int) -> None:
         """A timer fired."""
+        self._judge(StepKind.COORDINATOR_TIMER, outcome, event=key)
 
-        def fill(step: Step) -> None:
-            step.kind = StepKind.COORDINATOR_TIMER
-            step.event = key
-            step.records, step.timers = outcome.records, outcome.timers
-
-        self._judge(shard, fill)
-
-    def on_loaded(self, shard: Shard, timers: tuple[TimerCommand, ...]) -> None:
+    def loaded(self, timers: tuple[TimerCommand, ...], now_ms: int) -> None:
         """A new coordinator has read the log."""
+        if self._view.shard is not None:
+            self._judge(StepKind.COORDINATOR_LOADED, Outcome(None, (), timers))
 
-        def fill(step: Step) -> None:
-            step.kind = StepKind.COORDINATOR_LOADED
-            step.timers = timers
-
-        self._judge(shard, fill)
-
-    def _judge(self, shard: Shard, fill: Callable[[Step], None]) -> None:
+    def _judge(self, kind: StepKind, outcome: Outcome, **fields: Any) -> None:
+        shard = self._view.shard
         self._view.now_ms = shard.now_ms
         checker = self._checker = self._checker or self._new_checker()
-        step = self._new_step(shard)
-        fill(step)
+        step = self._new_step(kind, records=outcome.records, timers=outcome.timers, **fields)
         checker.after_step(step)
         checker.check_fully(step)
         found = (*checker.violations, *(one for one, _ in checker.suspected))
@@ -162,9 +144,11 @@ class CallJudge:
     def _new_checker(self) -> Checker:
         return Checker(self._view, properties=self._properties, full_every=0, stop_at_first=False)
 
-    def _new_step(self, shard: Shard) -> Step:
+    def _new_step(self, kind: StepKind, **fields: Any) -> Step:
         self._count += 1
         step = Step()
-        step.index, step.at_ms = self._count, shard.now_ms
-        step.shard = shard
+        step.index, step.at_ms, step.kind = self._count, self._view.now_ms, kind
+        step.shard = self._view.shard
+        for name, value in fields.items():
+            setattr(step, name, value)
         return step

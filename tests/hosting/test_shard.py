@@ -70,7 +70,7 @@ def joined(**config: Any) -> ListHost:
     host.ask("join", heartbeat("a"))
     host.advance_to(100)
     host.commit()
-    assert host.answers["join"].member_epoch == EPOCH
+    assert host.replies["join"].member_epoch == EPOCH
     return host
 
 
@@ -85,10 +85,10 @@ def group_of(host: ListHost) -> ConsumerGroup:
 def test_an_answer_goes_when_the_high_watermark_has_passed_what_was_decided() -> None:
     host = ListHost()
     host.ask("join", heartbeat("a"))
-    assert host.journal.published == host.journal.end_offset > 0
-    assert "join" not in host.answers
+    assert host.published == host.end_offset > 0
+    assert "join" not in host.replies
     host.commit()
-    assert host.answers["join"].error_code is ErrorCode.NONE
+    assert host.replies["join"].error_code is ErrorCode.NONE
 
 
 def test_an_answer_without_records_waits_behind_what_it_shows() -> None:
@@ -96,18 +96,18 @@ def test_an_answer_without_records_waits_behind_what_it_shows() -> None:
     host.ask("join", heartbeat("a"))
     host.ask("fetch", OffsetFetchRequest(group_id="group", partitions=None, require_stable=True))
     host.ask("read", OffsetFetchRequest(group_id="group", partitions=None, require_stable=False))
-    assert list(host.answers) == ["read"], "a read shows what is committed, and waits for nothing"
+    assert list(host.replies) == ["read"], "a read shows what is committed, and waits for nothing"
     host.commit()
-    assert list(host.answers) == ["read", "join", "fetch"]
+    assert list(host.replies) == ["read", "join", "fetch"]
 
 
 def test_an_answer_becomes_an_error_when_its_commit_takes_too_long() -> None:
     host = ListHost(offsets_commit_timeout_ms=5_000)
     host.ask("join", heartbeat("a"))
     host.advance_to(4_999)
-    assert host.answers == {}
+    assert host.replies == {}
     host.advance_to(5_000)
-    assert host.answers["join"].error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert host.replies["join"].error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     host.commit()
     assert "a" in group_of(host).members, "the records stay"
 
@@ -142,7 +142,7 @@ def test_parked_requests_are_answered_when_what_they_wait_for_is_committed() -> 
     host.commit()
     host.advance_to(1)
     host.commit()
-    answer = host.answers["join"]
+    answer = host.replies["join"]
     assert answer.error_code is ErrorCode.NONE
     sync = SyncGroupRequest(
         group_id="old",
@@ -152,18 +152,18 @@ def test_parked_requests_are_answered_when_what_they_wait_for_is_committed() -> 
         assignments={answer.member_id: Assignment()},
     )
     host.ask("sync", sync)
-    assert "sync" not in host.answers
+    assert "sync" not in host.replies
     host.commit()
-    assert host.answers["sync"].error_code is ErrorCode.NONE
+    assert host.replies["sync"].error_code is ErrorCode.NONE
 
 
 def test_a_parked_request_is_answered_when_the_shard_is_given_up() -> None:
     host = ListHost(group_initial_rebalance_delay_ms=3_000)
     host.ask("join", join())
     host.commit()
-    assert "join" not in host.answers
+    assert "join" not in host.replies
     host.shard.resign(host.now_ms)
-    assert host.answers["join"].error_code is ErrorCode.NOT_COORDINATOR
+    assert host.replies["join"].error_code is ErrorCode.NOT_COORDINATOR
 
 
 # -- timers --------------------------------------------------------------------------------
@@ -172,19 +172,19 @@ def test_a_parked_request_is_answered_when_the_shard_is_given_up() -> None:
 def test_a_session_ends_when_nobody_sends_heartbeats() -> None:
     host = joined()
     host.advance_to(SESSION_MS - 1)
-    assert "timer session" not in host.diary.lines
+    assert "timer session" not in host.lines
     host.advance_to(SESSION_MS)
-    assert "timer session" in host.diary.lines
+    assert "timer session" in host.lines
     assert group_of(host).members == {}
 
 
 def test_a_timer_whose_write_fails_is_tried_again() -> None:
     host = joined()
-    host.journal.error = WriteError.STORAGE
+    host.write_error = WriteError.STORAGE
     host.advance_to(SESSION_MS)
-    assert host.diary.lines[-1] == "truncated"
+    assert host.lines[-1] == "truncated"
     assert "a" in group_of(host).members
-    host.journal.error = None
+    host.write_error = None
     host.advance_to(SESSION_MS + TIMER_RETRY_MS)
     assert group_of(host).members == {}
 
@@ -203,13 +203,13 @@ def test_what_cannot_be_written_is_answered_with_an_error_and_not_in_force(
     error: WriteError, code: ErrorCode
 ) -> None:
     host = joined()
-    host.journal.error = error
-    end = host.journal.end_offset
+    host.write_error = error
+    end = host.end_offset
     host.ask("b", heartbeat("b"))
-    assert host.answers["b"].error_code is code
+    assert host.replies["b"].error_code is code
     assert list(group_of(host).members) == ["a"]
-    assert host.journal.end_offset == host.shard.log_end_offset == end
-    assert host.diary.lines[-2:] == ["truncated", "answer 0"]
+    assert host.end_offset == host.shard.log_end_offset == end
+    assert host.lines[-2:] == ["truncated", "answer 0"]
 
 
 def test_a_batch_fails_for_all_that_it_was_written_for() -> None:
@@ -219,9 +219,9 @@ def test_a_batch_fails_for_all_that_it_was_written_for() -> None:
     host.ask("c", heartbeat("c"))
     host.ask("fetch", OffsetFetchRequest(group_id="group", partitions=None, require_stable=True))
     assert len(group_of(host).members) == 3, "in force at once"
-    host.journal.error = WriteError.STORAGE
+    host.write_error = WriteError.STORAGE
     host.advance_to(210)
-    assert {host.answers[name].error_code for name in ("b", "c", "fetch")} == {
+    assert {host.replies[name].error_code for name in ("b", "c", "fetch")} == {
         ErrorCode.NOT_COORDINATOR
     }
     assert list(group_of(host).members) == ["a"]
@@ -232,10 +232,10 @@ def test_who_left_and_joined_in_a_failed_batch_was_heard_of() -> None:
     host.advance_to(SESSION_MS - 1_000)
     host.ask("leave", heartbeat("a", -1))
     host.ask("again", heartbeat("a"))
-    host.journal.error = WriteError.STORAGE
+    host.write_error = WriteError.STORAGE
     host.advance_to(SESSION_MS - 900)
-    assert host.answers["again"].error_code is ErrorCode.NOT_COORDINATOR
-    host.journal.error = None
+    assert host.replies["again"].error_code is ErrorCode.NOT_COORDINATOR
+    host.write_error = None
     host.advance_to(2 * SESSION_MS - 1_001)
     assert list(group_of(host).members) == ["a"]
     host.advance_to(2 * SESSION_MS)
@@ -247,10 +247,10 @@ def test_who_was_removed_and_joined_in_a_failed_batch_was_heard_of() -> None:
     host.advance_to(SESSION_MS)
     assert group_of(host).members == {}
     host.ask("again", heartbeat("a"))
-    host.journal.error = WriteError.STORAGE
+    host.write_error = WriteError.STORAGE
     host.advance_to(SESSION_MS + 10)
-    assert host.answers["again"].error_code is ErrorCode.NOT_COORDINATOR
-    host.journal.error = None
+    assert host.replies["again"].error_code is ErrorCode.NOT_COORDINATOR
+    host.write_error = None
     host.advance_to(2 * SESSION_MS - 1)
     assert list(group_of(host).members) == ["a"]
 
@@ -258,12 +258,12 @@ def test_who_was_removed_and_joined_in_a_failed_batch_was_heard_of() -> None:
 def test_a_batch_is_published_when_its_time_has_come() -> None:
     host = joined(group_coordinator_append_linger_ms=10)
     host.advance_to(200)
-    before = host.journal.published
+    before = host.published
     host.ask("b", heartbeat("b"))
     host.advance_to(209)
-    assert host.journal.published == before
+    assert host.published == before
     host.advance_to(210)
-    assert host.journal.published == host.journal.end_offset > before
+    assert host.published == host.end_offset > before
 
 
 # -- exceptions ----------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_request_whose_handler_raises_is_answered_in_its_own_shape() -> None:
     host = joined()
     coordinator: Any = host.shard.coordinator
     handle, coordinator.handle = coordinator.handle, failing(coordinator.handle)
-    end = host.journal.end_offset
+    end = host.end_offset
     commit = OffsetCommitRequest(
         group_id="group",
         member_id="a",
@@ -291,22 +291,22 @@ def test_a_request_whose_handler_raises_is_answered_in_its_own_shape() -> None:
     )
     host.ask("heartbeat", heartbeat("a", EPOCH))
     host.ask("commit", commit)
-    assert host.answers["heartbeat"].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert host.answers["commit"].errors == {
+    assert host.replies["heartbeat"].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert host.replies["commit"].errors == {
         TopicPartition("foo", 0): ErrorCode.UNKNOWN_SERVER_ERROR
     }
-    assert host.diary.lines[-4:] == [
+    assert host.lines[-4:] == [
         "escaped ConsumerGroupHeartbeatRequest",
         "answer 0",
         "escaped OffsetCommitRequest",
         "answer 0",
     ]
-    assert [str(problem) for problem in host.diary.problems] == ["this cannot be"] * 2
-    assert host.journal.end_offset == end
+    assert [str(problem) for problem in host.problems] == ["this cannot be"] * 2
+    assert host.end_offset == end
     coordinator.handle = handle
     host.ask("again", heartbeat("a", EPOCH))
     host.commit()
-    assert host.answers["again"].error_code is ErrorCode.NONE
+    assert host.replies["again"].error_code is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("linger_ms", [0, 10])
@@ -325,15 +325,15 @@ def test_what_was_replayed_in_part_is_taken_back(linger_ms: int) -> None:
     coordinator.replay_batch = two_of_them
     host.ask("c", heartbeat("c"))
     coordinator.replay_batch = replay_batch
-    assert host.answers["c"].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert host.replies["c"].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert host.shard.log_end_offset == end
     group = coordinator.groups_of(ConsumerGroup)["group"]
     assert list(group.members) == ["a", "b"]
     assert group.group_epoch == EPOCH + 1
     host.advance_to(200)
     host.commit()
-    assert host.answers["b"].error_code is ErrorCode.NONE
-    assert host.journal.end_offset == end
+    assert host.replies["b"].error_code is ErrorCode.NONE
+    assert host.end_offset == end
 
 
 def test_a_timer_whose_handler_raises_is_ignored() -> None:
@@ -342,7 +342,7 @@ def test_a_timer_whose_handler_raises_is_ignored() -> None:
     fire, coordinator.fire = coordinator.fire, failing(coordinator.fire)
     host.advance_to(SESSION_MS)
     coordinator.fire = fire
-    assert host.diary.lines[-1] == "escaped TimerKey"
+    assert host.lines[-1] == "escaped TimerKey"
     host.advance_to(2 * SESSION_MS)
     assert "a" in coordinator.groups_of(ConsumerGroup)["group"].members
     assert TimerKey(ConsumerTimer.SESSION, "group", "a") not in host.shard.armed_timers
@@ -356,7 +356,7 @@ def test_what_hangs_on_a_commit_may_raise_too() -> None:
     coordinator.write_failed = failing(coordinator.write_failed)
     host.commit()
     host.advance_to(10_000)
-    assert any(line.startswith("escaped _") for line in host.diary.lines)
+    assert any(line.startswith("escaped _") for line in host.lines)
 
 
 def test_a_read_that_raises_fails_for_each_group() -> None:
@@ -383,12 +383,12 @@ def test_a_shard_that_resigns_refuses_what_waits_and_what_comes() -> None:
     host.ask("b", heartbeat("b"))
     host.shard.resign(host.now_ms)
     host.ask("late", heartbeat("a", EPOCH))
-    assert host.answers["b"].error_code is ErrorCode.NOT_COORDINATOR
-    assert host.answers["late"].error_code is ErrorCode.NOT_COORDINATOR
+    assert host.replies["b"].error_code is ErrorCode.NOT_COORDINATOR
+    assert host.replies["late"].error_code is ErrorCode.NOT_COORDINATOR
     assert host.shard.state is ShardState.CLOSED
-    assert host.diary.lines[-3:] == ["resigned", "answer 2", "answer 0"]
+    assert host.lines[-3:] == ["resigned", "answer 2", "answer 0"]
     host.advance_to(2 * SESSION_MS)
-    assert "timer session" not in host.diary.lines, "its timers are gone"
+    assert "timer session" not in host.lines, "its timers are gone"
 
 
 def test_a_shard_that_is_loading_says_so_and_does_not_alarm_classic_members() -> None:
@@ -398,15 +398,15 @@ def test_a_shard_that_is_loading_says_so_and_does_not_alarm_classic_members() ->
     assert not host.shard.begin_load(), "one load at a time"
     host.ask("a", heartbeat("a", EPOCH))
     host.ask("old", HeartbeatRequest(group_id="old", generation_id=1, member_id="x"))
-    assert host.answers["a"].error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert host.answers["old"].error_code is ErrorCode.NONE
+    assert host.replies["a"].error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert host.replies["old"].error_code is ErrorCode.NONE
 
 
 def test_a_load_brings_back_what_is_in_the_journal_and_what_is_not_committed_of_it() -> None:
     host = joined()
     host.ask("b", heartbeat("b"))
     host.shard.crash(host.now_ms)
-    assert "b" not in host.answers, "the dead tell nobody"
+    assert "b" not in host.replies, "the dead tell nobody"
     host.load()
     assert list(group_of(host).members) == ["a", "b"]
     [row] = host.shard.read(ConsumerGroupDescribeRequest(group_ids=("group",)), host.now_ms)
@@ -419,13 +419,13 @@ def test_a_load_brings_back_what_is_in_the_journal_and_what_is_not_committed_of_
 def test_a_log_that_cannot_be_read_leaves_the_shard_failed() -> None:
     host = ListHost(semantics=SEMANTICS["kafka-4.3"].with_defects("KAFKA-17306"))
     host.ask("join", heartbeat("a"))
-    del host.journal.records[0]
+    del host.log[0]
     host.shard.crash(0)
     host.load()
     assert host.shard.state is ShardState.FAILED
-    assert host.diary.lines[-1] == "the load failed: group group does not exist"
+    assert host.lines[-1] == "the load failed: group group does not exist"
     host.ask("late", heartbeat("a", EPOCH))
-    assert host.answers["late"].error_code is ErrorCode.NOT_COORDINATOR
+    assert host.replies["late"].error_code is ErrorCode.NOT_COORDINATOR
 
 
 # -- several groups ------------------------------------------------------------------------

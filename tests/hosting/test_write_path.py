@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from list_host import Alarms, ListJournal
+from list_host import Alarms
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.held_answers import Answer, AnswersWake, Asked, HeldAnswers
@@ -41,41 +41,39 @@ class Memory:
         self.in_force = {at: record for at, record in self.in_force.items() if at < offset}
 
 
-class TimedJournal(ListJournal):
-    """Notes when something was written, and when it was published."""
-
-    def __init__(self, desk: Desk) -> None:
-        super().__init__()
-        self._desk = desk
-
-    def append(self, records: Sequence[Record]) -> WriteError | None:
-        if self.error is None:
-            self._desk.written_at_ms.append(self._desk.now_ms)
-        return super().append(records)
-
-    def publish(self) -> None:
-        super().publish()
-        self._desk.published_at_ms.append(self._desk.now_ms)
-
-
 class Desk:
-    """A writer with its journal and wake-ups."""
+    """A writer with its journal, which is a list, and wake-ups. ``error``: why nothing can be
+    appended."""
 
     def __init__(self, *, linger_ms: int = LINGER_MS, max_bytes: int = 1_000_000) -> None:
         self.now_ms = 0
         self.written_at_ms: list[int] = []
         self.published_at_ms: list[int] = []
-        self.journal = TimedJournal(self)
+        self.records: list[Record] = []
+        self.error: WriteError | None = None
         self.alarms = Alarms()
         self.memory: Any = Memory()
         self.lost: list[tuple[int, WriteError]] = []
         self.writer = WritePath(
-            self.journal,
+            self,
             self.alarms,
             linger_ms=linger_ms,
             max_bytes=max_bytes,
             on_lost=self._on_lost,
         )
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    def append(self, records: Sequence[Record]) -> WriteError | None:
+        if self.error is None:
+            self.written_at_ms.append(self.now_ms)
+            self.records += records
+        return self.error
+
+    def publish(self) -> None:
+        self.published_at_ms.append(self.now_ms)
 
     def _on_lost(self, lost: LostBatch) -> None:
         self.memory.revert_to(lost.offset)
@@ -109,10 +107,10 @@ def test_what_is_added_is_in_force_at_once_and_written_when_its_time_has_come() 
     desk.advance_to(LINGER_MS - 1)
     desk.add(commit(2))
     assert sorted(desk.memory.in_force) == [0, 1, 2]
-    assert desk.journal.end_offset == 0
+    assert desk.end_offset == 0
     assert desk.writer.end_offset == 3
     desk.advance_to(LINGER_MS)
-    assert desk.journal.records == [commit(0), commit(1), commit(2)]
+    assert desk.records == [commit(0), commit(1), commit(2)]
     assert desk.written_at_ms == [LINGER_MS]
 
 
@@ -122,7 +120,7 @@ def test_each_batch_has_a_time_of_its_own() -> None:
     desk.advance_to(25)
     desk.add(commit(1))
     desk.advance_to(34)
-    assert desk.journal.end_offset == 1
+    assert desk.end_offset == 1
     desk.advance_to(35)
     assert desk.written_at_ms == [LINGER_MS, 35]
 
@@ -130,7 +128,7 @@ def test_each_batch_has_a_time_of_its_own() -> None:
 def test_without_linger_each_operation_is_written_at_once() -> None:
     desk = Desk(linger_ms=0)
     desk.add(commit(0))
-    assert desk.journal.end_offset == 1
+    assert desk.end_offset == 1
     assert not desk.writer.batch
     desk.advance_to(1_000)
     assert desk.published_at_ms == [], "whoever adds publishes"
@@ -140,9 +138,9 @@ def test_an_adaptive_linger_waits_only_for_what_comes_at_the_same_time() -> None
     desk = Desk(linger_ms=-1)
     desk.add(commit(0))
     desk.add(commit(1))
-    assert desk.journal.end_offset == 0
+    assert desk.end_offset == 0
     desk.advance_to(0)
-    assert desk.journal.end_offset == 2
+    assert desk.end_offset == 2
     assert desk.written_at_ms == [0]
 
 
@@ -150,12 +148,12 @@ def test_an_operation_that_does_not_fit_is_written_behind_the_batch() -> None:
     desk = Desk(max_bytes=batch_bytes(3 * SIZE))
     desk.add(commit(0), commit(1))
     desk.add(commit(2))
-    assert desk.journal.end_offset == 0
+    assert desk.end_offset == 0
     desk.add(commit(3), commit(4))
-    assert desk.journal.end_offset == 3, "exactly full"
+    assert desk.end_offset == 3, "exactly full"
     assert desk.writer.end_offset == 5
     desk.advance_to(LINGER_MS)
-    assert desk.journal.end_offset == 5
+    assert desk.end_offset == 5
     assert desk.written_at_ms == [0, LINGER_MS]
     assert desk.published_at_ms == [LINGER_MS], "not while an operation is added"
 
@@ -167,7 +165,7 @@ def test_an_operation_that_fits_no_batch_is_refused_and_changes_nothing(linger_m
     assert desk.add(commit(1), commit(2), commit(3)) is WriteError.TOO_LARGE
     assert sorted(desk.memory.in_force) == [0]
     desk.advance_to(LINGER_MS)
-    assert desk.journal.records == [commit(0)]
+    assert desk.records == [commit(0)]
 
 
 @pytest.mark.parametrize("linger_ms", [0, LINGER_MS])
@@ -176,7 +174,7 @@ def test_what_need_not_be_atomic_may_go_into_several_batches(linger_ms: int) -> 
     assert desk.add(*map(commit, range(5)), is_atomic=False) is None
     assert sorted(desk.memory.in_force) == [0, 1, 2, 3, 4]
     desk.advance_to(LINGER_MS)
-    assert desk.journal.records == list(map(commit, range(5)))
+    assert desk.records == list(map(commit, range(5)))
 
 
 def test_a_batch_that_cannot_be_written_is_lost_as_a_whole() -> None:
@@ -185,20 +183,20 @@ def test_a_batch_that_cannot_be_written_is_lost_as_a_whole() -> None:
     desk.advance_to(LINGER_MS)
     desk.add(commit(1))
     desk.add(commit(2))
-    desk.journal.error = WriteError.STORAGE
+    desk.error = WriteError.STORAGE
     desk.advance_to(2 * LINGER_MS)
     assert desk.lost == [(1, WriteError.STORAGE)]
-    assert desk.journal.end_offset == desk.writer.end_offset == desk.writer.own_end == 1
-    desk.journal.error = None
+    assert desk.end_offset == desk.writer.end_offset == desk.writer.own_end == 1
+    desk.error = None
     desk.add(commit(3))
     desk.advance_to(3 * LINGER_MS)
-    assert desk.journal.records == [commit(0), commit(3)]
+    assert desk.records == [commit(0), commit(3)]
 
 
 def test_an_operation_that_needs_room_fails_with_the_batch_that_has_to_go_first() -> None:
     desk = Desk(max_bytes=batch_bytes(2 * SIZE))
     desk.add(commit(0), commit(1))
-    desk.journal.error = WriteError.NOT_ENOUGH_REPLICAS
+    desk.error = WriteError.NOT_ENOUGH_REPLICAS
     assert desk.add(commit(2)) is WriteError.NOT_ENOUGH_REPLICAS
     assert desk.lost == [(0, WriteError.NOT_ENOUGH_REPLICAS)]
     assert 2 not in desk.memory.in_force
@@ -217,12 +215,12 @@ def test_an_operation_that_contradicts_the_state_leaves_nothing_behind(linger_ms
     assert desk.writer.end_offset == 1
     desk.add(commit(4))
     desk.advance_to(LINGER_MS)
-    assert desk.journal.records == [commit(0), commit(4)]
+    assert desk.records == [commit(0), commit(4)]
 
 
 def test_without_linger_what_cannot_be_written_is_not_in_force() -> None:
     desk = Desk(linger_ms=0)
-    desk.journal.error = WriteError.STORAGE
+    desk.error = WriteError.STORAGE
     assert desk.add(commit(0), commit(1)) is WriteError.STORAGE
     assert desk.memory.in_force == {}
     assert desk.lost == [], "nobody else waits for it"
@@ -235,9 +233,9 @@ def test_a_batch_that_was_dropped_is_not_written_later() -> None:
     desk.advance_to(5)
     desk.add(commit(1))
     desk.advance_to(LINGER_MS)
-    assert desk.journal.end_offset == 0
+    assert desk.end_offset == 0
     desk.advance_to(5 + LINGER_MS)
-    assert desk.journal.records == [commit(1)]
+    assert desk.records == [commit(1)]
 
 
 def test_a_record_takes_what_its_encoding_takes() -> None:

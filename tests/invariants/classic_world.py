@@ -130,7 +130,6 @@ class ClassicWorld(CoordinatorWorld):
         for operation, response in outcome.completions:
             if operation in self.joins:
                 self._bind(self.joins.pop(operation), response)
-        super().complete(outcome)
 
     def sync_group(
         self,

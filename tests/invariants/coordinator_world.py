@@ -6,20 +6,20 @@ defects, by records that no coordinator wrote (``write``), or by reaching into m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.property import Violation
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
-from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import (
-    CancelTimer,
     Continuation,
     Outcome,
-    ScheduleTimer,
     TimerCommand,
     TimerKey,
 )
@@ -29,7 +29,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatResponse,
     Request,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
@@ -45,29 +44,92 @@ def orders(*numbers: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(ORDERS.topic_id, number) for number in numbers)
 
 
-class OneShard:
-    """A replica with the shard that runs on it."""
+def _unchanged(outcome: Outcome) -> Outcome:
+    return outcome
 
-    def __init__(self, name: str, coordinator: GroupCoordinator) -> None:
+
+class _Coordinator(GroupCoordinator):
+    """Takes what is falsified for what was decided, and believes every record."""
+
+    world: CoordinatorWorld
+
+    def handle(self, request: Request, **options: Any) -> Outcome:
+        return self.world.change(super().handle(request, **options))
+
+    def replay_batch(self, records: Sequence[Record], *, offset: int) -> None:
+        for record in records:
+            self.replay(record, strict=False)
+
+
+def _of(part: str, name: str) -> Any:
+    """An attribute that is one of a part."""
+    return property(
+        lambda self: getattr(getattr(self, part), name),
+        lambda self, value: setattr(getattr(self, part), name, value),
+    )
+
+
+class OneShard(MinimalShard):
+    """A replica with the shard that runs on it. It shows the world what it does."""
+
+    keeps_history = is_loaded = False
+    now_ms = _of("world", "now_ms")
+    coordinator: GroupCoordinator = _of("shard", "coordinator")
+    is_active = _of("shard", "is_active")
+
+    def __init__(self, name: str, coordinator: _Coordinator) -> None:
         self.name = name
+        self.world = coordinator.world
+        now_ms = self.now_ms
+        super().__init__(
+            config=coordinator.config, semantics=self.world.semantics, image=coordinator.image
+        )
+        self.now_ms = now_ms
+        self.is_active = self.is_loaded = True
         self.coordinator = coordinator
-        self.is_active = True
-        self.leader_epoch = 0
-        self.log: list[Record] = []
-        self.high_watermark = 0
-        self.armed_timers: dict[TimerKey, ScheduleTimer] = {}
 
-    @property
-    def configs(self) -> ConfigsInForce:
-        coordinator = self.coordinator
-        return ConfigsInForce(broker=coordinator.config, groups=coordinator.group_configs)
+    def load(self) -> None:
+        if self.is_loaded:
+            super().load()
 
-    @property
-    def log_end_offset(self) -> int:
-        return len(self.log)
+    def publish(self) -> None:
+        if self.world.commits_at_once:
+            self.world.commit()
 
-    def log_records(self) -> list[Record]:
-        return self.log
+    def handled(self, operation: int, request: Request, outcome: Outcome, now_ms: int) -> None:
+        self._show(
+            StepKind.COORDINATOR_REQUEST,
+            outcome,
+            request=request,
+            response=outcome.response,
+            operation=operation,
+        )
+
+    def fired(self, key: TimerKey, outcome: Outcome, now_ms: int) -> None:
+        self._show(StepKind.COORDINATOR_TIMER, outcome, event=key)
+
+    def written(self, on_commit: object, outcome: Outcome, detail: str) -> None:
+        self._show(StepKind.COORDINATOR_WRITTEN, outcome, event=on_commit, detail=detail)
+
+    def released(self, operation: int, request: Request, response: Any) -> None:
+        fields: Any = {"request": request, "response": response, "operation": operation}
+        self.world.show(StepKind.RESPONSE_RELEASED, shard=self, **fields)
+
+    def loaded(self, timers: tuple[TimerCommand, ...], now_ms: int) -> None:
+        self.world.show(StepKind.COORDINATOR_LOADED, shard=self, timers=timers)
+
+    def unloaded(self, detail: str, now_ms: int) -> None:
+        self.world.show(StepKind.COORDINATOR_UNLOADED, shard=self)
+
+    def image_taken(self, timers: tuple[TimerCommand, ...]) -> None:
+        self.world.show(StepKind.METADATA_CHANGED, shard=self, timers=timers)
+
+    def _show(self, kind: StepKind, outcome: Outcome, **fields: Any) -> None:
+        self.world.show(kind, shard=self, records=outcome.records, timers=outcome.timers, **fields)
+        self.world.complete(outcome)
+
+    def _new_coordinator(self) -> GroupCoordinator:
+        return self.world.new_coordinator()
 
 
 class CoordinatorWorld:
@@ -90,12 +152,7 @@ class CoordinatorWorld:
         self.commits_at_once = True
         self._ids = 0
         self._steps = 0
-        self._operations = 0
-        self.parked: dict[int, Request] = {}
-        """Operation -> request that may be waiting for its answer."""
-        self.answers: dict[int, Any] = {}
-        self.held: list[Continuation] = []
-        """What hangs on the next commit."""
+        self.change: Callable[[Outcome], Outcome] = _unchanged
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
         options = {"full_every": 0, "known_issues": {}} | options
@@ -130,34 +187,18 @@ class CoordinatorWorld:
         self,
         request: Request,
         *,
-        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+        change: Callable[[Outcome], Outcome] = _unchanged,
         client_id: str = "",
     ) -> Any:
         """Handle a request; ``change`` may falsify what the coordinator wants."""
-        self._operations += 1
-        operation = self._operations
-        outcome = change(
-            self.shard.coordinator.handle(
-                request, now_ms=self.now_ms, client_id=client_id, token=operation
-            )
-        )
-        self.parked[operation] = request
-        self.take(outcome)
-        self.show(
-            StepKind.COORDINATOR_REQUEST,
-            shard=self.shard,
-            request=request,
-            response=outcome.response,
-            records=outcome.records,
-            timers=outcome.timers,
-            operation=operation,
-        )
-        self.complete(outcome)
+        self.change = change
+        response = self.shard.request(request, client_id=client_id, token=self._operations + 1)
+        self.change = _unchanged
+        if response is None:
+            response = self.shard.decided(request)
         if self.commits_at_once:
             self.commit()
-            if outcome.response is not None:
-                self.release(request, outcome.response, operation)
-        return self.answers.get(operation) if outcome.response is None else outcome.response
+        return self.shard.answers.pop(self._operations, response)
 
     def heartbeat(
         self,
@@ -165,7 +206,7 @@ class CoordinatorWorld:
         epoch: int,
         *,
         owned: frozenset[TopicPartition] | None = None,
-        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+        change: Callable[[Outcome], Outcome] = _unchanged,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
         """An incremental heartbeat."""
@@ -206,38 +247,19 @@ class CoordinatorWorld:
                 return
         raise AssertionError("the group does not settle")
 
-    def fire(self, key: TimerKey) -> Outcome:
+    def fire(self, key: TimerKey) -> None:
         """A timer fires now."""
-        timer = self.shard.armed_timers.pop(key)
-        outcome = self.shard.coordinator.fire(key, epoch=timer.epoch, now_ms=self.now_ms)
-        self.take(outcome)
-        self.show(
-            StepKind.COORDINATOR_TIMER,
-            shard=self.shard,
-            event=key,
-            records=outcome.records,
-            timers=outcome.timers,
-        )
-        self.complete(outcome)
-        if self.commits_at_once:
-            self.commit()
-        return outcome
+        self.shard.fire(key)
 
     def advance_to(self, at_ms: int) -> None:
         """Let time pass, with every timer that is due."""
-        while self.shard.armed_timers:
-            key, timer = min(
-                self.shard.armed_timers.items(), key=lambda item: (item[1].at_ms, item[0])
-            )
-            if timer.at_ms > at_ms:
-                break
-            self.now_ms = max(self.now_ms, timer.at_ms)
-            self.fire(key)
-        self.now_ms = max(self.now_ms, at_ms)
+        self.shard.advance_to(at_ms)
 
     def write(self, *records: Record, request: Any = None, response: Any = None) -> None:
         """Records appear as if an operation had written them."""
+        commits, self.commits_at_once = self.commits_at_once, False
         self.take(Outcome(None, records))
+        self.commits_at_once = commits
         self.show(
             StepKind.COORDINATOR_REQUEST,
             shard=self.shard,
@@ -249,29 +271,18 @@ class CoordinatorWorld:
     def update_image(self, image: MetadataImage) -> None:
         """The shard takes a new image."""
         self.image = image
-        timers = self.shard.coordinator.update_image(image, now_ms=self.now_ms)
-        self.apply(timers)
-        self.show(StepKind.METADATA_CHANGED, shard=self.shard, timers=timers)
+        self.shard.update_image(image)
 
     def load(self) -> None:
         """The shard loads its log."""
-        for record in self.shard.log:
-            self.shard.coordinator.replay(record, strict=False)
-        timers = self.shard.coordinator.on_loaded(now_ms=self.now_ms)
-        self.apply(timers)
-        self.show(StepKind.COORDINATOR_LOADED, shard=self.shard, timers=timers)
+        self.shard.load()
 
     def restart(self, log: list[Record] | None = None) -> None:
         """The shard loses its memory and loads ``log``, or what it had."""
-        self.shard.is_active = False
-        self.show(StepKind.COORDINATOR_UNLOADED, shard=self.shard)
-        self.held.clear()
-        self.shard.coordinator = self.new_coordinator()
-        self.shard.armed_timers.clear()
+        self.shard.shard.crash(self.now_ms)
         if log is not None:
             self.shard.log = log
             self.shard.high_watermark = min(self.shard.high_watermark, len(log))
-        self.shard.is_active = True
         self.load()
 
     def commit(self) -> None:
@@ -279,51 +290,19 @@ class CoordinatorWorld:
         if self.shard.high_watermark < self.shard.log_end_offset:
             self.shard.high_watermark = self.shard.log_end_offset
             self.show(StepKind.LOG_COMMITTED, shard=self.shard)
-        held, self.held = self.held, []
-        for on_commit in held:
-            self.written(on_commit, self.shard.coordinator.committed(on_commit, now_ms=self.now_ms))
+        self.shard.shard.on_high_watermark(self.now_ms)
 
     def fail_writes(self) -> None:
         """What waits for its commit times out; its records stay in the log."""
-        held, self.held = self.held, []
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        for on_commit in held:
-            outcome = self.shard.coordinator.write_failed(
-                on_commit, error, is_undone=False, now_ms=self.now_ms
-            )
-            self.written(on_commit, outcome, "timed out")
+        for answer in self.shard.shard.answers.take_all():
+            self.shard.shard._fail(answer, WriteError.TIMED_OUT)
 
     def written(self, on_commit: Continuation, outcome: Outcome, detail: str = "") -> None:
         """The coordinator has heard what became of a write."""
-        self.take(outcome)
-        self.show(
-            StepKind.COORDINATOR_WRITTEN,
-            shard=self.shard,
-            event=on_commit,
-            records=outcome.records,
-            timers=outcome.timers,
-            detail=detail,
-        )
-        self.complete(outcome)
-        if outcome.records and self.commits_at_once:
-            self.commit()
+        self.shard.shard._follow(on_commit, outcome, detail)
 
     def complete(self, outcome: Outcome) -> None:
-        """Answers to parked requests leave at once."""
-        for operation, response in outcome.completions:
-            assert isinstance(operation, int)  # the token that ``request`` gives
-            self.answers[operation] = response
-            self.release(self.parked.pop(operation), response, operation)
-
-    def release(self, request: Any, response: Any, operation: int) -> None:
-        """An answer leaves the broker."""
-        self.show(
-            StepKind.RESPONSE_RELEASED,
-            shard=self.shard,
-            request=request,
-            response=response,
-            operation=operation,
-        )
+        """For worlds that look at what parked requests are answered."""
 
     # -- helpers -----------------------------------------------------------------------------
 
@@ -344,29 +323,22 @@ class CoordinatorWorld:
 
     def take(self, outcome: Outcome) -> None:
         """Append, replay, obey."""
-        for record in outcome.records:
-            self.shard.log.append(record)
-            self.shard.coordinator.replay(record, strict=False)
-        self.apply(outcome.timers)
-        if outcome.on_commit is not None:
-            self.held.append(outcome.on_commit)
+        self.shard.take(outcome)
 
-    def apply(self, commands: Iterable[TimerCommand]) -> None:
-        """Arm and cancel timers."""
-        for command in commands:
-            if isinstance(command, CancelTimer):
-                self.shard.armed_timers.pop(command.key, None)
-            else:
-                self.shard.armed_timers[command.key] = command
+    @property
+    def _operations(self) -> int:
+        return self.shard.shard.operation_count
 
-    def new_coordinator(self) -> GroupCoordinator:
+    def new_coordinator(self) -> _Coordinator:
         """A coordinator without memory."""
-        return GroupCoordinator(
+        coordinator = _Coordinator(
             config=self.config,
             semantics=self.semantics,
             image=self.image,
             new_member_id=self.next_id,
         )
+        coordinator.world = self
+        return coordinator
 
     def next_id(self) -> str:
         """Ids that the coordinator makes."""

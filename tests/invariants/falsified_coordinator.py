@@ -220,7 +220,7 @@ def oversized() -> CoordinatorWorld:
 @mutant
 def torn_batch() -> CoordinatorWorld:
     world = settled()
-    world.take = lambda outcome: None  # type: ignore[method-assign]
+    world.shard.append = lambda records: None  # type: ignore[method-assign]
     world.join("c")
     return world
 

@@ -122,14 +122,7 @@ class HoldingShard(MinimalShard):
     def request(self, request: Request, **options: Any) -> Response | None:
         """As of ``MinimalShard``; also an answer that waits for its commit is returned."""
         response = super().request(request, **options)
-        waiting = [a for a in self.shard.answers if a.asked and a.asked.request is request]
-        return waiting[0].response if response is None and waiting else response
-
-    def publish(self) -> None:
-        """Nothing is committed before ``commit``."""
-
-    def commit(self) -> None:
-        super().publish()
+        return self.decided(request) if response is None else response
 
     def fail(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         held = self.held
@@ -167,6 +160,7 @@ class ClassicBench:
             ),
             compile_regex=lambda pattern: lambda name: re.fullmatch(pattern, name) is not None,
         )
+        self.shard.commits = not holds_commits
         self.ids: dict[str, str] = {}
 
     # -- reading ---------------------------------------------------------------------------

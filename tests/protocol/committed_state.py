@@ -42,7 +42,7 @@ def keeper(bench: Bench) -> GroupCoordinator:
         new_member_id=lambda: "nobody asks for one",
         keeps_history=True,
     )
-    for offset, record in enumerate(bench.shard.records()):
+    for offset, record in enumerate(bench.shard.log):
         coordinator.replay(record, offset=offset)
     return coordinator
 
@@ -50,7 +50,7 @@ def keeper(bench: Bench) -> GroupCoordinator:
 def assert_reads_and_reverts_at_every_batch(bench: Bench) -> None:
     """coordinator C15, C19: at each offset the state is that of the log up to it, seen from beyond
     and after going back."""
-    records = list(bench.shard.records())
+    records = list(bench.shard.log)
     ends = [0, *accumulate(len(batch) for _, batch in bench.shard.batches)]
     forwards, backwards = keeper(bench), keeper(bench)
     newest = state_of(forwards)

@@ -204,7 +204,7 @@ def load_of_a_log_that_begins_with_tombstones(semantics: Semantics) -> Any:
     bench = ClassicBench(CLEAN)
     bench.consume("X")
     bench.consume("X", -1)
-    return load(semantics, compacted(list(bench.shard.records()), drop=nothing))
+    return load(semantics, compacted(list(bench.shard.log), drop=nothing))
 
 
 def load_of_offsets_that_outlived_a_classic_group(semantics: Semantics) -> Any:
@@ -212,7 +212,7 @@ def load_of_offsets_that_outlived_a_classic_group(semantics: Semantics) -> Any:
     bench.commit_offset("A", 1)
     bench.consume("X")
     is_old_tombstone = lambda r: type(r).__name__ == "GroupMetadata"  # noqa: E731
-    return load(semantics, compacted(list(bench.shard.records()), drop=is_old_tombstone))
+    return load(semantics, compacted(list(bench.shard.log), drop=is_old_tombstone))
 
 
 def classic_member_goes_on_as_a_consumer(semantics: Semantics) -> Any:
@@ -229,7 +229,7 @@ def classic_member_goes_on_as_a_consumer(semantics: Semantics) -> Any:
 def protocol_type_after_a_load(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics).stable("A")
     bench.leave("A")
-    loaded = loaded_from(semantics, bench.shard.records(), strict=False)
+    loaded = loaded_from(semantics, bench.shard.log, strict=False)
     return loaded.groups_of(ClassicGroup)[GROUP_ID].protocol_type
 
 

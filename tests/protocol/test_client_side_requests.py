@@ -374,7 +374,7 @@ def test_the_successor_of_a_static_member_inherits_what_it_was_told() -> None:
 
 def test_records_carry_the_extra_fields_only_where_there_is_something_to_say() -> None:
     bench = assigned()
-    written = [to_dict(record) for record in bench.shard.records()]
+    written = [to_dict(record) for record in bench.shard.log]
     by_type = {row["type"]: row["value"] for row in written}
     assert by_type["ConsumerGroupMemberMetadata"]["assignors"] == [
         {
@@ -394,7 +394,7 @@ def test_records_carry_the_extra_fields_only_where_there_is_something_to_say() -
     plain.join("A")
     plain.wait(0)
     plain.join("A")
-    fields = {key for record in plain.shard.records() for key in to_dict(record)["value"]}
+    fields = {key for record in plain.shard.log for key in to_dict(record)["value"]}
     assert fields.isdisjoint({"assignors", "error", "metadata_version", "metadata"})
 
 

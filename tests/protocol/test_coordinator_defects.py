@@ -173,7 +173,7 @@ def leave_then_failover_to_a_compacted_log(semantics: Semantics) -> Any:
     bench = moved_on(semantics)
     bench.leave("A")
     live = bench.assigned("B"), len(bench.group.current_partition_epoch)
-    log = compacted(bench.shard.records(), keeps_tombstones=False)
+    log = compacted(bench.shard.log, keeps_tombstones=False)
     loaded = load(semantics, log, strict=False)
     return live, sorted(loaded.groups_of(ConsumerGroup)["group"].members)
 
@@ -315,10 +315,10 @@ def load_of_a_compacted_log(semantics: Semantics) -> Any:
     bench, other = Bench(semantics), Bench(semantics)
     bench.join("A")
     bench.leave("A")
-    log = compacted(bench.shard.records(), keeps_tombstones=True)
+    log = compacted(bench.shard.log, keeps_tombstones=True)
     other.join("B")
     tombstones = [record for record in log if record.value is None]
-    after_b = [*other.shard.records(), *tombstones]
+    after_b = [*other.shard.log, *tombstones]
     return outcome_of_load(semantics, log), outcome_of_load(semantics, after_b)
 
 
@@ -326,7 +326,7 @@ def load_of_offsets_before_their_group(semantics: Semantics) -> Any:
     bench = Bench(semantics)
     bench.join("A")
     bench.commit("A", 2, {"foo-0": 1})
-    log = sorted(bench.shard.records(), key=lambda record: record.type_id != 1)
+    log = sorted(bench.shard.log, key=lambda record: record.type_id != 1)
     return outcome_of_load(semantics, log)
 
 

@@ -132,7 +132,7 @@ def test_a_stored_vote_for_an_assignor_that_is_no_longer_configured_fails() -> N
     bench = Bench()
     bench.join("A", server_assignor="range")
     narrow = Bench(group_consumer_assignors=("uniform",))
-    for record in bench.shard.records():
+    for record in bench.shard.log:
         narrow.shard.coordinator.replay(record, strict=False)
     assert_accepted(narrow.beat("A"))
     narrow.set_topic("foo", 4)

@@ -184,7 +184,7 @@ def test_a_load_computes_nothing_but_the_first_heartbeat_looks_at_topics() -> No
     topics_seen = bench.group.metadata_hash
     bench.shard.timers.clear()
     grown = Bench(topics={"foo": 4})
-    for record in bench.shard.records():
+    for record in bench.shard.log:
         grown.shard.coordinator.replay(record, strict=False)
     assert grown.group.metadata_hash == topics_seen
     grown.beat("A")

@@ -226,7 +226,7 @@ class RandomMigration(RuleBasedStateMachine):
             return
         self.batches = len(batches)
         follower = ClassicBench(SEMANTICS[self.version], topics={"foo": 4, "bar": 2})
-        records: list[Record] = list(self.bench.shard.records())
+        records: list[Record] = list(self.bench.shard.log)
         for record in records:
             follower.shard.coordinator.replay(record, strict=False)
         mine, theirs = (

@@ -344,7 +344,7 @@ def test_a_shard_that_was_not_there_leaks_offsets_to_the_recreated_topic() -> No
     bench.commit("", -1, {"foo-0": 9})
     later = Bench(topics={})
     later.set_topic("foo", 3, topic_id="foo2")
-    for record in bench.shard.records():
+    for record in bench.shard.log:
         later.shard.coordinator.replay(record, strict=False)
     assert later.fetched("foo2-0") == {"foo2-0": 9}
 

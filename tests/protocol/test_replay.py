@@ -265,7 +265,7 @@ class RandomHistory(RuleBasedStateMachine):
         """coordinator C18, in live strictness and as a load."""
         live = state_of(self.bench.shard.coordinator)
         for strict in (True, False):
-            replayed = load(self.bench.semantics, self.bench.shard.records(), strict=strict)
+            replayed = load(self.bench.semantics, self.bench.shard.log, strict=strict)
             assert state_of(replayed) == live
 
     @invariant()
@@ -341,7 +341,7 @@ class RandomHistory(RuleBasedStateMachine):
     def loads_what_compaction_leaves(self) -> None:
         live = hard_state(self.bench.shard.coordinator.groups_of(ConsumerGroup))
         for keeps_tombstones in (True, False):
-            log = compacted(self.bench.shard.records(), keeps_tombstones=keeps_tombstones)
+            log = compacted(self.bench.shard.log, keeps_tombstones=keeps_tombstones)
             loaded = load(self.bench.semantics, log, strict=False)
             assert hard_state(loaded.groups_of(ConsumerGroup)) == live
 

@@ -73,7 +73,7 @@ def eventful(version: str) -> Bench:
 
 @cache
 def log_of(version: str) -> tuple[Record, ...]:
-    return tuple(eventful(version).shard.records())
+    return tuple(eventful(version).shard.log)
 
 
 def test_the_eventful_history_has_every_kind_of_record() -> None:
@@ -118,12 +118,12 @@ def test_a_torn_log_leaves_one_owner_on_the_map(version: str) -> None:
     """The record that released a partition is gone; its grant to another member is not."""
     bench = Bench(version)
     bench.join("A")
-    log_before_b = list(bench.shard.records())
+    log_before_b = list(bench.shard.log)
     bench.join("B")
     bench.settle()
     rest = log_before_b + [
         record
-        for record in list(bench.shard.records())[len(log_before_b) :]
+        for record in list(bench.shard.log)[len(log_before_b) :]
         if (record.type_id, getattr(record, "member_id", "")) != (8, "A")
     ]
     loaded = load(SEMANTICS[version], rest, strict=False).groups_of(ConsumerGroup)[GROUP_ID]

@@ -215,7 +215,7 @@ def commit(shard: Any, at: int) -> ErrorCode:
 
 def test_its_requests_are_handled_and_its_records_replayed(shard: Any) -> None:
     assert counts(shard) == {"g": 2}
-    assert list(shard.records()) == [Count("g", 1), Count("g", 2)]
+    assert list(shard.log) == [Count("g", 1), Count("g", 2)]
     assert shard.coordinator.groups_of(CountingGroup) == {"g": CountingGroup("g", 2)}
 
 

@@ -46,7 +46,7 @@ class Follower:
 
     def catch_up(self) -> None:
         """Replay the rest of the log, uncommitted."""
-        for record in list(self.bench.shard.records())[self.end :]:
+        for record in list(self.bench.shard.log)[self.end :]:
             self.coordinator.replay(record, offset=self.end)
             self.end += 1
 

@@ -68,7 +68,7 @@ class MergingCoordinator(CoordinatorStates):
                 others.append(
                     kept._replace(
                         snapshot=shard.coordinator.snapshot(),
-                        log=dict(shard.log),
+                        log=tuple(shard.log),
                         timers=dict(sorted(shard.timers.items())),
                         given_ids=dict(shard.given_ids),
                         now_ms=shard.now_ms,
