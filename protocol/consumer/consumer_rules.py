@@ -1,6 +1,6 @@
 """The decisions about consumer groups in which versions, or known defects, differ.
 
-Each is a small method of ``ConsumerGroupRules``, which are the clean rules of Apache Kafka 4.4. A
+Each is a small method of ``ConsumerGroupRules``, which decide correctly. A
 version overrides some of them (``protocol/versions``), and so does a defect
 (``protocol/defects``). Nothing else in the core asks which version is simulated.
 """
@@ -50,7 +50,7 @@ class Joiner(Protocol):
 
 
 class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
-    """Apache Kafka 4.4 without its defects. One instance serves one coordinator.
+    """The correct rules. One instance serves one coordinator.
 
     The decisions about offsets and settings, and about client-side assignors, are inherited.
     """
@@ -201,7 +201,8 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         )
 
     def revoking_epoch(self, member: Member) -> int | None:
-        """Epoch while a second revocation follows an acknowledged one; None = it stays."""
+        """Epoch while a second revocation follows an acknowledged one; None = it stays
+        (coordinator §13, row 13)."""
         return None
 
     def target_in_force(
@@ -232,10 +233,6 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
             ConsumerGroupTargetAssignmentMember(group_id, member_id, None),
             ConsumerGroupMemberMetadata(group_id, member_id, None),
         )
-
-    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
-        """coordinator §4.5: a temporary leave resets all assignment epochs to 0."""
-        return dict.fromkeys(member.assigned, 0)
 
     settles_emptied_group = True
     """The target epoch of a group whose last member is removed follows the group epoch

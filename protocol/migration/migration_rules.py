@@ -16,8 +16,7 @@ from rebalance_sim.protocol.wire.embedded import Subscription
 
 
 class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
-    """Apache Kafka 4.4 without its known issues: the rules of both group types, and of what joins
-    them."""
+    """The rules of both group types, and of what joins them."""
 
     converts_in_first_join_phase = True
     """A classic group can be converted before it has ever selected a protocol. In Kafka the attempt
