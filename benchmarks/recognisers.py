@@ -26,6 +26,8 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,13 +195,10 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
     text = [
         "# What recognisers of known issues would excuse",
         "",
-        "A *recogniser* says by the evidence of a run that a violation is a known issue of the "
-        "simulated version. One that is too generous hides bugs. So this audit asks: with another "
-        "bug in the implementation as well, which of its violations would be taken for a known "
-        "issue? Each seed runs without a defect and with each "
+        "A *recogniser* explains a violation by a known issue of the simulated version. Would it "
+        "excuse other bugs? Each seed runs without a defect and with each "
         "[defect](scenarios.md#defects) in turn. Counted is what a known issue explains with the "
-        "defect, and not without it: with no recogniser, each of these would be a violation. "
-        "Recognised is not yet excused: a run without the known issue has the last word "
+        "defect only. A run without the known issue then decides "
         "([known issue](architecture/known-issue.md)).",
         "",
         "```console parse",
@@ -207,15 +206,15 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
         "$ python benchmarks/recognisers.py --out r.jsonl --page docs/recognisers.md",
         "```",
         "",
-        f"{len(lines):,} runs: {plan}; {len(defects)} defects, {len(reached)} of them "
-        f"reached; commit {_commit()}.",
+        f"{len(lines):,} runs: {plan}.",
+        f"{len(defects)} defects, {len(reached)} of them reached; commit {_commit()}.",
         "",
         "| column | what the run without the known issue says |",
         "|---|---|",
-        "| refuted | it shows the violation all the same, which is reported |",
-        "| proven | it does not: the defect makes the known issue show, and does no more |",
+        "| refuted | it still shows the violation, which is reported |",
+        "| proven | it does not: the defect only makes the known issue show |",
         "| unproven | it gave no verdict |",
-        "| noticed | it was not made, as the run violates something else anyway |",
+        "| noticed | it was not made, as the run violates something else |",
         "",
     ]
     if counts:
@@ -239,7 +238,8 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
         "without a defect do not:",
         "",
     ]
-    text += [f"- `{issue}`: `{property_id}`" for issue, property_id in silent]
+    for issue, pairs in groupby(silent, key=itemgetter(0)):
+        text.append(f"- `{issue}`: {', '.join(f'`{property_id}`' for _, property_id in pairs)}")
     return "\n".join(text) + "\n"
 
 
