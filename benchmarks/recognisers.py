@@ -13,7 +13,7 @@ recogniser off, it would be a violation. Of each such violation it is counted
   noticed   the run violates something else anyway
 
 The profile ``own`` is the scenario of each defect, with kafka-4.3 unless it is about assignors of
-clients. A defect that the version ships with is left out. The same command goes on where it
+clients. A defect that the version ships with is left out. The same command continues where it
 was interrupted; ``--page`` writes the table of what is there, as a page.
 """
 

@@ -1,4 +1,4 @@
-"""Make ``docs/failures.md``: five defects, shrunk, told and drawn.
+"""Make ``docs/failures.md``: five defects, shrunk, explained and drawn.
 
 make failures
 """
@@ -70,7 +70,7 @@ HEAD = """\
 
 Five scenarios of `scenarios/defects/`, made small by `rebalance-sim shrink`, with the end of what
 `run` prints ([the whole screen](getting-started.md#one-defect)). The scenarios are in
-`docs/failures/`; the diagrams are made by `rebalance-sim replay TRACE --around violation --svg FILE`.
+`docs/failures/`; the diagrams come from `rebalance-sim replay TRACE --around violation --svg FILE`.
 """
 
 

@@ -92,7 +92,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def regenerate(page: str) -> str:
-    """The text of a page with every generated part written anew.
+    """The text of a page with every generated part written again.
 
     Raises KeyError for a part that nobody generates.
     """

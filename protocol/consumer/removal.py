@@ -178,7 +178,7 @@ def replace_static_member(
 
 
 def group_tombstones(group_id: str) -> tuple[Record, ...]:
-    """coordinator §8.6: an empty group goes by tombstones 6, 4, 3."""
+    """coordinator §8.6: an empty group is removed by tombstones 6, 4, 3."""
     return (
         ConsumerGroupTargetAssignmentMetadata(group_id, None),
         ConsumerGroupPartitionMetadata(group_id),

@@ -137,7 +137,7 @@ def _released(group: ConsumerGroup, records: Iterable[Record]) -> Iterator[Topic
 def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
     """Only who has nothing left to revoke may be given anything: revoke before assign.
 
-    A classic member learns of it by rejoining, and is called back for that.
+    A classic member learns of it by rejoining, for which it gets REBALANCE_IN_PROGRESS.
     """
     return (
         member.state is MemberState.UNRELEASED_PARTITIONS

@@ -330,7 +330,7 @@ class CoordinatorStates:
         return outcome.response
 
     def _commit(self, outcome: Outcome) -> None:
-        """What hangs on the commit of its records happens at once."""
+        """``on_commit`` of its records is handled at once."""
         shard = self._shard
         while outcome.on_commit is not None:
             on_commit = outcome.on_commit
