@@ -35,7 +35,7 @@ LAYOUTS = ((1, 1), (10, 1), (100, 1), (10, 50), (100, 50))
 
 
 def settled_world(group_count: int, offsets_partition_count: int, *, commits: bool) -> World:
-    """Groups at rest. Members join over ten seconds; the world has a long time to go on."""
+    """Groups at rest. Members join over ten seconds; the world has a long time to continue."""
     spec = WorldSpec(
         seed=1,
         topics=(

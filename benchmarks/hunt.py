@@ -6,7 +6,7 @@ What it takes until a run notices a defect that is not there without it, for eac
 way; ``noticed`` is ``null`` where the cap came first. What is compared is checked steps, which are
 the same each time: processor seconds differ by half on a busy machine. Both ways count pairs, run
 rounds of the same size, one after another in this process, and begin with the same seeds; one of
-them learns. A start ``n`` begins with seed ``10,000 n``. The same command goes on where it was
+them learns. A start ``n`` begins with seed ``10,000 n``. The same command continues where it was
 interrupted.
 """
 

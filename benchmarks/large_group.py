@@ -1,4 +1,4 @@
-"""What a large group costs: time, and memory as simulated time goes by.
+"""What a large group costs: time, and memory as simulated time passes.
 
     python benchmarks/large_group.py
     python benchmarks/large_group.py --members 10_000 --partitions 10_000 --minutes 2 --gap-ms 0

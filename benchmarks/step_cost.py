@@ -51,7 +51,7 @@ def bare_event_us(member_count: int) -> float:
 
 
 def settled_world(member_count: int, *, commits: bool, checked: bool) -> World:
-    """A group at rest. Members join over ten seconds; the world has a long time to go on."""
+    """A group at rest. Members join over ten seconds; the world has a long time to continue."""
     spec = WorldSpec(
         seed=1,
         topics=(
@@ -81,7 +81,7 @@ def settled_world(member_count: int, *, commits: bool, checked: bool) -> World:
 
 
 def step_us(world: World, span_ms: int) -> float:
-    """Let the world go on for a while; the time of one step."""
+    """Let the world continue for a while; the time of one step."""
     steps = world.steps.count
     start = perf_counter()
     world.advance_to(world.now_ms + span_ms)

@@ -8,7 +8,7 @@ Spark; divided by the cores it is the ideal that a backend is measured against. 
 ``--rounds`` times, so that a disturbance hits all of them; medians are printed. ``overhead`` is the
 ratio to the ideal from the moment the first batch can run, ``with start-up`` that of everything.
 With ``--share`` there is no loop: runs tell their processor time, whose sum divided by the cores
-is the ideal. The share that a sweep reaches of it is told up to the last batch, with check and
+is the ideal. The share that a sweep reaches of it is given up to the last batch, with check and
 report, and with start-up.
 Memory is the highest sum over this process and all its descendants; pages that several share are
 divided among them. Sampling it takes a tenth of a core, so the share is measured without.
@@ -135,7 +135,7 @@ def time_sweep(
         if progress.batches_done == progress.batches_planned:
             done_s.append(perf_counter())
 
-    # Whoever asks for the share of a core wants none of it taken by the asking.
+    # The measurement must not take a share of the core itself.
     watched = peak_memory() if samples_memory else nullcontext(lambda: math.nan)
     with tempfile.TemporaryDirectory() as folder, watched as peak_mib:
         summary = sweep(

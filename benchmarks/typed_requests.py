@@ -9,7 +9,8 @@ is there: each request is handed to a broker as it came from a connection.
 
 A seed fails if an exception escapes from a coordinator, a property is violated that no known issue
 explains, a request is never answered or twice, or the harness raises.
-``--state`` keeps how far it has come, and goes on from there. The exit code is 1 if a seed failed.
+``--state`` keeps how far it has come, and continues from there. The exit code is 1 if a seed
+failed.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ class TypedRequests:
             broker.append_errors.clear()
 
     def _cut_off(self) -> None:
-        """It goes on as a leader that does not know of its successor."""
+        """It continues as a leader that does not know of its successor."""
         broker = self._draw.choice(self.world.brokers)
         if broker.is_alive and not broker.is_cut_off:
             broker.cut_off_count = broker.isolation_count = 1
@@ -303,7 +304,7 @@ class TypedRequests:
 
 def _is_owed(request: Any) -> bool:
     """Whether an answer must have come: a JoinGroup may be parked as long as it asked for itself,
-    and whoever waits for it waits as long."""
+    and what waits for it waits as long."""
     return not hasattr(request, "generation_id") and not hasattr(request, "protocols")
 
 

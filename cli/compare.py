@@ -53,7 +53,7 @@ def compare(
 ) -> int:
     """Run each seed under several protocols, with the same faults, and say what differs.
 
-    The same command on the same folder goes on where an interrupted comparison stopped.
+    The same command on the same folder continues where an interrupted comparison stopped.
     """
     from rebalance_sim.spark import compare as run_comparison
 

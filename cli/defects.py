@@ -38,7 +38,7 @@ def defects(
         str | None, typer.Option(help="Only the runs of these profiles, names between commas.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the runs and a page; new, or to go on in.")
+        Path | None, typer.Option(help="Folder for the runs and a page; new, or to continue in.")
     ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; without it, one per core.")

@@ -30,7 +30,7 @@ _DEFAULTS = Limits()
 def experiment(
     file: Annotated[Path, typer.Argument(help="The file of the experiment.")],
     out: Annotated[
-        str | None, typer.Option(help="Folder or URL for the results; new, or to go on in.")
+        str | None, typer.Option(help="Folder or URL for the results; new, or to continue in.")
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Instead of the file's: a number, or first:end.")
@@ -49,7 +49,7 @@ def experiment(
 ) -> int:
     """Vary what a file says, run every cell with the same seeds, and report what it changes.
 
-    The same command on the same folder goes on where an interrupted experiment stopped.
+    The same command on the same folder continues where an interrupted experiment stopped.
     """
     from rebalance_sim.scenarios.experiment import load_experiment
     from rebalance_sim.spark.experiments import carry_out_experiment, estimate

@@ -33,7 +33,7 @@ def extend(
     time_budget: cli_options.TimeBudget = None,
     stop_after: cli_options.StopAfter = None,
 ) -> int:
-    """Go on with a sweep beyond its last seed, with all else as it was begun."""
+    """Continue with a sweep beyond its last seed, with all else as it was begun."""
     from rebalance_sim.spark import extend as extend_sweep
     from rebalance_sim.spark import read_plan
 

@@ -35,7 +35,7 @@ def hunt(
         ),
     ],
     corpus: Annotated[
-        str, typer.Option(help="Folder or URL for the corpus and findings; new, or to go on in.")
+        str, typer.Option(help="Folder or URL for the corpus and findings; new, or to continue in.")
     ],
     minutes: Annotated[float | None, typer.Option(help="Stop after so many wall minutes.")] = None,
     runs: Annotated[
@@ -93,7 +93,7 @@ def hunt(
         with _progress_line() as (on_round, on_note):
             hunted = carry_out(variants, corpus, options, on_round=on_round, on_note=on_note)
     except HuntInterrupted as stopped:
-        stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command goes on")
+        stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command continues")
         return INTERRUPTED
     if json:
         print_json({"code": code_version(), "profiles": profile, **_as_json(hunted)})

@@ -119,7 +119,7 @@ def invoke(arguments: Sequence[str]) -> int:
     except MemoryError:
         return _refuse("there is not enough memory for this")
     except SweepInterrupted as stopped:
-        stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command goes on")
+        stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command continues")
         return INTERRUPTED
     except KeyboardInterrupt:
         return INTERRUPTED

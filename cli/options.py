@@ -46,7 +46,7 @@ Settings = Annotated[
 Seed = Annotated[int, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")]
 
 Out = Annotated[
-    str, typer.Option(help="Folder or URL (s3://, ...) for the results; new, or to go on in.")
+    str, typer.Option(help="Folder or URL (s3://, ...) for the results; new, or to continue in.")
 ]
 Backend = Annotated[str, typer.Option(help="spark, or pool: processes here.")]
 Master = Annotated[

@@ -28,8 +28,8 @@ def stderr() -> Console:
 
 
 def say(text: str = "") -> None:
-    """Print a line of results. Once the reader has gone (``| head -1``) nobody is told any more: a
-    closed pipe says nothing about the runs, and their exit code stays what it is."""
+    """Print a line of results. Once the reader has gone (``| head -1``) nothing is printed any
+    more: a closed pipe says nothing about the runs, and their exit code stays what it is."""
     try:
         sys.stdout.write(text + "\n")
     except BrokenPipeError:

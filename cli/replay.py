@@ -84,7 +84,7 @@ def replay(
     )
     check_outputs({"--svg": svg}, [Path(what)])
     if svg is not None and svg.suffix not in ("", ".svg"):
-        raise BadInput(f"replay: --svg {svg}: the picture is SVG: end the file's name in .svg")
+        raise BadInput(f"replay: --svg {svg}: the diagram is SVG: end the file's name in .svg")
     with local_copy(what) as path:
         return _replay(what, path, chosen)
 

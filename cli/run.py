@@ -187,8 +187,8 @@ def led_to(scenario: Scenario, result: RunResult) -> list[str]:
 
 
 def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = ()) -> list[str]:
-    """What to tell about a run: one line if it passed, else everything to go on with. ``story`` are
-    lines about what led to it."""
+    """What to tell about a run: one line if it passed, else everything to continue with. ``story``
+    are lines about what led to it."""
     length = f"{result.steps:,} steps, {result.simulated_ms / 1000:,.1f} s simulated"
     who = f"seed {result.seed}" + (f", profile {result.profile}" if result.profile else "")
     clients = f"; {words}" if (words := client_words(result.metrics)) else ""

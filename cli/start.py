@@ -9,7 +9,7 @@ from rebalance_sim.cli.exit_codes import INTERRUPTED
 
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """How many new objects let Python look for cycles. With its usual 700 a tenth of the time until a
-run begins goes by in looking at modules and classes, which all stay."""
+run begins is spent looking at modules and classes, which all stay."""
 
 
 def main() -> None:

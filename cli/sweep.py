@@ -59,7 +59,7 @@ def sweep(
 ) -> int:
     """Run a range of seeds and write typed tables and a report.
 
-    The same command on the same folder goes on where an interrupted sweep stopped.
+    The same command on the same folder continues where an interrupted sweep stopped.
     """
     from rebalance_sim.spark import sweep as run_sweep
     from rebalance_sim.spark.reports.limits import limit_objections

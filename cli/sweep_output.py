@@ -101,7 +101,7 @@ def describe(summary: SweepSummary) -> Iterator[str]:
     if clients := client_line(summary):
         yield clients
     if summary.stopped:
-        yield f"stopped, {summary.stopped}: finished batches are kept, the same command goes on"
+        yield f"stopped, {summary.stopped}: finished batches are kept, the same command continues"
     yield f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}"
     if throughput.seeds_run:
         yield (

@@ -141,7 +141,7 @@ class BrokerRun:
             until_ms = max(later, self._committed_by_ms)
             self._collect(until_ms=until_ms, cause=f"step {index + 1} ({step['op']})")
             if got is PARKED:
-                # The recorder waited for the answer before it went on to the next step.
+                # The recorder waited for the answer before it continued to the next step.
                 self._advance_to(later)
                 got = self._steps.answer(step)
             has_patterns |= bool(step.get("request", {}).get("subscribed_topic_regex"))

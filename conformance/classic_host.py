@@ -1,6 +1,6 @@
 """The host of a Java client that speaks the classic protocol.
 
-Its ``poll`` waits for records and goes on at once with whatever else happens meanwhile, so polls
+Its ``poll`` waits for records and continues at once with whatever else happens meanwhile, so polls
 need not be inferred: the application polls whenever the member wants it.
 """
 
@@ -111,7 +111,7 @@ class ClassicHost(ClassicAnswers):
             self.feed(PollingResumed())
 
     def feed(self, event: Event) -> None:
-        """See ``ReplayHost``; the ``poll`` around it goes on with what is due by then."""
+        """See ``ReplayHost``; the ``poll`` around it continues with what is due by then."""
         super().feed(event)
         due_ms = self.member.poll_due_ms
         if due_ms is not None and self.member.is_polling:

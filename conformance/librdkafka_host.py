@@ -2,9 +2,9 @@
 
 librdkafka's application is inside a blocking ``consume`` unless it says that it is not, so what
 waits for it runs at once. Not recorded, and therefore taken from the states that it logs: when a
-broker could be asked for the coordinator, when a connection came about, and whether the main thread
-looked while one was down (a connection that is back within a moment goes unnoticed). One that is
-opened while all bytes are held back comes about when they are let through: what the member has sent
+broker could be asked for the coordinator, when a connection was established, and whether the main
+thread looked while one was down (a connection that is back within a moment goes unnoticed). One
+that is opened while all bytes are held back is established when they pass: what the member has sent
 over it by then, and not given up, is sent then. Backoffs are
 drawn, and draws are not recorded: those of searches are the shortest, and searches wait until they
 were sent; those of repeated commits are the ones that fit.
@@ -72,7 +72,7 @@ class LibrdkafkaHost(ReplayHost):
         self._is_away = True  # nothing is consumed before the application subscribes
         self._asked: list[int] = []  # searches without a recorded answer
         self._search_at_ms = self.now_ms  # when the last search left, or will
-        self._connected_at_ms = self.now_ms  # when the last connection came about, or will
+        self._connected_at_ms = self.now_ms  # when the last connection was or will be established
 
     def make_member(self) -> LibrdkafkaMachine:
         """See ``ReplayHost``."""
@@ -208,7 +208,7 @@ class LibrdkafkaHost(ReplayHost):
             super().answer(number, api, response)
 
     def _looks_again(self) -> bool:
-        """Whether the client went on searching when this answer came, instead of handling it."""
+        """Whether the client continued searching when this answer came, instead of handling it."""
         if self.member.coordinator_state is not CoordinatorState.WAIT_COORD:
             return False
         next_change = next(

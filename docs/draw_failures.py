@@ -1,4 +1,4 @@
-"""Make ``docs/failures.md``: five defects, shrunk, told and drawn.
+"""Make ``docs/failures.md``: five defects, shrunk, explained and drawn.
 
 make failures
 """
@@ -35,32 +35,31 @@ class Told(NamedTuple):
 PAGES = (
     Told(
         "mut-early-grant",
-        "`b` joins, and the coordinator takes orders-1 out of the target of `a` and gives it to "
-        "`b` in the same step. Nobody has asked `a` to revoke it, let alone heard that it has: the "
-        "line at the violation has no message between the two.",
+        "`b` joins, and the coordinator moves orders-1 from the target of `a` to `b`, and assigns "
+        "it in the same step. `a` was never asked to revoke it.",
     ),
     Told(
         "KAFKA-9801",
-        "The static member `b` sends its SyncGroup and crashes before the answer, whose record is "
-        "still being replicated. It comes back under a new member id. The group takes the new id "
-        "into the generation, and waits for its SyncGroup without a timer to give up by.",
+        "The static member `b` sends its SyncGroup and crashes before the response, whose record "
+        "is still being replicated. It returns under a new member id. The group replaces the id in "
+        "the generation, and waits for its SyncGroup without a timer.",
     ),
     Told(
         "KAFKA-18641",
-        "The automatic commit names offset 106, though the application is done with 88: it takes "
-        "the position of the fetcher. A crash now would lose eighteen records.",
+        "The automatic commit names offset 106, the position of the fetcher, but the application "
+        "has processed up to 88. A crash now would lose eighteen records.",
     ),
     Told(
         "KAFKA-16185",
-        "At 10.9 s `a` is done with the revocation, and ought to acknowledge it by a heartbeat "
-        "with its owned list: none is sent. The coordinator waits until the rebalance timer of `a` "
-        "runs out, and removes it. It joins again, and is STABLE with the old one still open.",
+        "At 10.9 s `a` has revoked, but sends no heartbeat with its owned list to acknowledge it. "
+        "The coordinator removes `a` when its rebalance timer expires. `a` joins again, and is "
+        "STABLE with the old reconciliation still open.",
     ),
     Told(
         "KAFKA-19862",
-        "The coordinator moves to broker 1 while the log is compacted. The record by which one "
-        "member gave orders-1 up is compacted away before broker 1 reads it, the one that grants "
-        "orders-1 to another is not. The load fails, and every client asks in vain from then on.",
+        "The coordinator moves to broker 1 while the log is compacted. The record that releases "
+        "orders-1 is compacted away before broker 1 reads it, the one that assigns it to another "
+        "member is not. The load fails, and every request is refused from then on.",
     ),
 )
 
@@ -69,13 +68,9 @@ HEAD = """\
 
 <!-- Made by docs/draw_failures.py; edit that. -->
 
-What a failure looks like, from the first screen. Each of these is a scenario of
-`scenarios/defects/`, made small by `rebalance-sim shrink`; the small one stands in
-`docs/failures/`.
-
-In a story `a -> broker-0` is a message, `+orders-1` a partition gained and `-orders-1` one lost,
-`2 -> 3` what changed; steady heartbeats are left out, and what repeats itself is counted.
-The diagram is that of `rebalance-sim replay TRACE --around violation --svg FILE`.
+Five scenarios of `scenarios/defects/`, made small by `rebalance-sim shrink`, with the end of what
+`run` prints ([the whole screen](getting-started.md#one-defect)). The scenarios are in
+`docs/failures/`; the diagrams come from `rebalance-sim replay TRACE --around violation --svg FILE`.
 """
 
 
@@ -100,7 +95,8 @@ def _section(told: Told, small: Scenario, file: str) -> str:
     write_svg(plot_sequence(_around(entries, result.violations[0].step)), diagram)
     screen = describe(result, replay_command="...", story=led_to(small, result))
     ends = next(n for n, line in enumerate(screen) if line.startswith("  run  "))
-    shown = "\n".join(screen[: ends - 1])
+    story = next(n for n, line in enumerate(screen) if line.startswith("  what led to it"))
+    shown = "\n".join([screen[0], "...", *screen[story : ends - 1]])
     return (
         f"\n## {told.defect}: {DEFECTS[told.defect].title}\n\n"
         f"```console\n$ rebalance-sim run {file}   # exit 1\n{shown}\n...\n```\n\n"

@@ -34,7 +34,7 @@ from rebalance_sim.protocol.consumer.computation import (
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect, Situation
 from rebalance_sim.protocol.defects import DEFECTS, Defect
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import RELEASES, SEMANTICS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.compare import PROTOCOLS
@@ -75,11 +75,11 @@ PAGES = tuple(
 )
 
 _RULES: Mapping[str, type[MigrationRules]] = {
-    name.removesuffix("-clean"): semantics.coordinator
-    for name, semantics in sorted(SEMANTICS.items(), key=lambda item: len(item[1].changes))
-    if f"{name}-clean" not in SEMANTICS
+    name: SEMANTICS[f"{name}-clean"].coordinator
+    for name in (*(release.name for release in reversed(RELEASES.values())), *SEMANTICS)
+    if f"{name}-clean" in SEMANTICS
 }
-"""The rules of each version without its shipped defects, those that change least first."""
+"""The rules of each version without its shipped defects: releases, the newest first, then texts."""
 
 _COORDINATORS = {
     name: rules
@@ -92,7 +92,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def regenerate(page: str) -> str:
-    """The text of a page with every generated part written anew.
+    """The text of a page with every generated part written again.
 
     Raises KeyError for a part that nobody generates.
     """

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("kind", choices=(*KINDS, *EXPERIMENTS))
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument(
-        "--again", action="store_true", help="defects that were measured anew: only these change"
+        "--again", action="store_true", help="defects that were measured again: only these change"
     )
     options = parser.parse_args()
     if options.kind in EXPERIMENTS:

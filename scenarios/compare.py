@@ -9,8 +9,8 @@ compared (classic §9):
 
 - All clients are Java's. Librdkafka's are played by Java's.
 - All members have the same assignor, that of the protocol: votes on assignors of the broker and
-  assignors that clients bring along are dropped. A pattern is matched by whoever matches patterns
-  in the protocol: the broker, or each client.
+  assignors that clients bring along are dropped. A pattern is matched by the part that matches
+  patterns in the protocol: the broker, or each client.
 - Session timeout, heartbeat interval and the largest size of a group are those that the scenario's
   brokers have for consumer groups.
 - Clients that have to look for new partitions themselves do so every ten seconds, if not more
@@ -172,7 +172,7 @@ _SPOKEN = (
 
 
 def _without_migration(fault: Fault) -> Fault:
-    """A deployment keeps its times and its clients, who go on speaking what is compared."""
+    """A deployment keeps its times and its clients, who continue speaking what is compared."""
     if isinstance(fault, ClientRedeploy):
         unchanged: dict[str, Any] = dict.fromkeys(_SPOKEN)
         return replace(fault, **unchanged)

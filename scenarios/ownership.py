@@ -1,7 +1,7 @@
 """Who held which partition, and when: as a group's log has it, and as its clients see it.
 
 ``ownership_intervals`` is the coordinator's view, read off the records of the log: a member holds a
-partition from the record that grants it to the record that takes it away. While it has been told to
+partition from the record that grants it to the record that takes it away. While it has to
 give the partition up, the interval is of kind ``REVOKING``; the time between two holders is the
 time without an owner. It is about the consumer protocol alone.
 
@@ -48,7 +48,7 @@ class OwnershipInterval:
 class OwnershipTrace(Trace):
     """Keeps who may fetch what; hand it to ``scenarios.run`` as ``trace``.
 
-    Members go by the names of their clients; ``member_epoch`` is not known and -1.
+    Members have the names of their clients; ``member_epoch`` is not known and -1.
     """
 
     def __init__(self) -> None:

@@ -216,7 +216,7 @@ class FaultRule:
     ``throttle_ms`` for how long a connection is muted after a request, ``step_ms`` by how much a
     clock is set, forward or back.
     ``forever_probability`` is that of a process that never comes back, ``graceful_probability``
-    that one which is deployed anew closes its consumer before. ``to_kinds`` are the kinds
+    that one which is deployed again closes its consumer before. ``to_kinds`` are the kinds
     of client that a rolling migration, or a deployment, may lead to.
     """
 

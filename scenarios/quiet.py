@@ -45,7 +45,7 @@ def quiet_period_ms(world: WorldSpec) -> int:
             assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
         elif isinstance(fault, BrokerConfigChange):
             assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
-    # What goes by a clock that was set back waits for so long; so does a coordinator whose
+    # What uses a clock that was set back waits for so long; so does a coordinator whose
     # predecessor's clock was ahead.
     clocks_ms = sum(abs(fault.step_ms) for fault in faults if isinstance(fault, ClockStep))
     slack_ms = (
@@ -63,7 +63,7 @@ def quiet_period_ms(world: WorldSpec) -> int:
     session_ms = config.group_consumer_max_session_timeout_ms
     retired = {name for f in faults if isinstance(f, SurgeDeploy) for name in f.clients}
     is_closed = config.group_consumer_migration_policy not in UPGRADE_POLICIES
-    # A seat of a classic group that nobody comes back to keeps members of the consumer protocol
+    # A static member of a classic group that does not return keeps members of the consumer protocol
     # out; and one whose client is gone for good keeps what it has for a session of its own.
     classic_ms = [
         fault.session_timeout_ms or 0

@@ -37,7 +37,7 @@ FRAMES_SHOWN = 3
 
 JUDGED = "liveness.judged"
 """Coverage: every bound had passed at the end in every group, so that silence means something. A
-client that starts in the quiet period begins them anew, for example."""
+client that starts in the quiet period restarts them, for example."""
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """How many new objects let Python look for cycles during a run. A usual run makes fewer, and its
@@ -98,7 +98,7 @@ class Watcher(Protocol):
 
     @property
     def liveness(self) -> LivenessCheck:
-        """Judges what has to come about once faults have stopped."""
+        """Judges what has to happen once faults have stopped."""
         ...
 
 

@@ -34,7 +34,7 @@ class Variant:
     by path, in ascending path.
 
     A ``profile`` that ends in ``.toml`` is a file, and ``text`` what it says: the file is read
-    once, and whoever runs a seed of it elsewhere needs no file.
+    once, so a worker needs no file.
 
     Its text is ``faulty``, ``faulty@kafka-4.1``, ``faulty~KAFKA-20601~PR-23542``, ``faulty+eager``
     or all of them in this order: ``faulty@kafka-4.1~KAFKA-19431+eager``. Settings are not in it.

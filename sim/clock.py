@@ -14,7 +14,7 @@ import simpy
 from simpy.events import URGENT
 
 EVENTS_AT_ONE_INSTANT = 100_000
-"""More than any group has at once; whoever needs more answers himself without time passing."""
+"""More than any group has at once; more means a loop without time passing."""
 
 
 class Call(simpy.Event):
@@ -38,7 +38,7 @@ class Clock(simpy.Environment):
     ``now_ms`` is the ``now`` of SimPy. Events of the same millisecond happen in the order of their
     priority, which each actor draws from its own stream: their order is a choice that seeds
     explore. ``tie_count`` counts events that had another one at the same time before them.
-    ``stands_still``: something went on and on at ``now_ms``, and was stopped.
+    ``stands_still``: an endless loop at ``now_ms`` was stopped.
 
     All of it goes through SimPy's public methods. A loop on SimPy's private heap instead makes an
     event cost 0.55 instead of 0.9 microseconds, and 20 runs without invariants 0.956 s instead of

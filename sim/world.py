@@ -183,7 +183,7 @@ class World:
 
     def run(self, next_end_ms: Callable[[], int] = lambda: 0) -> WorldResult:
         """Let everything happen: faults until ``duration_ms``, then the quiet period. At its end
-        ``next_end_ms`` is asked for a later one; an open quiet period goes on until then."""
+        ``next_end_ms`` is asked for a later one; an open quiet period continues until then."""
         is_complete = self.advance_to(self.end_ms)
         while is_complete:
             end_ms = min(next_end_ms(), self._latest_end_ms)
@@ -211,7 +211,7 @@ class World:
         return self._run_until(at_ms)
 
     def _heal(self) -> None:
-        """The quiet period begins: every fault ends, and whoever is to come back comes back."""
+        """The quiet period begins: every fault ends, and processes that are to come back do."""
         self.injector.end_all()
         for broker in self.brokers:
             broker.is_stopping = False

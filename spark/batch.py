@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """What whoever asked for a batch hears of it; its rows are in the store. ``died``: how many of
+    """What the driver hears of a batch; its rows are in the store. ``died``: how many of
     the runs that were tried once only had their process die."""
 
     number: int

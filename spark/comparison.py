@@ -42,8 +42,8 @@ def compare(
     """Run every seed of ``seeds`` under each of ``protocols`` and hold them against ``base``.
 
     ``base`` is one of the protocols, the first unless another is named. Everything else is as in
-    ``spark.sweep``: results in ``out``, where an unfinished comparison goes on; neither series nor
-    traces are kept. ``timeline_seed``: whose ownership over time the report draws; one whose
+    ``spark.sweep``: results in ``out``, where an unfinished comparison continues; neither series
+    nor traces are kept. ``timeline_seed``: whose ownership over time the report draws; one whose
     protocols differ without it. Raises SweepError and ScenarioError (one clear line), and
     SweepInterrupted on Ctrl-C.
     """

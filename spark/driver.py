@@ -66,7 +66,7 @@ def extend(
     spark: SparkSession | None = None,
     on_progress: OnProgress = ignore,
 ) -> SweepSummary:
-    """Go on with the sweep in ``out`` up to the seed ``end``, not included.
+    """Continue with the sweep in ``out`` up to the seed ``end``, not included.
 
     Of ``options`` only those count that say how it is carried out; what decides the rows is as it
     was begun. Raises SweepError, also if the code is not that which it was begun with, and
@@ -110,8 +110,8 @@ def store_errors(out: Location) -> Iterator[None]:
         yield
     except OSError as problem:
         raise SweepError(
-            f"cannot go on with {out} ({problem}): finished batches are kept, "
-            "the same command goes on"
+            f"cannot continue with {out} ({problem}): finished batches are kept, "
+            "the same command continues"
         ) from problem
 
 
@@ -241,6 +241,6 @@ def _plan(
     if differences:
         raise SweepError(
             f"the --out folder holds another sweep ({'; '.join(differences)}): "
-            "give the options and the code it was begun with to go on, or a new folder"
+            "give the options and the code it was begun with to continue, or a new folder"
         )
     return plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SweepError(Exception):
-    """The sweep cannot start or go on. The message names the place and the remedy."""
+    """The sweep cannot start or continue. The message names the place and the remedy."""
 
 
 class SparkSetupError(SweepError):
@@ -12,7 +12,8 @@ class SparkSetupError(SweepError):
 
 
 class SweepInterrupted(Exception):
-    """The user stopped the sweep. Finished batches are kept; the same sweep goes on from there."""
+    """The user stopped the sweep. Finished batches are kept; the same sweep continues from
+    there."""
 
     def __init__(self, *, batches_done: int, batches_planned: int) -> None:
         super().__init__(f"interrupted after {batches_done} of {batches_planned} batches")

@@ -2,7 +2,7 @@
 
 All runs of a seed are in the same batch. So every batch has cheap and dear cells in the same
 proportion, none of them decides when the last one ends, and an experiment that was interrupted has
-whole seeds to go on from.
+whole seeds to continue from.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def carry_out_experiment(
 ) -> ExperimentSummary:
     """Run every cell of an experiment, and write its tables and its report into ``out``.
 
-    An unfinished experiment goes on there. Raises SweepError and ScenarioError (one clear line),
+    An unfinished experiment continues there. Raises SweepError and ScenarioError (one clear line),
     and SweepInterrupted on Ctrl-C.
     """
     check_metrics(experiment, options)

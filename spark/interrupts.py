@@ -14,7 +14,7 @@ def held_back() -> Iterator[None]:
 
     What modules have registered for a fork (``os.register_at_fork``; ``logging`` has) is called by
     the interpreter, which drops whatever is raised in it: a KeyboardInterrupt that comes just then
-    is lost, and the sweep goes on.
+    is lost, and the sweep continues.
     """
     is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not is_usual or threading.current_thread() is not threading.main_thread():

@@ -278,7 +278,7 @@ class Job:
         if self._problem is not None:
             raise SweepError(
                 f"the Spark job failed ({_cause(self._problem)}): finished batches are kept, "
-                f"the same command goes on; see {log_file}"
+                f"the same command continues; see {log_file}"
             ) from self._problem
         return self._values
 

@@ -33,7 +33,7 @@ class SweepOptions:
     once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
     ``retry``: outcomes whose runs are tried again, of those that are there already, also under
     wider ``limits`` than the sweep was begun with. After ``time_budget_s``, or when ``stop_after``
-    runs have found something new, no more is run; the same call goes on. Raises SweepError for an
+    runs have found something new, no more is run; the same call continues. Raises SweepError for an
     unknown backend, or limits that make no sense.
     """
 

@@ -1,7 +1,7 @@
 """What a sweep will do, fixed before it starts and stored beside its results.
 
 The unit of work is a batch: a run of consecutive seeds. Its borders follow from the seed range and
-the batch size alone, never from the number of cores, so a sweep can go on elsewhere.
+the batch size alone, never from the number of cores, so a sweep can continue elsewhere.
 """
 
 from __future__ import annotations

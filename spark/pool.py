@@ -85,7 +85,8 @@ def run_calls(
             report_progress()
     except BrokenProcessPool as problem:
         raise SweepError(
-            "a process of the pool was killed: finished batches are kept, the same command goes on"
+            "a process of the pool was killed: finished batches are kept, "
+            "the same command continues"
         ) from problem
     except OSError as problem:
         raise SweepError(f"a batch could not be written ({problem})") from problem

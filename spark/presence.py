@@ -1,4 +1,4 @@
-"""Drivers that work in the same folder are told of each other.
+"""Drivers that work in the same folder report each other.
 
 Two do no harm: rows depend on the plan alone. But they do the same work, and nobody means that.
 """

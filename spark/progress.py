@@ -1,4 +1,4 @@
-"""How far a sweep is, for whoever shows it."""
+"""The progress of a sweep."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 One child works through a whole batch and sends each result over a pipe. What the child cannot
 report itself (it was killed, it left, it hangs in a C call) the parent sees from outside: it names
-the seed in flight, forks again and goes on at the next one (sweep §5).
+the seed in flight, forks again and continues at the next one (sweep §5).
 
 Limits on wall time and memory depend on the machine. They give "no verdict", never a violation.
 """

@@ -74,7 +74,7 @@ class Work:
             self._died.append(result.number)
 
     def report_progress(self, note: str = "") -> None:
-        """Tell whoever listens. Raises Enough when it is."""
+        """Inform the listener. Raises Enough when it is."""
         if self.presence is not None and (said := self.presence.beat()):
             self._tell(said)
         self._tell(note)

@@ -2,7 +2,7 @@
 
 A script is a trace without answers: JSON or TOML with ``topics`` and ``steps``. Any recorded trace
 is one, too. A step with ``at_ms`` waits until then; ``member_epoch = "current"`` is the epoch that
-the member was told last.
+sent to the member last.
 """
 
 from __future__ import annotations

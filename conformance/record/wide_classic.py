@@ -1,4 +1,4 @@
-"""A classic member in a wide recording. Its joins and syncs may be parked while others go on."""
+"""A classic member in a wide recording. Its joins and syncs may be parked while others continue."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ClassicGroupRules(CoordinatorRules):
     """A static member that returns brings its own timeouts (classic §2.5, KAFKA-14009)."""
 
     renews_sessions_of_synced = True
-    """The session of a member begins anew when its SyncGroup is answered (classic §2.9, PR-451)."""
+    """The session of a member restarts when its SyncGroup is answered (classic §2.9, PR-451)."""
 
     silent_leader_gives_way = True
     """A leader that has not joined gives way to a member that has (classic §1.5)."""

@@ -80,7 +80,7 @@ class _Creation(Continuation):
     def write_failed(
         self, context: ClassicContext, error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
-        """Whoever waits is answered with the error."""
+        """Parked requests are answered with the error."""
         groups = context.groups_of(ClassicGroup)
         op = Operation(context, now_ms=now_ms)
         is_there = groups.get(self.group_id) is self.group

@@ -117,7 +117,8 @@ def join_timer_fired(op: Operation, group: ClassicGroup) -> None:
 
 
 def sync_timer_fired(op: Operation, group: ClassicGroup, generation_id: int) -> None:
-    """Whoever has not synced this generation is out, static or not; the others start over."""
+    """Members that have not synced this generation are removed, static or not; the others
+    rejoin."""
     if (
         generation_id != group.generation_id
         or group.state not in _HAS_GENERATION

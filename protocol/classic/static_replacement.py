@@ -36,7 +36,7 @@ class Replacement(Continuation):
     """A replacement in a stable group, to be answered when its record is committed.
 
     The ``old_...`` fields undo it if the write fails. A member that does not know
-    ``skip_assignment`` (``knows_skip``) is told who led before, any other one who leads by then.
+    ``skip_assignment`` (``knows_skip``) is sent the former leader, any other the present one.
     """
 
     group_id: str
@@ -65,7 +65,7 @@ class Replacement(Continuation):
                 generation_id=group.generation_id,
                 protocol_type=group.protocol_type,
                 protocol_name=group.protocol_name,
-                # Whoever does not know skip_assignment must not take itself for the leader: it
+                # A client without skip_assignment must not take itself for the leader: it
                 # would compute an assignment that nobody waits for.
                 leader=(group.leader_id or "") if self.knows_skip else self.old_leader,
                 skip_assignment=skips_assignment,

@@ -96,7 +96,7 @@ def sync(
     member.awaiting_sync = token
     synced(op, group, request.member_id)
     if group.leader_id == request.member_id:
-        # Whoever the leader forgot gets nothing; ids that it made up are ignored.
+        # Members that the leader left out get nothing; ids that it made up are ignored.
         given = {member_id: request.assignments.get(member_id) for member_id in group.members}
         op.write(group, given)
         op.on_commit = LeaderAssignment(

@@ -65,7 +65,7 @@ class ClientSideRules:
     def rows_to_install(
         self, group: ConsumerGroup, computed: Iterable[InstalledMember]
     ) -> dict[str, InstalledMember]:
-        """The result by member id, with heirs in the place of static predecessors."""
+        """The result by member id, with successors in the place of static predecessors."""
         rows = {row.member_id: row for row in computed}
         prepared = group.computation.prepared if group.computation is not None else None
         for member in prepared.members if prepared is not None else ():
@@ -77,8 +77,8 @@ class ClientSideRules:
         return rows
 
     def members_to_install(self, group: ConsumerGroup, named: Iterable[str]) -> Iterable[str]:
-        """coordinator §12.6: all present members get a target, whoever has left meanwhile gets
-        none."""
+        """coordinator §12.6: all present members get a target, those that have left meanwhile
+        get none."""
         return group.members
 
     def epoch_to_install(self, group: ConsumerGroup, prepared_epoch: int) -> int:

@@ -351,7 +351,7 @@ class ConsumerGroup(TimelineFields):
             raise ReplayError(f"group {self.group_id} has no member {member_id}")
 
     def rebuild_maps(self) -> None:
-        """Derive the ownership map and the inverted target anew, after a load in which compaction
+        """Rebuild the ownership map and the inverted target, after a load in which compaction
         may have hidden the record that released a partition (coordinator §9.3)."""
         self.inverted_target.clear()
         for member_id in sorted(self.target_assignment):

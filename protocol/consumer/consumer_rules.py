@@ -1,6 +1,6 @@
 """The decisions about consumer groups in which versions, or known defects, differ.
 
-Each is a small method of ``ConsumerGroupRules``, which are the clean rules of Apache Kafka 4.4. A
+Each is a small method of ``ConsumerGroupRules``, which decide correctly. A
 version overrides some of them (``protocol/versions``), and so does a defect
 (``protocol/defects``). Nothing else in the core asks which version is simulated.
 """
@@ -50,7 +50,7 @@ class Joiner(Protocol):
 
 
 class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
-    """Apache Kafka 4.4 without its defects. One instance serves one coordinator.
+    """The correct rules. One instance serves one coordinator.
 
     The decisions about offsets and settings, and about client-side assignors, are inherited.
     """
@@ -105,7 +105,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     (coordinator §3.3, KAFKA-19431)."""
 
     ends_timers_of_former_protocol = True
-    """Whoever goes on with the other protocol under its id has the timers of that one alone
+    """A member that continues with the other protocol has the timers of that one alone
     (classic §7.7)."""
 
     promotes_on_release = False
@@ -121,7 +121,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     def is_refused_for_size(self, group: ConsumerGroup, request: Joiner, max_size: int) -> bool:
         """coordinator H2, §2.4: an id that is no member finds the group full.
 
-        A static member that returns under a new id takes the seat of its predecessor.
+        A static member that returns under a new id replaces its predecessor.
         """
         if len(group.members) < max_size or request.member_id in group.members:
             return False
@@ -179,7 +179,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
 
     outlives_topics = True
     """A classic member owns by name: what it has of a topic that is gone counts, also for the topic
-    that is created anew under the name, until it says that it owns it no longer (classic §7.5,
+    that is recreated under the name, until it says that it owns it no longer (classic §7.5,
     classic-recreated-topic)."""
 
     def is_used_by_name(
@@ -201,7 +201,8 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         )
 
     def revoking_epoch(self, member: Member) -> int | None:
-        """Epoch while a second revocation follows an acknowledged one; None = it stays."""
+        """Epoch while a second revocation follows an acknowledged one; None = it stays
+        (coordinator §13, row 13)."""
         return None
 
     def target_in_force(
@@ -232,10 +233,6 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
             ConsumerGroupTargetAssignmentMember(group_id, member_id, None),
             ConsumerGroupMemberMetadata(group_id, member_id, None),
         )
-
-    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
-        """coordinator §4.5: a temporary leave resets all assignment epochs to 0."""
-        return dict.fromkeys(member.assigned, 0)
 
     settles_emptied_group = True
     """The target epoch of a group whose last member is removed follows the group epoch
@@ -308,12 +305,12 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     # -- timers ----------------------------------------------------------------------------
 
     def awaits_requests_of(self, member: Member) -> bool:
-        """classic §7.7: only a member that still speaks the classic protocol owes a JoinGroup or a
-        SyncGroup."""
+        """classic §7.7: only a member that still speaks the classic protocol has to send a
+        JoinGroup or a SyncGroup."""
         return member.classic_metadata is not None
 
     def restarts_rebalance_timer(self, before: Member, after: Member) -> bool:
-        """coordinator §4.1: the timer runs anew when a revocation is written, not when it idles."""
+        """coordinator §4.1: the timer restarts when a revocation is written, not when it idles."""
         return after is not before
 
     arms_session_timers_on_load = True

@@ -1,4 +1,4 @@
-"""What the fields of a consumer group mean for the question whether two of its states go on alike
+"""What the fields of a consumer group mean for the question whether two of its states behave alike
 (``protocol/runtime/snapshot.py``)."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Situation(Enum):
     """What a heartbeat meets; the conditions of the table in coordinator §3.5."""
 
     RECONCILED = "at the target, nothing to do"
-    NOT_ACKNOWLEDGED = "still holds what it was told to revoke"
+    NOT_ACKNOWLEDGED = "still holds what it has to revoke"
     MUST_REVOKE = "holds, or may hold, partitions outside the target"
     MUST_WAIT = "nothing to revoke, but part of the target is held by others"
     CAN_COMPLETE = "nothing to revoke, and all of the target is free"
@@ -164,9 +164,9 @@ def _unsubscribed(step: Reconciliation) -> Situation | None:
 
 def _stay(step: Reconciliation, situation: Situation) -> Member:
     """Nothing changes, as a rule."""
-    # An oddity of 4.3 (coordinator §3.4): whoever now subscribes to no name, and has nothing, has
-    # its record rewritten all the same when only the previous epoch differs. The section says "no
-    # existing topic"; a broker looks at the names, whether such topics exist or not.
+    # An oddity of 4.3 (coordinator §3.4): a member that now subscribes to no name, and has nothing,
+    # has its record rewritten all the same when only the previous epoch differs. The section says
+    # "no existing topic"; a broker looks at the names, whether such topics exist or not.
     member = step.member
     if (
         situation is Situation.RECONCILED

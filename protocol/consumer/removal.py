@@ -91,13 +91,13 @@ def _find_leaving(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) 
 
 def _leave_for_a_while(context: ConsumerContext, group: ConsumerGroup, member: Member) -> Record:
     """coordinator §4.5: pending revocations are released, the assigned partitions stay owned."""
+    with_epochs = context.rules.writes_assignment_epochs
     away = replace(
         member,
         member_epoch=STATIC_LEAVE_EPOCH,
-        assigned=context.rules.assigned_while_away(member),
+        assigned=dict.fromkeys(member.assigned, 0) if with_epochs else member.assigned,
         pending_revocation=NO_PARTITIONS,
     )
-    with_epochs = context.rules.writes_assignment_epochs
     return ConsumerGroupCurrentMemberAssignment(
         group.group_id, member.member_id, away.current_assignment(with_epochs=with_epochs)
     )
@@ -178,7 +178,7 @@ def replace_static_member(
 
 
 def group_tombstones(group_id: str) -> tuple[Record, ...]:
-    """coordinator §8.6: an empty group goes by tombstones 6, 4, 3."""
+    """coordinator §8.6: an empty group is removed by tombstones 6, 4, 3."""
     return (
         ConsumerGroupTargetAssignmentMetadata(group_id, None),
         ConsumerGroupPartitionMetadata(group_id),

@@ -58,7 +58,7 @@ def rebalance_key(group_id: str, member_id: str) -> TimerKey:
 
 
 def join_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer that removes a classic member that was called back and does not rejoin."""
+    """The timer that removes a classic member that was asked to rejoin and does not."""
     return TimerKey(ConsumerTimer.REJOIN, group_id, member_id)
 
 

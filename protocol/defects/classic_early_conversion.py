@@ -1,5 +1,5 @@
 """classic-early-conversion: A group in its first join phase has no protocol name, and cannot be
-converted; whoever was parked has been answered by then, and nobody watches over them
+converted; parked requests have been answered by then, and no timer watches their senders
 (docs/findings.md).
 """
 

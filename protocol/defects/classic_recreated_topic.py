@@ -1,5 +1,5 @@
 """classic-recreated-topic: The coordinator counts by topic id what classic members own by name, so
-that a topic which is created anew is given away at once (docs/findings.md).
+that a topic which is recreated is given away at once (docs/findings.md).
 """
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules

@@ -1,5 +1,5 @@
-"""classic-stranded-members: A classic member is called back when a target is there, and only its
-JoinGroup would have it computed (docs/findings.md).
+"""classic-stranded-members: A classic member is asked to rejoin when a target is there, and only
+its JoinGroup would have it computed (docs/findings.md).
 """
 
 from rebalance_sim.protocol.defects.defect import Defect

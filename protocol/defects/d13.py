@@ -1,6 +1,6 @@
 """`D13`: An offset of a deleted topic is stored for its successor.
 
-Commits go by what the name of a topic stands for when they are sent, so a position in a topic that
+Commits name the topic that has the name when they are sent, so a position in a topic that
 is gone is stored for the one that has its name by now (coordinator D13; docs/findings.md).
 """
 

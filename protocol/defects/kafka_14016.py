@@ -1,4 +1,4 @@
-"""KAFKA-14016: Whoever syncs too late gives up more than anybody has asked for."""
+"""KAFKA-14016: A member that syncs too late gives up more than it has to."""
 
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.defects.defect import Defect

@@ -11,7 +11,7 @@ class FetchesWhileCommitting(ClassicMemberRules):
 
 DEFECT = Defect(
     id="KAFKA-14196",
-    title="Fetching goes on while the commit before a revocation is pending",
+    title="Fetching continues while the commit before a revocation is pending",
     source="apache/kafka#12603",
     versions="3.2 line; fixed in the 3.2 line and 3.3.0",
     rules=(FetchesWhileCommitting,),

@@ -11,7 +11,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 def extra_goes_to_first(
     *, held_count: int, base: int, extras_left_count: int, members_left_count: int
 ) -> bool:
-    """assignors §5.2, Kafka 4.0: the first members in order, whoever holds an extra now."""
+    """assignors §5.2, Kafka 4.0: the first members in order, even if others hold an extra now."""
     return True
 
 

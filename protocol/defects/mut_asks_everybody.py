@@ -1,4 +1,4 @@
-"""mut-asks-everybody: Whoever sends a heartbeat is told to compute."""
+"""mut-asks-everybody: Each member that sends a heartbeat is asked to compute."""
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -11,7 +11,7 @@ class AsksEverybody(ClientSideRules):
 
 DEFECT = Defect(
     id="mut-asks-everybody",
-    title="Every member is told to compute",
+    title="Every member is asked to compute",
     source="KIP-848",
     rules=(AsksEverybody,),
     properties=("defects L7",),

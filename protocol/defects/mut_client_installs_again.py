@@ -7,7 +7,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 class InstallsAgain(MemberRules):
     def installs_later(self, error_code: ErrorCode) -> bool:
-        """A member that was replaced goes on trying."""
+        """A member that was replaced continues trying."""
         return error_code is not ErrorCode.NONE
 
 

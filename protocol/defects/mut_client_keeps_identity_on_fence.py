@@ -1,4 +1,4 @@
-"""mut-client-keeps-identity-on-fence: A fenced member goes on signing its commits."""
+"""mut-client-keeps-identity-on-fence: A fenced member continues signing its commits."""
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect

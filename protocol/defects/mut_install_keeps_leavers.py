@@ -1,4 +1,4 @@
-"""mut-install-keeps-leavers: Whoever has left during the computation gets a target."""
+"""mut-install-keeps-leavers: A member that has left during the computation gets a target."""
 
 from collections.abc import Iterable
 

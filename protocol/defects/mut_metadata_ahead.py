@@ -1,4 +1,4 @@
-"""mut-metadata-ahead: A member that has still to revoke is told what comes after that."""
+"""mut-metadata-ahead: A member that has still to revoke gets the metadata of the next target."""
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -14,7 +14,7 @@ class SendsTargetMetadata(ClientSideRules):
 
 DEFECT = Defect(
     id="mut-metadata-ahead",
-    title="Metadata of a target are told before it is reached",
+    title="Metadata of a target are sent before it is reached",
     source="KIP-848",
     rules=(SendsTargetMetadata,),
     properties=("defects S6",),

@@ -1,4 +1,5 @@
-"""mut-streams-own-version: Everybody is written to in the version of whoever computes."""
+"""mut-streams-own-version: Metadata of all members are written in the version of the one that
+computes."""
 
 from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
 from rebalance_sim.protocol.defects.defect import Defect

@@ -1,5 +1,5 @@
-"""PR-23542: A static join is refused without comparing the member ids, or let in without comparing
-the instance ids: the member then stays mapped under its former one, too."""
+"""PR-23542: A static join is refused without comparing the member ids, or accepted without
+comparing the instance ids: the member then stays mapped under its former one, too."""
 
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules

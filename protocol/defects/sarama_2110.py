@@ -1,4 +1,4 @@
-"""sarama-2110: Whoever takes its time before it joins again is expelled."""
+"""sarama-2110: A member that takes its time before it joins again is removed."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """sim-kept-timers: Found by this simulator, in the byte code of kafka-group-coordinator 4.3.1, and
 recorded of 4.3.1 and 4.4.0.
 
-A member that goes on with the other protocol under its id keeps the timers of the former one and
+A member that continues with the other protocol under its id keeps the timers of the former one and
 gets none that it would need at once: one of the consumer protocol is removed for a SyncGroup that
-it never owed, or revokes without a limit. Clients make new ids when they change the protocol, so
-that none was seen to do this. The timers of JoinGroup and SyncGroup survive a conversion to a
-classic group, too, and fire if it is a consumer group again by then (docs/findings.md).
+it never had to send, or revokes without a limit. Clients make new ids when they change the
+protocol, so that none was seen to do this. The timers of JoinGroup and SyncGroup survive a
+conversion to a classic group, too, and fire if it is a consumer group again by then
+(docs/findings.md).
 """
 
 from rebalance_sim.protocol.consumer.consumer_member import Member

@@ -1,7 +1,7 @@
 """sim-outlived-membership: Found by this simulator, confirmed with librdkafka 2.16.0.
 
-A static member that is told, while it joins, that its id is unknown keeps what it owned, and joins
-anew (docs/findings.md).
+A static member whose JoinGroup is refused with UNKNOWN_MEMBER_ID keeps what it owned, and joins
+again (docs/findings.md).
 """
 
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules

@@ -11,7 +11,7 @@ class BrokerRules:
     """What a correct broker does."""
 
     serves_after_resignation = False
-    """A deposed leader goes on serving, and takes its own writes for committed."""
+    """A deposed leader continues serving, and takes its own writes for committed."""
 
     loads_strictly = False
     """A load takes a record that contradicts an earlier one for an error."""

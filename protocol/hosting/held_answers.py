@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     """What waits for a commit: an answer, something that is to happen then, or both.
 
     ``asked`` is None for what a timer did. ``response`` is None where nothing is answered yet, or
-    by a completion; if the write fails, whoever has not been answered by then gets an error.
+    by a completion; if the write fails, requests that are not answered by then get an error.
     """
 
     asked: Asked | None
@@ -74,8 +74,8 @@ class HeldAnswers:
     def take_to(self, high_watermark: int) -> Iterator[Answer]:
         """What may go now, in order; usually all there is.
 
-        Each is taken as it is asked for: an answer may let in a request that is handled, and even
-        committed, before the next one goes, and must not overtake it.
+        Each is taken as it is asked for: an answer may be followed by a request that is handled,
+        and even committed, before the next one goes, and must not overtake it.
         """
         while self._held and self._held[0].offset <= high_watermark:
             yield self._held.popleft().answer

@@ -178,7 +178,7 @@ class MinimalShard(ShardListener):
         self.shard.fire(self.timers.pop(key), self.now_ms)
 
     def update_image(self, image: MetadataImage) -> None:
-        """Show the coordinator a new picture of the topics."""
+        """Show the coordinator new topics."""
         self.shard.update_image(image, now_ms=self.now_ms)
 
     def restart(self) -> None:

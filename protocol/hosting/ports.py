@@ -22,7 +22,7 @@ Wake = object
 """A value of the shard's own, which the host gives back; see ``Alarms``."""
 
 Reply = Callable[[Any], None]
-"""Takes the response to one request, once. It may let in the next request of the same sender, which
+"""Takes the response to one request, once. The next request of the same sender may follow, which
 is then handled before this returns."""
 
 RegexEngine = CompileRegex

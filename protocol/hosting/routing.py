@@ -23,7 +23,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 
 
 def group_ids_of(what: object) -> Sequence[str] | None:
-    """The groups that a request, a timer key, or the value that hangs on a commit is about; None
+    """The groups that a request, a timer key, or the value of a commit is about; None
     for what is about all groups of a shard."""
     group_id: str | None = getattr(what, "group_id", None)
     if group_id is not None:

@@ -46,7 +46,7 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
 LOAD_FAILED = "the load failed"
-"""How what is told of a shard begins that could not load."""
+"""How the message about a shard begins that could not load."""
 
 TIMER_RETRY_MS = 500
 """How long after a failed write the operation of a timer is tried again (coordinator §4.1)."""
@@ -235,7 +235,7 @@ class Shard:
         self._listener.deferred(offset, self._now_ms)
 
     def _finish(self, answer: Answer) -> None:
-        """All that an operation wrote is committed: what hangs on that happens, and its answer
+        """All that an operation wrote is committed: ``on_commit`` is handled, and its answer
         goes."""
         on_commit = answer.on_commit
         if on_commit is not None:
@@ -269,7 +269,7 @@ class Shard:
         answered = []
         for token, response in completions:
             asked = self.asked_by(token)
-            # Whoever got an error for a failed write has been answered.
+            # Requests of a failed write have been answered with an error.
             if not asked.is_answered:
                 self._show(asked, response)
                 answered.append((asked, response))

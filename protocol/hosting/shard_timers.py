@@ -67,7 +67,7 @@ class ShardTimers:
         self, changes: Sequence[TimerChange], now_ms: int, fired: Sequence[ScheduleTimer] = ()
     ) -> None:
         """Arm again what was armed before, unless more has come to a key since. A session that was
-        begun anew stays so, even if it had ended in between: the member was heard of. ``fired``:
+        restarted stays so, even if it had ended in between: the member was heard of. ``fired``:
         the timers that have run out meanwhile."""
         armed_first: dict[TimerKey, ScheduleTimer | None] = {timer.key: timer for timer in fired}
         for key, before, _ in changes:
@@ -84,7 +84,7 @@ class ShardTimers:
                     self._wake_at(key, max(before.at_ms, now_ms))
 
     def prolong(self, commands: Sequence[TimerCommand]) -> None:
-        """Of timers that are not to be taken, take those that begin an armed session anew, and
+        """Of timers that are not to be taken, take those that restart an armed session, and
         those of a state that stays all the same."""
         self.apply([command for command in commands if command.key.kind.follows_soft_state])
         for change in self.changes_by(commands):

@@ -105,7 +105,7 @@ class Migration(Component[Any]):
                 group = upgrade(context, classic, op)
             outcome = apply_heartbeat(context, group, call)
         except GroupError as error:
-            # Whoever was parked may have been answered already that the group starts over.
+            # Parked requests may have been answered already that the group rebalances.
             return replace(refusal(error), completions=tuple(op.completions))
         if context.rules.answers_parked_if_converted:
             start_over(classic, op)

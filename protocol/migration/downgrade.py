@@ -53,7 +53,7 @@ class Downgrade(Continuation):
         groups = context.groups_of(ClassicGroup)
         if groups.get(self.group_id) is self.classic:
             del groups[self.group_id]
-        # Whoever has come to the classic group meanwhile would wait for ever.
+        # Members that have joined the classic group meanwhile would wait for ever.
         op = Operation(context, now_ms=now_ms)
         op.answer_parked(self.classic, error)
         return Outcome(completions=tuple(op.completions))

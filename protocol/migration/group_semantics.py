@@ -1,4 +1,4 @@
-"""The group types of Kafka's consumers, and the rules that they go by."""
+"""The group types of Kafka's consumers, and their rules."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ from rebalance_sim.protocol.wire.embedded import Subscription
 
 
 class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
-    """Apache Kafka 4.4 without its known issues: the rules of both group types, and of what joins
-    them."""
+    """The rules of both group types, and of what joins them."""
 
     converts_in_first_join_phase = True
     """A classic group can be converted before it has ever selected a protocol. In Kafka the attempt
@@ -52,9 +51,9 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
     committed (classic §7.5, classic-unwatched-join)."""
 
     calls_back_for_target = True
-    """In a consumer group of classic members alone somebody is called back to have topics looked at
-    that have changed, and a target computed that is due: no consumer heartbeat does it (classic
-    §7.7, classic-stranded-members)."""
+    """In a consumer group of classic members alone a member is asked to rejoin to have topics
+    looked at that have changed, and a target computed that is due: no consumer heartbeat does it
+    (classic §7.7, classic-stranded-members)."""
 
     converts_members_without_assignment = True
     """A member that never synced has no assignment, and is converted all the same (KAFKA-17733)."""
@@ -94,8 +93,8 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
         return session_timeout_ms
 
     def is_former_member(self, subscription: Subscription) -> bool:
-        """Has whoever joins under an id that the group does not know been a member before? It owns
-        something then, and has to hear that it was removed (classic §7.5, classic-unheard-removal).
+        """Was the sender of a JoinGroup with an unknown id a member before? It owns something then,
+        and must be informed that it was removed (classic §7.5, classic-unheard-removal).
         """
         return bool(subscription.owned_partitions)
 

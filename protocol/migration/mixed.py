@@ -257,8 +257,8 @@ def _advance(
 def _ended_timers(
     group: ConsumerGroup, stored: Member, replaced: Member | None
 ) -> tuple[TimerCommand, ...]:
-    """What is not waited for any more. Who was revoking goes on as a classic member: it is the
-    SyncGroup that is waited for; a static one that was replaced owes nothing."""
+    """What is not waited for any more. Who was revoking continues as a classic member: it is the
+    SyncGroup that is waited for; a static one that was replaced need not send any."""
     group_id = group.group_id
     if stored.classic_metadata is None:
         former_id = stored.member_id if replaced is None else replaced.member_id

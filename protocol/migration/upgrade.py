@@ -71,7 +71,7 @@ def upgrade(context: MigrationContext, classic: ClassicGroup, op: Operation) -> 
 
 
 def start_over(classic: ClassicGroup, op: Operation) -> None:
-    """Whoever waits is to start over, and will find the consumer group."""
+    """Parked requests are refused: their senders rejoin, and find the consumer group."""
     op.answer_parked(classic, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -152,7 +152,7 @@ def _of_gone_topics(
     partitions: Iterable[NamedPartitions], image: MetadataImage
 ) -> frozenset[TopicPartition]:
     """Those of topics that are gone, under an id that no topic has: they count by their number for
-    a topic that is created anew under the name (classic §7.5)."""
+    a topic that is recreated under the name (classic §7.5)."""
     return frozenset(
         TopicPartition(f"gone:{topic}", number)
         for topic, numbers in partitions
@@ -231,7 +231,7 @@ def _records(
     names = {name for member in members for name in member.subscribed_topic_names}
     known_hash = context.rules.converted_metadata_hash(metadata_hash(names, context.image))
     if _is_outdated(context, members):
-        # The group does not know its topics, and so has its target computed anew.
+        # The group does not know its topics, and so has its target computed again.
         known_hash = _UNKNOWN_TOPICS if known_hash else _NOT_THAT_OF_NO_TOPICS
     with_epochs = context.rules.writes_assignment_epochs
     return [

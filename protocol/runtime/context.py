@@ -27,7 +27,7 @@ class CoordinatorContext(Generic[_Rules]):
     can be told from an earlier one; 0 where there is only one.
 
     ``now_ms`` is monotonic everywhere, as the clock of a broker's timers is. What is kept, written
-    or compared with what another broker wrote goes by the wall clock of the host, which may be set:
+    or compared with what another broker wrote uses the wall clock of the host, which may be set:
     it is ``wall_offset_ms`` ahead (``SystemTimer``, ``GroupMetadataManager``, and
     ``OffsetMetadataManager``: ``hiResClockMs`` and ``milliseconds`` of ``Time``).
 
@@ -124,7 +124,7 @@ class CoordinatorContext(Generic[_Rules]):
         return self._tables, self._parts
 
     def take_state(self, tables: Mapping[type, dict[str, Any]], parts: Mapping[type, Any]) -> None:
-        """Go on from another state; who has a table keeps it."""
+        """Continue from another state; who has a table keeps it."""
         for group_class, table in self._tables.items():
             table.clear()
             table.update(tables.get(group_class, {}))

@@ -71,7 +71,7 @@ _G = TypeVar("_G")
 
 
 class CoordinatorSnapshot(NamedTuple):
-    """Topics and settings as a coordinator knows them, the term in which it serves, and a picture
+    """Topics and settings as a coordinator knows them, the term in which it serves, and a snapshot
     of all the rest."""
 
     image: MetadataImage
@@ -157,7 +157,7 @@ class GroupCoordinator:
         )
 
     def restore(self, snapshot: CoordinatorSnapshot) -> None:
-        """Go on from a snapshot of this coordinator, whatever has happened since."""
+        """Continue from a snapshot of this coordinator, whatever has happened since."""
         context = self._context
         context.image = snapshot.image
         context.newest_topic_version = snapshot.newest_topic_version
@@ -431,7 +431,7 @@ class GroupCoordinator:
 
 
 def _is_other_topic(old: Topic | None, image: MetadataImage, name: str) -> bool:
-    """Was there a topic under this name that is gone, or has been created anew?"""
+    """Was there a topic under this name that is gone, or has been recreated?"""
     if old is None:
         return False
     new = image.by_name.get(name)

@@ -145,7 +145,7 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsInForce:
-    """What a broker goes by: its own settings, and those of groups by group id.
+    """What applies at a broker: its own settings, and those of groups by group id.
 
     They live outside the group log: they survive a group, and may precede it (coordinator §10.2).
     """

@@ -10,7 +10,7 @@ from rebalance_sim.protocol.wire.records import OffsetCommitValue
 
 
 class CoordinatorRules:
-    """Apache Kafka 4.3."""
+    """The correct rules."""
 
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (coordinator §8.4)."""

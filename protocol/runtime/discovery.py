@@ -1,4 +1,4 @@
-"""Values that modules of a package declare, found by being there."""
+"""Values that the modules of a package declare."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class OffsetStore:
         return self._by_group
 
     def take_state(self, by_group: Mapping[str, dict[OffsetKey, OffsetCommitValue]]) -> None:
-        """Go on from another state."""
+        """Continue from another state."""
         self._by_group.clear()
         self._by_group.update(by_group)
 

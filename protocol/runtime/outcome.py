@@ -112,7 +112,7 @@ class Outcome:
 
     ``response`` answers the request when the records are committed. It is None for operations
     nobody waits for (timers), and for requests that are answered by a completion.
-    ``on_commit`` is None if nothing hangs on the commit. ``rebalances`` says what began
+    ``on_commit`` is None if the commit has no further effect. ``rebalances`` says what began
     with this operation, and why; ``timed_out`` how many members it removed because they let a
     time pass. Both are for counting.
     """
@@ -127,7 +127,7 @@ class Outcome:
 
 
 class Continuation:
-    """What hangs on the commit of an outcome's records."""
+    """What happens when an outcome's records are committed."""
 
     __slots__ = ()
 

@@ -49,7 +49,7 @@ class RuleSet:
 
 @lru_cache(maxsize=1024)
 def _applying(base: Any, changes: tuple[type, ...]) -> tuple[type, ...]:
-    """The changes that apply to a rules class or to a part of it; every world asks anew."""
+    """The changes that apply to a rules class or to a part of it; every world asks again."""
     kinds = (base, *(kind for row in getattr(base, "parts", {}).values() for kind in row))
     return tuple(c for c in changes if any(_applies(c, kind) for kind in kinds))
 

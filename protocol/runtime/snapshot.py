@@ -1,8 +1,8 @@
-"""A machine as a value: to be kept, to be gone on from as often as one likes, to be compared.
+"""A machine as a value: to save, to restore any number of times, to compare.
 
 Machines are made of objects that know each other; a copy must not know the original's. ``Freezer``
-takes a picture of such a web and makes new ones from it; ``state_key`` is equal for two machines
-that go on alike, whatever the clock says and however often they have counted.
+takes a snapshot of such a web and makes new ones from it; ``state_key`` is equal for two machines
+that behave alike, whatever the clock says and however often they have counted.
 
 What a class says of its fields (``StateFields``) only ever makes more keys equal: a field that
 nothing is said of stands in the key as it is.
@@ -22,7 +22,7 @@ from typing import Any
 
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
-# --- pictures -------------------------------------------------------------------------------------
+# --- snapshots ------------------------------------------------------------------------------------
 
 
 class _Pickler(pickle.Pickler):
@@ -44,15 +44,15 @@ class _Unpickler(pickle.Unpickler):
 
 
 class Freezer:
-    """Takes pictures of webs of objects. ``constants`` are not part of them: settings, rules,
-    what the host has brought; a web made from a picture has the very same ones."""
+    """Takes snapshots of webs of objects. ``constants`` are not part of them: settings, rules,
+    what the host has brought; a web made from a snapshot has the very same ones."""
 
     def __init__(self, constants: Iterable[object]) -> None:
         self._constants = tuple(constants)
         self._numbers = {id(constant): number for number, constant in enumerate(self._constants)}
 
     def freeze(self, web: object) -> bytes:
-        """A picture of everything that can be reached from here. Raises ProtocolBug for a function
+        """A snapshot of everything that can be reached from here. Raises ProtocolBug for a function
         made inside of another one: what is to be done later must be data."""
         file = io.BytesIO()
         try:
@@ -61,9 +61,9 @@ class Freezer:
             raise ProtocolBug(f"state that cannot be kept: {problem}") from problem
         return file.getvalue()
 
-    def thaw(self, picture: bytes) -> Any:
-        """A new web, equal to the one that the picture was taken of."""
-        return _Unpickler(io.BytesIO(picture), self._constants).load()
+    def thaw(self, frozen: bytes) -> Any:
+        """A new web, equal to the one that was frozen."""
+        return _Unpickler(io.BytesIO(frozen), self._constants).load()
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFields:
-    """What the fields of a class mean for the question whether two states go on alike.
+    """What the fields of a class mean for the question whether two states behave alike.
 
     ``times``: moments, with how long (ms) they matter after they have passed; two that have passed
     longer ago are the same. ``caches``: follow from other fields. ``unordered``: mappings that
@@ -130,7 +130,7 @@ class KeyMaker:
         }
 
     def key(self, web: object, *, now_ms: int) -> Hashable:
-        """Equal for webs that go on alike, each at its own time."""
+        """Equal for webs that behave alike, each at its own time."""
         walk = _Walk(self, now_ms)
         shape = walk.of(web)
         return shape, walk.ranks()

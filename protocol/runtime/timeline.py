@@ -33,7 +33,7 @@ class Timeline:
         self.offset: int | None = None
         self.end = 0
         self.changes: deque[tuple[int, TimelineDict[Any, Any] | TimelineFields, Any]] = deque()
-        """Offset, table and key of each; the table has put the value of before aside."""
+        """Offset, table and key of each; the table has kept the previous value."""
 
     def commit_to(self, offset: int) -> None:
         """Everything below this offset is committed: what was there before it is forgotten."""

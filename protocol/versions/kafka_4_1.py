@@ -1,15 +1,12 @@
-"""Apache Kafka 4.1, where it differs from 4.3 (coordinator §16; classic §7.4, §7.8)."""
+"""Apache Kafka 4.1 (coordinator §16; classic §7.4, §7.8)."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.versions import kafka_4_3
+from rebalance_sim.protocol.versions.shared_defects import EVERY_BROKER, EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class Kafka41(MigrationRules):
@@ -23,14 +20,11 @@ class Kafka41(MigrationRules):
     has_assignment_interval = False
     describes_pending_revocation = False
     rejoins_at_group_epoch = True
+    repeats_target_of_successor = True
 
     def revoking_epoch(self, member: Member) -> int | None:
         """The epoch rises by one so that the second revocation can be told from the first."""
         return member.member_epoch + 1
-
-    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
-        """Kept as it is."""
-        return member.assigned
 
 
 class RevokesOutsidePoll(MemberRules):
@@ -44,9 +38,14 @@ VERSION = Version(
     name="kafka-4.1",
     about="what Apache Kafka 4.1 does",
     releases=("4.0", "4.1"),
-    changes=(*kafka_4_3.VERSION.changes, Kafka41, RevokesOutsidePoll),
+    changes=(Kafka41, RevokesOutsidePoll),
     shipped_defects=(
-        *kafka_4_3.VERSION.shipped_defects,
+        *EVERY_VERSION,
+        *EVERY_BROKER,
+        "KAFKA-20434",
+        "KAFKA-20442",
+        "KAFKA-20601",
+        "KAFKA-20747",
         "KAFKA-19233",
         "KAFKA-19431",
         "KAFKA-20273",

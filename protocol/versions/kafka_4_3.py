@@ -1,9 +1,9 @@
-"""Apache Kafka 4.3: what it does otherwise than 4.4, and the defects that it was released with."""
+"""Apache Kafka 4.3 (coordinator §16)."""
 
 from __future__ import annotations
 
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.versions import kafka_4_4
+from rebalance_sim.protocol.versions.shared_defects import EVERY_BROKER, EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version
 
 
@@ -19,7 +19,8 @@ VERSION = Version(
     releases=("4.3",),
     changes=(Kafka43,),
     shipped_defects=(
-        *(one for one in kafka_4_4.VERSION.shipped_defects if one != "tied-assignor-votes"),
+        *EVERY_VERSION,
+        *EVERY_BROKER,
         "KAFKA-20434",
         "KAFKA-20442",
         "KAFKA-20601",

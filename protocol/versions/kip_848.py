@@ -22,7 +22,7 @@ from rebalance_sim.protocol.consumer.consumer_rules import TopicIds
 from rebalance_sim.protocol.consumer.timer_keys import assignment_key
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
-from rebalance_sim.protocol.versions import kafka_4_1, kafka_4_3
+from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -35,7 +35,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class Kip848(MigrationRules):
-    """The coordinator of the text; 4.1 lies below."""
+    """The coordinator of the text; the records are those of 4.1."""
 
     assigns_in_heartbeat = False
     removes_fenced_member = True
@@ -43,15 +43,18 @@ class Kip848(MigrationRules):
     refuses_non_positive_rebalance_timeout = True
     notices_topics_itself = True
     answers_parked_if_converted = False
-    rejoins_at_group_epoch = False
     tolerates_older_commits = False
     has_client_assignors = True
     settles_emptied_group = False
     raises_epoch_for_assignor = False
-
-    def revoking_epoch(self, member: Member) -> int | None:
-        """The old epoch stays until the target is reached (coordinator §13, row 13)."""
-        return None
+    repeats_target_of_successor = True
+    initial_group_epoch = 0
+    writes_assignment_epochs = False
+    writes_assignment_timestamp = False
+    writes_topic_id_of_offsets = False
+    takes_topic_ids_of_offsets = False
+    has_assignment_interval = False
+    describes_pending_revocation = False
 
     def follow_up(
         self,
@@ -134,7 +137,7 @@ def _released(group: ConsumerGroup, records: Iterable[Record]) -> Iterator[Topic
 def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
     """Only who has nothing left to revoke may be given anything: revoke before assign.
 
-    A classic member learns of it by rejoining, and is called back for that.
+    A classic member learns of it by rejoining, for which it gets REBALANCE_IN_PROGRESS.
     """
     return (
         member.state is MemberState.UNRELEASED_PARTITIONS
@@ -156,6 +159,6 @@ def _with_granted(
 VERSION = Version(
     name="kip-848",
     about="what the text of KIP-848 says, where it differs from the code",
-    changes=(*kafka_4_3.VERSION.changes, kafka_4_1.Kafka41, Kip848),
-    shipped_defects=("sim-unheard-grant",),
+    changes=(Kip848,),
+    shipped_defects=(*EVERY_VERSION, "sim-unheard-grant"),
 )

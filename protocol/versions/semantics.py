@@ -1,8 +1,8 @@
 """Which protocol is simulated: one value that names the rules of coordinator, broker and member.
 
-The newest release is the default. Each version is a module beside this one and is found there; one
-with shipped defects is also there without them, as ``kafka-4.4-clean``. A value may carry
-further defects by id (docs/reference/defects.md); one that is off costs nothing.
+Each version is a module beside this one and is found there. It is also there without its shipped
+defects, as ``kafka-4.4-clean``. A value may carry further defects by id
+(docs/reference/defects.md); one that is off costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.migration.group_semantics import GroupSemantics
 from rebalance_sim.protocol.runtime.discovery import declared_in
 from rebalance_sim.protocol.runtime.suggestion import did_you_mean
-from rebalance_sim.protocol.versions.every_version import EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version
 
 
@@ -133,19 +132,11 @@ def semantics_named(name: str) -> Semantics:
 
 
 def _semantics_of(version: Version) -> Iterator[Semantics]:
-    clean = Semantics(
-        name=version.name,
-        about=version.about,
-        changes=version.changes,
-    )
-    shipped_defects = (*EVERY_VERSION, *version.shipped_defects)
-    if not shipped_defects:
-        yield clean
-        return
-    shipped = replace(clean, about=f"{version.about}, with the defects it shipped with")
-    yield shipped.shipped_with(*shipped_defects)
+    about = f"{version.about}, with the defects it shipped with"
+    shipped = Semantics(name=version.name, about=about, changes=version.changes)
+    yield shipped.shipped_with(*version.shipped_defects)
     yield replace(
-        clean, name=f"{version.name}-clean", about=f"{version.name} without those defects"
+        shipped, name=f"{version.name}-clean", about=f"{version.name} without those defects"
     )
 
 
@@ -157,7 +148,7 @@ SEMANTICS: Mapping[str, Semantics] = MappingProxyType(
 """Every version by name, with and without its shipped defects."""
 
 DEFAULT_SEMANTICS = SEMANTICS["kafka-4.4"]
-"""Those of the newest release, with the defects that it shipped with."""
+"""Where no version is named. A new version does not become it by itself: runs would change."""
 
 CLEAN_SEMANTICS = SEMANTICS[f"{DEFAULT_SEMANTICS.name}-clean"]
 """The same without those defects."""

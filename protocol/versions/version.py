@@ -1,4 +1,4 @@
-"""A version of the protocol: what it changes in correct rules."""
+"""A version of the protocol."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A table of differences from the correct rules, which are those of the newest version.
+    """A table of differences from the correct rules, complete in itself.
 
     ``about`` says in a line whose behaviour it is.
     ``releases`` are the lines of Apache Kafka, such as 4.3, whose brokers behave like this.
     ``changes`` are classes that derive from the rules class they change: an attribute with another
-    value, a method that is replaced. ``shipped_defects`` are ids of ``protocol/defects/`` that the
-    release has, beside those of every version.
+    value, a method that is replaced. ``shipped_defects`` are ids of ``protocol/defects/``: all that
+    it has.
     """
 
     name: str

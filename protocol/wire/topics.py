@@ -45,7 +45,7 @@ class Topic:
 
 
 class MetadataImage:
-    """An immutable picture of all topics of the cluster; ``version`` grows with each change."""
+    """An immutable snapshot of all topics of the cluster; ``version`` grows with each change."""
 
     __slots__ = ("by_id", "by_name", "version")
 

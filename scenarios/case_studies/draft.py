@@ -1,7 +1,7 @@
 """The group of an early draft of KIP-848, and its walk-through step by step.
 
 The draft has no partitions that a member waits for: a member whose new partitions are not all free
-yet stays at its epoch. One that has to give something up is told so at its old epoch, and moves
+yet stays at its epoch. One that has to give something up learns so at its old epoch, and moves
 when it has done so. Any other member behind the target is offered epoch and partitions of it, and
 moves once it echoes both. Source: KIP-848, the version of chapter "Case Studies" before the
 accepted one, which printed nothing but this case.

@@ -68,7 +68,7 @@ class CaseState:
 class CaseResponse:
     """What a member is told. ``revoke`` is the part of its partitions missing in ``assigned``.
 
-    A classic member is told one thing at a time: a JoinGroup is answered with its ``epoch``, a
+    A classic member learns one thing at a time: a JoinGroup is answered with its ``epoch``, a
     SyncGroup with what is ``assigned``, a heartbeat with an ``error``. The rest is None then.
     """
 

@@ -107,7 +107,8 @@ class ReplayError(Exception):
 
 def replay(case: CaseStudy | str, promotion: Promotion = Promotion.EAGER) -> Iterator[ReplayedStep]:
     """Play the case study, or that of a name, step by step; that of the draft against the group of
-    the draft. Raises ReplayError where it cannot go on, and ScenarioError for an unknown name."""
+    the draft. Raises ReplayError where it cannot continue, and ScenarioError for an unknown
+    name."""
     if isinstance(case, str):
         case = load_case_study(case)
     if case.name == DRAFT:

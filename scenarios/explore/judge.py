@@ -1,6 +1,6 @@
 """The coordinator's calls, judged by the properties of runs.
 
-A property that needs no more than the log of before, the call, and the state after it is asked
+A property that needs no more than the log before it, the call, and the state after it is asked
 about each call by itself: the checker of runs is given that one step, over a shadow model made from
 the log. What a property remembers of earlier steps it has not got here.
 """

@@ -23,7 +23,7 @@ NEVER_MS = 1_000_000_000
 """Length of what ends only when that is chosen: far beyond anything that a path can add up to."""
 
 INTERVAL_MS = 5_000
-"""Of heartbeats, and of every backoff: a member that waits for both goes on with both."""
+"""Of heartbeats, and of every backoff: a member that waits for both continues with both."""
 
 SESSION_MS = 1_900_000_000
 """A classic member's own session timeout, which never ends by itself."""

@@ -1,7 +1,7 @@
 """One member as a memoised machine over numbered states.
 
-The machine is that of ``protocol/clients``: it is made anew from a picture for each event that a
-state has not met yet, and what came of that is remembered. Its clock is its own: it goes on only
+The machine is that of ``protocol/clients``: it is made again from a snapshot for each event that a
+state has not met yet, and what came of that is remembered. Its clock is its own: it continues only
 when a deadline is let come.
 """
 
@@ -74,7 +74,7 @@ class MemberFacts(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A state: its picture, what may happen to it by itself, what properties look at. ``process``:
+    """A state: its snapshot, what may happen to it by itself, what properties look at. ``process``:
     which one it is, or has been, from 1 on. ``known``: how many topics it knows."""
 
     picture: bytes

@@ -129,7 +129,7 @@ class _Client:
     start_ms: int | None = None
     last_sent_ms: int = 0
     has_interval: bool = False
-    """Whether it has been told the interval of heartbeats, which begins with that answer."""
+    """Whether it has received the interval of heartbeats, which begins with that answer."""
     has_to_subscribe: bool = False
     last_handled_ms: int = 0
     former_handled_ms: int = 0

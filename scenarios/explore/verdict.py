@@ -16,7 +16,7 @@ LEFT_OUT = (
     "two connections of one member at the same time, and answers that overtake each other",
     "positions that take their time, and metadata that are old",
     "patterns, and clients of other libraries than Java's",
-    "properties of what has to come about, and those that need the history of a run",
+    "liveness properties, and those that need the history of a run",
 )
 """What no scope has."""
 

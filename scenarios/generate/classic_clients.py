@@ -84,7 +84,7 @@ class ClassicSetup:
             client,
             assignors=self._assignors(draw, client.assignors),
             session_timeout_ms=config.group_consumer_session_timeout_ms,
-            # Whoever learns of a rebalance after its timeout is removed, again and again.
+            # A member that learns of a rebalance after its timeout is removed, again and again.
             heartbeat_interval_ms=min(
                 config.group_consumer_heartbeat_interval_ms, client.max_poll_interval_ms // 3
             ),

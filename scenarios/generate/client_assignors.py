@@ -89,7 +89,7 @@ def keep_some_computing(
 ) -> tuple[ClientSpec, ...]:
     """Who is slow is quick, if nobody else stays that reads what everybody writes (coordinator
     §12.3): in a group that can compute nothing, nothing is left to judge. Who is replaced may be
-    there to the end, as a deployment that goes on then is not brought to its end."""
+    there to the end, as a deployment that continues then is not brought to its end."""
     gone = gone_for_good(faults)
     offers = [client.client_assignors for client in clients if client.client_assignors is not None]
     newest = max((offer.version for offer in offers), default=0)

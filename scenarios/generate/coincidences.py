@@ -71,7 +71,7 @@ def draw_coincidences(
 
 def draw_takeovers(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]:
     """Where two clients share an instance id by mistake, each stands still now and then until it
-    has been expelled: the other may have taken its place when it goes on."""
+    has been expelled: the other may have taken its place when it continues."""
     shared = Counter(client.instance_id for client in targets.clients if client.instance_id)
     faults: list[Fault] = []
     for client in targets.clients:

@@ -1,4 +1,4 @@
-"""Coincidences in which a client meets its own past: its leave, its seat, its generation.
+"""Coincidences in which a client meets its own past: its leave, its instance id, its generation.
 
 Each is a generator of faults from a stream of its own (``coincidences.py``). Times beyond the fault
 phase are left out there; what has to be taken back is taken back within it.
@@ -97,7 +97,7 @@ def static_again_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> 
 
 def missed_generation(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A static member that asks seldom whether there is a rebalance misses one whole: the others
-    form a generation, and another one, while it goes on with what it had."""
+    form a generation, and another one, while it continues with what it had."""
     pair = two_of_a_group(draw, targets)
     if pair is not None and pair[0].kind in CLASSIC_KINDS:
         at_ms = _in_time(targets, at_ms)

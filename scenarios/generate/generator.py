@@ -289,7 +289,7 @@ class _Drawing:
     def size_limit(
         self, config: CoordinatorConfig, clients: tuple[ClientSpec, ...]
     ) -> CoordinatorConfig:
-        """A group, the largest one, that has a seat for each client, and none to spare."""
+        """A group, the largest one, whose maximum size is the number of its clients."""
         if "full_group" not in self.features:
             return config
         largest = max(Counter(client.group_id for client in clients).values())
@@ -300,7 +300,7 @@ class _Drawing:
         return replace(config, **sizes)
 
     def seats(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
-        """In some of the groups without a seat to spare, each client has a seat of its own."""
+        """In some of the groups of maximum size each client is a static member."""
         if "full_group" not in self.features:
             return clients
         if not Draw(self.streams.get("generate/seats")).chance(_SEATS_SHARE):

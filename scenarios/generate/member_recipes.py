@@ -46,7 +46,7 @@ def session_ms(targets: FaultTargets, client: ClientSpec) -> int:
 
 def successor(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A static member's process stands still (SIGSTOP), another takes its instance id meanwhile,
-    and the first goes on. Later the seat is given back."""
+    and the first continues. Later the instance id is given back."""
     pair = two_of_a_group(draw, targets)
     if pair is None:
         return

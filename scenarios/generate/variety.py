@@ -92,7 +92,7 @@ def _settings(draw: Draw, client: ClientSpec) -> dict[str, Any]:
     session_ms = min(session_ms, chosen.get("session_timeout_ms", session_ms))
     max_poll_ms = chosen.get("max_poll_interval_ms", client.max_poll_interval_ms)
     heartbeat_ms = chosen.get("heartbeat_interval_ms", client.heartbeat_interval_ms)
-    # Whoever learns of a rebalance after its timeout is removed, again and again.
+    # A member that learns of a rebalance after its timeout is removed, again and again.
     heartbeat_ms = min(heartbeat_ms, session_ms // 3, max_poll_ms // 3)
     return {**chosen, "session_timeout_ms": session_ms, "heartbeat_interval_ms": heartbeat_ms}
 

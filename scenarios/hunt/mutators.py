@@ -141,7 +141,7 @@ MUTATORS: Mapping[str, Mutator] = {
 
 def mutate(draw: Draw, scenario: Scenario, ground: Ground) -> tuple[Scenario, str] | None:
     """A scenario that differs from this one, and by which mutators: ``move+setting``. None if none
-    came about, or none that is legal."""
+    resulted, or none that is legal."""
     names = []
     mutant = scenario
     try:

@@ -1,6 +1,6 @@
 """From a failing scenario to a small one that violates the same property.
 
-Faults, groups, clients and topics that are not needed go, what stays is made shorter and plainer
+Faults, groups, clients and topics that are not needed go, what stays is made shorter and simpler
 and begins as early as it can, and the world ends as soon as the property is violated. Every attempt
 is a run, so attempts are remembered and their number is bounded. Because each concern of a world
 has a random stream of its own, taking one thing out leaves the others as they were.

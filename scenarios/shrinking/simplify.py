@@ -1,4 +1,4 @@
-"""Smaller and plainer worlds: the single steps of which shrinking is made.
+"""Smaller and simpler worlds: the single steps of which shrinking is made.
 
 Each function takes a world and returns another one that says less. Whether it still fails is for
 ``shrink.py`` to find out; a world that contradicts itself raises ValueError when it is made.
@@ -51,7 +51,7 @@ _WAITS = (
     "group_coordinator_append_linger_ms",
     "group_initial_rebalance_delay_ms",
 )
-"""Settings of a coordinator that make it wait; 0 is plainer than their default."""
+"""Settings of a coordinator that make it wait; 0 is simpler than their default."""
 
 _AT_ONCE = DelaySpec(min_ms=0)
 _ONE_MS = DelaySpec(min_ms=1)

@@ -92,7 +92,7 @@ class _Rows:
 
 
 def _lifelines(entries: Sequence[Entry]) -> dict[str, int]:
-    """Name -> place from the left: clients in their order, then whoever they talk to."""
+    """Name -> place from the left: clients in their order, then brokers."""
     asked = {entry.to for entry in entries if entry.role is Role.MESSAGE}
     names = dict.fromkeys(name for e in entries for name in (e.actor, e.to) if name)
     brokers = [name for name in names if name.startswith("broker") or name == "coordinator"]

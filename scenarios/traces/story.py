@@ -1,7 +1,7 @@
-"""What happened in a run, told by its trace: messages, changes of state, faults, the violation.
+"""What happened in a run, from its trace: messages, changes of state, faults, the violation.
 
-What only goes on as before is left out: heartbeats that change nothing, and the requests of an
-administrator who looks on. State is told as changes of it.
+What only continues as before is left out: heartbeats that change nothing, and the requests of an
+administrator who looks on. State is shown as changes of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ABOUT_OFFSETS = ("offset", "commit", "start", "position")
 """Parts of the ids of properties that are about committed offsets."""
 
 _CLIENT_FIELDS = {"state": "", "member_epoch": "epoch ", "assigned": "assigned "}
-"""What of a client is told when it changes, with the words before it."""
+"""What of a client is shown when it changes, with the words before it."""
 
 _EFFECTS_TOLD = {
     "RunCallback": lambda wording, effect: (

@@ -1,6 +1,6 @@
 """Values of a trace in the words of Kafka's protocols, short enough for one line.
 
-Members go by the names of their clients, partitions by topic: ``orders-0,1`` is partitions 0 and 1
+Members have the names of their clients, partitions by topic: ``orders-0,1`` is partitions 0 and 1
 of ``orders``, ``orders:2-0`` is partition 0 of the second topic of that name. What is empty, and
 what every request repeats, is left out.
 """

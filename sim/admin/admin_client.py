@@ -102,8 +102,8 @@ class AdminClient:
             connection.send(correlation_id, request)
 
     def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
-        """Go on from a coordinator to its group, and from what is no consumer group to what it may
-        be instead, as Kafka's Admin does; anything else has been seen."""
+        """Continue from a coordinator to its group, and from what is no consumer group to what it
+        may be instead, as Kafka's Admin does; anything else has been seen."""
         request = self._unanswered[connection].pop(correlation_id)
         if isinstance(response, FindCoordinatorResponse) and response.error_code is ErrorCode.NONE:
             describe = ConsumerGroupDescribeRequest(group_ids=(request.group_id,))

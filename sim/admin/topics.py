@@ -24,7 +24,7 @@ class TopicPublisher(Protocol):
 
 
 class TopicWatcher(Protocol):
-    """Whoever has to know of partitions before clients and brokers do."""
+    """Is informed of partitions before clients and brokers are."""
 
     def on_partitions_created(
         self, topic_id: str, name: str, numbers: range, *, records_per_second: int

@@ -79,7 +79,7 @@ class Broker:
     ``stalled_shards``: those whose thread handles nothing now. ``lost_peers``: brokers that it
     cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
     died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
-    go by a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
+    use a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
     where nobody reads them.
     """
 

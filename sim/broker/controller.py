@@ -108,7 +108,7 @@ class Controller:
     def fence_later(self, broker: Broker, *, if_silent: Callable[[], bool]) -> None:
         """Fence a broker when its session runs out, if it has been silent until then.
 
-        A new controller begins all sessions anew.
+        A new controller restarts all sessions.
         """
 
         def on_session_end(call: Call) -> None:
@@ -155,7 +155,7 @@ class Controller:
         self.notify(broker)
 
     def on_broker_in_touch(self, broker: Broker) -> None:
-        """A broker that was silent is heard of again: it is told what it has missed, and is taken
+        """A broker that was silent is heard of again: it gets what it has missed, and is taken
         back if its session has run out."""
         if broker.node_id in self._fenced:
             self.on_broker_up(broker)

@@ -3,7 +3,7 @@
 Partitions are spread over the brokers. A broker that is fenced (its session has run out, or it
 shuts down in good order, or it is cut off) loses its partitions to the next live one, and does not
 get them back in the time of a run (``leader.imbalance.check.interval.seconds`` is five minutes).
-The replicas of topics are not modelled: whoever leads has every record.
+The replicas of topics are not modelled: every leader has all records.
 """
 
 from __future__ import annotations

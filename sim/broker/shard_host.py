@@ -303,8 +303,8 @@ class _LogReading:
 
     @property
     def needs_tombstones_from(self) -> int | None:
-        """Where a load that is under way goes on reading. Tombstones from there on are kept: it may
-        have read what they take back, and no load takes ``delete.retention.ms``."""
+        """Where a load that is under way continues reading. Tombstones from there on are kept: it
+        may have read what they take back, and no load takes ``delete.retention.ms``."""
         return self._read_to if self._is_under_way else None
 
     def begin(self) -> None:

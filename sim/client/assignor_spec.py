@@ -49,7 +49,7 @@ class StreamsSpec:
         self.config()
 
     def config(self) -> StreamsConfig:
-        """What the assignor of this client goes by when it computes. Raises ValueError."""
+        """The settings with which the assignor of this client computes. Raises ValueError."""
         return StreamsConfig(
             num_standby_replicas=self.num_standby_replicas,
             acceptable_recovery_lag=self.acceptable_recovery_lag,

@@ -1,9 +1,9 @@
 """The client-side assignors of one client process: run on demand, and given every assignment.
 
 Source: coordinator §12 (the text of KIP-848). A computation takes its time beside the application,
-which goes on polling. A Streams application follows the state of its tasks (``task_store.py``), and
-says so when a copy comes to be good enough, or is so no longer: the metadata of a member is renewed
-for such a reason only.
+which continues polling. A Streams application follows the state of its tasks (``task_store.py``),
+and says so when a copy comes to be good enough, or is so no longer: the metadata of a member is
+renewed for such a reason only.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class ConnectionsOwner(Protocol):
         """The connection to a coordinator is there."""
 
     def on_coordinator_closed(self, *, is_isolated: bool) -> None:
-        """That connection is gone, or has not come about."""
+        """That connection is gone, or was not established."""
 
 
 class _BrokerConnection:
@@ -109,7 +109,7 @@ class ClientConnections:
 
     @property
     def misled_until_ms(self) -> int:
-        """When it last found a connection to a coordinator dead, of which nobody had told it; now,
+        """When it last found a connection to a coordinator dead, without a notice; now,
         if it has one and does not know; -1: never."""
         if any(c.is_dead and c.purpose is _COORDINATOR for c in self._by_connection):
             return self._clock.now_ms
@@ -216,7 +216,7 @@ class ClientConnections:
         line.waiting.clear()
 
     def on_clock_stepped(self, step_ms: int) -> None:
-        """The clock that timeouts and backoffs go by is set: all of them are over by so much
+        """The clock of timeouts and backoffs is set: all of them are over by so much
         sooner, or later."""
         for line in (*self._to_coordinator.values(), *self._to_any.values()):
             line.retry_at_ms -= step_ms

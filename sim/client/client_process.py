@@ -248,7 +248,7 @@ class ClientProcess:
         return at_ms - self._ahead_ms if at_ms > self._stands_until_ms else self._clock.now_ms
 
     def step_clock(self, step_ms: int) -> bool:
-        """The wall clock of the host is set; False: the process does not go by it.
+        """The wall clock of the host is set; False: the process does not use it.
 
         The Java clients time everything by it (``Time.milliseconds``, ``Timer``). A step forward is
         a pause as far as they can tell: what was to happen meanwhile is overdue, and the network
@@ -348,7 +348,7 @@ class ClientProcess:
         self.take(CoordinatorConnected())
 
     def on_coordinator_closed(self, *, is_isolated: bool) -> None:
-        """That connection is gone, or has not come about."""
+        """That connection is gone, or was not established."""
         self.take(CoordinatorConnectionClosed(is_isolated=is_isolated))
 
     # --- the host's own requests ------------------------------------------------------------------
@@ -377,7 +377,7 @@ class ClientProcess:
         self._matches = None
 
     def subscription(self, event: Subscribe) -> Subscribe:
-        """What the member is to be told of a call of ``subscribe``: of a pattern that no broker
+        """What the member learns of a call of ``subscribe``: of a pattern that no broker
         matches, only that there is one."""
         self._data_plane.on_subscribed(self.member.config.group_id, event)
         self._matches = None
@@ -448,7 +448,7 @@ class ClientProcess:
         self._lines.disconnect(effect.node_id)
 
     def request_metadata(self, effect: RequestMetadata | None = None) -> None:
-        """Refresh the metadata: the member wants it, or the application has subscribed anew."""
+        """Refresh the metadata: the member wants it, or the application has subscribed again."""
         self._ask(MetadataRequest())
 
     def _validate(self, effect: ValidatePositions) -> None:
@@ -528,7 +528,7 @@ def _new_member_id(stream: Random, name: str, incarnation: int) -> str:
 
 
 class _ByEffect(dict[type, Callable[[ClientProcess, Any], None] | None]):
-    """What carries an effect out; of what is only told to whoever looks on: None."""
+    """What carries an effect out; of what is for observers only: None."""
 
     def __missing__(self, kind: type) -> Callable[[ClientProcess, Any], None] | None:
         self[kind] = ClientProcess._send if issubclass(kind, SendRequest) else None

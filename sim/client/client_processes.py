@@ -225,7 +225,7 @@ class ClientProcesses:
             self._start_at(process.name, due_ms)
 
     def restart_all_due(self) -> None:
-        """The quiet period begins: whoever is to come back comes back now."""
+        """The quiet period begins: processes that are to come back do so now."""
         for name in sorted(self._restart_due):
             self._restart_due[name] = self._clock.now_ms
             self._start_at(name, self._clock.now_ms)

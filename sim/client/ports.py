@@ -59,7 +59,7 @@ class Process(Protocol):
         """Whether a call is kept for later, or the process is gone."""
 
     def subscription(self, event: Subscribe) -> Subscribe:
-        """What the member is to be told of a call of ``subscribe``."""
+        """What the member learns of a call of ``subscribe``."""
 
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""

@@ -77,7 +77,7 @@ class Flow:
 
 
 class FlowWatcher(Protocol):
-    """Whoever records what flows."""
+    """Records what flows."""
 
     def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
         """A flow has gone along a line; ``position`` is where it was at ``from_ms``."""

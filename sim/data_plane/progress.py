@@ -58,7 +58,7 @@ class _Consumer:
 
 
 class PartitionProgress:
-    """One partition, and whoever consumes it. Positions are in parts of a record."""
+    """One partition, and its consumer. Positions are in parts of a record."""
 
     def __init__(
         self, partition: TopicPartition, *, rate: int, origin_ms: int, totals: Totals
@@ -107,7 +107,7 @@ class PartitionProgress:
             self._last = (self._consumers[flow].name, now_ms)
 
     def regain(self, flow: Flow) -> None:
-        """The client may go on after all."""
+        """The client may continue after all."""
         if flow is self._present:
             self._last = (self._consumers[flow].name, None)
 

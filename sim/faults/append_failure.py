@@ -22,7 +22,7 @@ class AppendFailure(BrokerWindow):
     sync.
 
     A batch fails as a whole, and with it all requests that it was written for; what needs no write
-    goes on. ``error`` says which of the two it is: clients look for another coordinator, or wait
+    continues. ``error`` says which of the two it is: clients look for another coordinator, or wait
     for this one. A coordinator of 4.3.1 writes with ``acks=1``, which too few replicas do not
     refuse (``BrokerSpec.min_insync_replicas`` is how it really goes); that error is what one would
     report that is configured or patched to. What a broker gets from another leader it writes.

@@ -15,7 +15,7 @@ class BrokerHostLoss(BrokerWindow):
     """The host of a broker, or its zone, loses power or network, and starts again in the end.
 
     Nobody says a word: connections stay open at the clients until their requests time out, and new
-    ones do not come about. What arrives when the host is back is met with a reset.
+    ones fail. What arrives when the host is back is answered with a reset.
     """
 
     def begin(self, world: FaultWorld) -> End | bool:

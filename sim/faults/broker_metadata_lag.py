@@ -18,7 +18,7 @@ class BrokerMetadataLag(BrokerWindow):
     """What the controller decides in the window reaches one broker ``lag_ms`` later than usual.
 
     Brokers replay the metadata log each at its own pace, and a loader or a long queue of changes
-    lets one lag by seconds. It goes on leading where it leads no more, loads late where it was
+    lets one lag by seconds. It continues leading where it leads no more, loads late where it was
     elected, names old coordinators, and has old topics and settings. It heartbeats all the same, so
     that nobody fences it. At the end of the window it catches up.
     """

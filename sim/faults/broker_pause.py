@@ -13,9 +13,10 @@ from rebalance_sim.sim.faults.ports import FaultWorld
 class BrokerPause(BrokerWindow):
     """A broker process does not run at all: a long garbage collection, a suspended machine.
 
-    Its kernel goes on: connections come about, requests arrive and wait. The controller fences the
-    broker after ``broker_session_timeout_ms``, and others lead. When it goes on it does not know
-    that: it serves what has waited, and its timers fire late, before it hears of its successors.
+    Its kernel runs: connections are accepted, requests arrive and wait. The controller fences
+    the broker after ``broker_session_timeout_ms``, and others lead. When it continues it does not
+    know that: it serves what has waited, and its timers fire late, before it hears of its
+    successors.
     """
 
     def begin(self, world: FaultWorld) -> End | bool:

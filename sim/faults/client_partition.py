@@ -19,7 +19,7 @@ class ClientPartition(ClientWindow):
     """No packets pass between a client and a broker (None: any broker), one way or both.
 
     A failed switch or firewall rule. Nothing is lost at once: TCP holds the bytes, requests time
-    out after ``request_timeout_ms``, and new connections fail to come about.
+    out after ``request_timeout_ms``, and new connections fail.
     """
 
     reaches_admin: ClassVar[bool] = True

@@ -14,7 +14,7 @@ from rebalance_sim.sim.faults.ports import FaultWorld
 class ClientPause(ClientWindow):
     """A client process does not run at all: a long garbage collection, a suspended virtual machine.
 
-    Bytes arrive in its socket buffers meanwhile; when it goes on, its timers are late.
+    Bytes arrive in its socket buffers meanwhile; when it continues, its timers are late.
     """
 
     def begin(self, world: FaultWorld) -> End | bool:

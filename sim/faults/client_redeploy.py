@@ -1,4 +1,4 @@
-"""A client is deployed anew with other settings."""
+"""A client is deployed with other settings."""
 
 from __future__ import annotations
 

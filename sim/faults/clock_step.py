@@ -27,7 +27,7 @@ class ClockStep(Fault):
     patterns were resolved and topics looked at, and when the last target was computed, also by
     another broker. The Java clients time everything by it: after a step forward heartbeats,
     timeouts and the poll interval are over at once, after a step back nothing is due for so long.
-    librdkafka goes by a monotonic clock, and notices nothing.
+    librdkafka uses a monotonic clock, and notices nothing.
     """
 
     step_ms: int

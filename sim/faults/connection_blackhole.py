@@ -11,11 +11,11 @@ from rebalance_sim.sim.faults.ports import FaultWorld
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionBlackhole(ClientWindow):
-    """Nothing passes on the open connections of a client to its coordinator any more, and nobody
-    is told; new connections work.
+    """Nothing passes on the open connections of a client to its coordinator any more, without
+    any notice; new connections work.
 
     A firewall or load balancer has forgotten the flow. The client notices when a request times
-    out. At the end whoever still uses such a connection is met with a reset.
+    out. At the end such a connection is reset when it is used.
     """
 
     def begin(self, world: FaultWorld) -> End | bool:

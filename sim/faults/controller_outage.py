@@ -15,9 +15,9 @@ from rebalance_sim.sim.faults.targets import FaultTargets
 class ControllerOutage(Window):
     """No controller is active: the quorum has lost its majority, or cannot agree on a leader.
 
-    Nobody is elected, fenced or let into an in-sync set, no topic or setting changes, and no broker
-    hears anything new; coordinators and clients go on with what they know. The controller that
-    comes afterwards begins the sessions of all brokers anew, and decides what has waited.
+    No broker is elected, fenced or added to an in-sync set, no topic or setting changes, and no
+    broker hears anything new; coordinators and clients continue with what they know. The controller
+    that comes afterwards restarts the sessions of all brokers, and decides what has waited.
     """
 
     def begin(self, world: FaultWorld) -> End | bool:

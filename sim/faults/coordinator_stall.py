@@ -19,7 +19,7 @@ class CoordinatorStall(Window):
 
     One thread handles all events of a partition, one after another (coordinator §9.4). Requests,
     timers that are due, metadata and the end of a load queue up; connections, replication and other
-    partitions go on. Afterwards the high watermark comes first, and the rest in its order: a
+    partitions continue. Afterwards the high watermark comes first, and the rest in its order: a
     heartbeat that arrived before its member's session ran out still counts. A broker that leads no
     more resigns at once here.
     """

@@ -14,7 +14,7 @@ from rebalance_sim.sim.faults.ports import FaultWorld
 class PollStall(ClientWindow):
     """The application processes one batch of records for the whole window and does not poll.
 
-    The network thread goes on heartbeating until ``max_poll_interval_ms`` runs out.
+    The network thread continues heartbeating until ``max_poll_interval_ms`` runs out.
     """
 
     def begin(self, world: FaultWorld) -> End | bool:

@@ -53,7 +53,7 @@ class Clients(Protocol):
         """The same by ``close``."""
 
     def step_clock(self, name: str, step_ms: int) -> bool:
-        """Set the wall clock of a client's host. False: no process goes by it now."""
+        """Set the wall clock of a client's host. False: no process uses it now."""
 
     def subscribe(self, name: str, topics: tuple[str, ...], topic_regex: str | None = None) -> bool:
         """Let the application change its subscription. False: there is no process now."""
@@ -274,7 +274,7 @@ class DrawRule(Protocol):
 
     @property
     def graceful_probability(self) -> float:
-        """That a process which is deployed anew closes its consumer before."""
+        """That a process which is deployed again closes its consumer before."""
 
     @property
     def to_kinds(self) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ class ConnectionOwner(Protocol):
         """An answer has arrived."""
 
     def on_closed(self, connection: Connection) -> None:
-        """The connection is gone, or never came about."""
+        """The connection is gone, or was never established."""
 
 
 class _Packet(Enum):
@@ -149,7 +149,7 @@ class Connection:
         self.is_served = False
         self.is_at_end = False  # nothing comes behind what is in the inbox
         self.is_broken = False  # the next answer cannot be written
-        self.is_dead = False  # nobody answers on it, and the client is not told
+        self.is_dead = False  # no answers, and the client does not know
         self.is_swallowed = False  # nothing passes on it any more, whatever others do
         self._may_be_cut = purpose is Purpose.COORDINATOR
 

@@ -1,7 +1,7 @@
 """The group coordinator's own metrics, one broker process's worth.
 
 Source: coordinator §11. Names are Kafka's in snake case. Gauges show committed state and are
-computed when they are read; meters count when an operation is processed, and begin anew with the
+computed when they are read; meters count when an operation is processed, and restart with the
 process.
 
 Not here, because nothing in the simulator stands behind them: a broker handles an event at once and

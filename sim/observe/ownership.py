@@ -255,7 +255,7 @@ class Ownership:
         count = self._owner_count[partition]
         if count == 0:
             self.unowned_ms += span_ms
-            # Not the span: whoever looks in between must not cut the longest one in two.
+            # Not the span: a look in between must not cut the longest one in two.
             unowned_ms = now_ms - self._unowned_since_ms[partition]
             self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
         elif count > 1:

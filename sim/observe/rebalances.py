@@ -7,7 +7,7 @@ group is stable, or empty, its members know of the last generation or epoch, and
 busy with it, callbacks included. Whatever begins meanwhile is part of it. Source:
 classic §9.2.
 
-While nothing of this goes on, nothing has to be reported: ``is_watching`` is false.
+While nothing of this continues, nothing has to be reported: ``is_watching`` is false.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ all. A sample taken at a time shows what everything before that time has come to
     world.sampler.register(probe)      # before the world runs
     samples = world.run().samples
 
-A probe is a function that takes the time and gives ``Reading`` values; whoever has something to
+A probe is a function that takes the time and gives ``Reading`` values; code with something to
 show registers one. What is at hand as a number costs nothing until it is read.
 """
 
@@ -21,7 +21,7 @@ Tags = tuple[tuple[str, str], ...]
 """Names and values that distinguish readings of one metric, in ascending name."""
 
 DEFAULT_INTERVAL_MS = 1_000
-"""What whoever wants samples is offered: fine enough for heartbeats, coarse enough to keep."""
+"""The default interval: fine enough for heartbeats, coarse enough to keep."""
 
 _NEVER = sys.maxsize
 

@@ -47,7 +47,7 @@ class MeasuredRun:
 
 
 class RunStore:
-    """The runs of a measurement. With a folder they are kept, and the measurement can go on."""
+    """The runs of a measurement. With a folder they are kept, and the measurement can continue."""
 
     def __init__(self, folder: Path | None, begun_with: Mapping[str, Any]) -> None:
         """Raises SweepError if the folder has a measurement of something else."""
@@ -104,5 +104,5 @@ def _check_same(begun: Mapping[str, Any], asked: Mapping[str, Any], folder: Path
         if begun.get(name) != value:
             raise SweepError(
                 f"--out {folder} holds a measurement with another {name} ({begun.get(name)}, not "
-                f"{value}): give the code it was begun with to go on, or a new folder"
+                f"{value}): give the code it was begun with to continue, or a new folder"
             )

@@ -83,7 +83,7 @@ def hunt(
     on_round: Callable[[RoundRow, list[Found]], None] = lambda row, found: None,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> Hunted:
-    """Hunt, or go on hunting, in a folder. Several variants take turns.
+    """Hunt, or continue hunting, in a folder. Several variants take turns.
 
     Raises ScenarioError for what is wrong with a variant, SweepError if the folder is of another
     hunt or a backend cannot be used, and HuntInterrupted on Ctrl-C.

@@ -5,7 +5,7 @@
 ``hunt.json``           the plan, and all that the rounds came to; written when a round has ended
 ``rounds.json``         how far each round came, with its times: what curves are drawn from
 
-A hunt that is killed goes on after the last round that is in ``hunt.json``.
+A hunt that is killed continues after the last round that is in ``hunt.json``.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class HuntFolder:
             if begun.get(name) != value:
                 raise SweepError(
                     f"the --corpus folder holds a hunt with another {name} ({begun.get(name)}, not "
-                    f"{value}): give what it was begun with to go on, or a new folder"
+                    f"{value}): give what it was begun with to continue, or a new folder"
                 )
 
     # -- writing -----------------------------------------------------------------------------------

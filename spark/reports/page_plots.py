@@ -103,7 +103,7 @@ def boxes(metric: str, words: str, values: pd.DataFrame) -> Any:
 
 
 def band_over_time(title: str, metric: str, rows: pd.DataFrame) -> Any:
-    """A series of many runs: the median, the middle 80 %, and how many still go on."""
+    """A series of many runs: the median, the middle 80 %, and how many still continue."""
     from plotly.graph_objects import Figure
 
     # Of what several brokers or groups show, the highest.

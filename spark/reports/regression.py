@@ -41,7 +41,7 @@ def headline(one: Checked) -> str:
 
 
 def as_junit(checked: Sequence[Checked]) -> str:
-    """One test case for each case; a change of digest is no failure, and is told as output."""
+    """One test case for each case; a change of digest is no failure, and is written as output."""
     suite = ElementTree.Element(
         "testsuite",
         name="rebalance-sim",

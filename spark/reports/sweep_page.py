@@ -128,7 +128,7 @@ def _over_time(page: HtmlPage, summary: SweepSummary, series: pd.DataFrame) -> N
     page.heading("Over time")
     page.paragraph(
         f"Of up to {summary.plan.metrics_seeds:,} seeds, evenly spread: the median and the middle "
-        "80 % of the runs that still go on; the dotted line, on the right, is how many those are."
+        "80 % of the runs that still continue; the dotted line, on the right, is their number."
     )
     page.panels(
         band_over_time(title, metric, series[series["metric"] == metric])

@@ -89,7 +89,7 @@ def _series(summary: SweepSummary, plot: str) -> Iterator[str]:
     yield (
         f"Of up to {summary.plan.metrics_seeds:,} seeds, evenly spread, sampled every "
         f"{summary.plan.metrics_interval_ms:,} ms of simulated time: the mean of the runs that "
-        "still go on, and the middle 80 % of them. The whole series are the table `metrics`."
+        "still continue, and the middle 80 % of them. The whole series are the table `metrics`."
     )
     yield ""
     yield f"![Over time]({plot})"

@@ -48,7 +48,7 @@ def compact(
     for each table, with files of ``file_bytes``. Every reader here sees the same rows as before.
 
     It takes the finished batches from the first on, up to the first that is missing or short, and
-    needs memory for one file of each table. ``on_batch`` is told how many are done, of how many.
+    needs memory for one file of each table. ``on_batch`` gets how many are done, of how many.
     The manifest is written when the files are there, and the objects of the batches go after that:
     a call that was killed is simply made again. Raises SweepError.
     """
@@ -77,7 +77,7 @@ def compact(
             store.delete(f"{RUNS_FOLDER}/{names[index]}")
     except OSError as problem:
         raise SweepError(
-            f"cannot compact {out} ({problem}): nothing is lost, the same command goes on"
+            f"cannot compact {out} ({problem}): nothing is lost, the same command continues"
         ) from problem
     return Compacted(batches=end - first, files=sum(len(parts.names) for parts in writers.values()))
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS = "dfs.client.failover.max.attempts"
 ATTEMPTS_AT_START = "3"
-"""Requests outlive a failover of the name node, which takes minutes; a mistyped one is to be told
-in seconds."""
+"""Requests outlive a failover of the name node, which takes minutes; a mistyped one is to be
+reported in seconds."""
 
 # The exception of a server, with the trace inside; and one of the client.
 _WRAPPED = re.compile(r'\w+\((?:"[\w.$]+", )?"(.*?)(?:\\n.*)?"\)')

@@ -19,8 +19,8 @@ KNOWN = "a folder, or file://, s3://, gs://, abfss:// or hdfs://"
 
 
 def packages_for(out: Location) -> dict[str, str]:
-    """What has to be installed, beside the rest, on whoever uses the store at ``out``: modules with
-    compiled parts -> the packages that have them."""
+    """What has to be installed, beside the rest, on every machine that uses the store at ``out``:
+    modules with compiled parts -> the packages that have them."""
     return {"hdfs_native": "hdfs-native"} if _is_hdfs(out) else {}
 
 

@@ -1,6 +1,6 @@
 """What many runs come to, as far as a report needs it: counts, first seeds, distributions.
 
-A batch writes the summary of its rows into its own object. Summaries merge, so that whoever checks
+A batch writes the summary of its rows into its own object. Summaries merge, so that what checks
 or reports a sweep reads one of them after the other, and never all rows.
 """
 
@@ -187,7 +187,7 @@ class Summary:
 
 
 def _decompressed(data: bytes) -> bytes:
-    # Sweeps of before version 0.2 have summaries that are a quarter larger.
+    # Sweeps by versions before 0.2 have summaries that are a quarter larger.
     return zlib.decompress(data) if data[:1] == b"\x78" else lzma.decompress(data)
 
 

@@ -28,7 +28,7 @@ OUTCOMES: Mapping[str, str] = {
     "memory": "the memory limit was reached: no verdict",
     "crash": "the process that ran it died: no verdict",
 }
-"""What a run says, and what only whoever supervises it can say."""
+"""What a run says, and what only its supervisor can say."""
 
 PASSING = RUN_PASSING
 NO_VERDICT = frozenset({"budget", *MACHINE_OUTCOMES})
@@ -289,7 +289,7 @@ def batch_row(
 ) -> dict[str, Any]:
     """The row of a batch's object: that of ``runs``, with those of the other tables inside.
 
-    ``timing`` is missing: whoever runs it has that. Without ``keeps_rebalances`` there are none.
+    ``timing`` is missing: its supervisor has that. Without ``keeps_rebalances`` there are none.
     """
     row: dict[str, Any] = dict.fromkeys(BATCH.names) | dict(run)
     if result is not None:

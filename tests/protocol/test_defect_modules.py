@@ -63,6 +63,14 @@ def test_shipped_versions_are_there_without_their_defects() -> None:
     assert SEMANTICS["kafka-4.4-clean"].coordinator is MigrationRules
 
 
+@pytest.mark.parametrize("name", [name for name in SEMANTICS if f"{name}-clean" in SEMANTICS])
+def test_a_version_is_one_table_of_deltas_to_the_correct_rules(name: str) -> None:
+    package, file = "rebalance_sim.protocol.versions.", name.replace("-", "_").replace(".", "_")
+    for change in SEMANTICS[f"{name}-clean"].changes:
+        assert change.__module__ == package + file
+        assert not change.__bases__[0].__module__.startswith(package)
+
+
 def test_unknown_semantics_are_refused_with_the_nearest_name() -> None:
     with pytest.raises(ValueError, match=r"no semantics 'kafka-4\.3-clan'; did you mean"):
         semantics_named("kafka-4.3-clan")

@@ -12,8 +12,8 @@ from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.every_version import EVERY_VERSION
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run

@@ -36,6 +36,7 @@ VERSION = '''
 """A release that nobody has made."""
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.versions.shared_defects import EVERY_BROKER, EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version
 
 
@@ -44,20 +45,32 @@ class Mine(ConsumerGroupRules):
 
 
 VERSION = Version(
-    name="mine-1", about="an experiment", changes=(Mine,), shipped_defects=("TICKET-1",)
+    name="kafka-4.5",
+    about="what it will do",
+    releases=("4.5",),
+    changes=(Mine,),
+    shipped_defects=(
+        *EVERY_VERSION,
+        *(one for one in EVERY_BROKER if one != "PR-23542"),
+        "TICKET-1",
+    ),
 )
 '''
 
 PROGRAM = """
 from rebalance_sim import defect_scenario, run
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, RELEASES, SEMANTICS
 from rebalance_sim.cli.main import invoke
 
-assert "mut-early-grant" in SEMANTICS["mine-1"].with_defects("mut-early-grant").defects
-assert SEMANTICS["mine-1-clean"].coordinator.initial_group_epoch == 7
+new = RELEASES["4.5"]
+assert "mut-early-grant" in new.with_defects("mut-early-grant").defects
+assert set(DEFAULT_SEMANTICS.shipped_defects) - set(new.shipped_defects) == {
+    "PR-23542", "tied-assignor-votes"
+}
+assert SEMANTICS["kafka-4.5-clean"].coordinator.initial_group_epoch == 7
 for with_defect in (True, False):
     print(run(defect_scenario("TICKET-1", with_defect=with_defect)).outcome)
-invoke(["generate", "--profile", "calm@mine-1", "--seed", "1"])
+invoke(["generate", "--profile", "calm@kafka-4.5", "--seed", "1"])
 """
 
 
@@ -67,7 +80,7 @@ def test_a_defect_and_a_version_are_found_by_being_there(tmp_path: Path) -> None
         ROOT / "rebalance_sim", package, ignore=shutil.ignore_patterns("__pycache__", "traces")
     )
     (package / "protocol/defects/ticket_1.py").write_text(DEFECT)
-    (package / "protocol/versions/mine.py").write_text(VERSION)
+    (package / "protocol/versions/kafka_4_5.py").write_text(VERSION)
     scenarios = package / "scenarios/defects"
     known = (scenarios / "mut-early-grant.toml").read_text()
     (scenarios / "TICKET-1.toml").write_text(known.replace("mut-early-grant", "TICKET-1"))
@@ -81,4 +94,4 @@ def test_a_defect_and_a_version_are_found_by_being_there(tmp_path: Path) -> None
     assert done.stderr == ""
     outcomes, scenario = done.stdout.split("\n", 2)[:2], done.stdout.split("\n", 2)[2]
     assert outcomes == ["violation", "ok"]
-    assert 'semantics = "mine-1"' in scenario
+    assert 'semantics = "kafka-4.5"' in scenario

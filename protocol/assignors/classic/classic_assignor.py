@@ -46,7 +46,7 @@ class EndlessAssignmentError(Exception):
 class ClassicAssignor(Protocol):
     """A classic client assignor: a pure function with a name, ``partition.assignment.strategy``.
 
-    Whoever derives from it is eager, and says nothing to the leader, unless it says otherwise.
+    By default an assignor is eager, and its members send no user data.
     """
 
     @property

@@ -3,7 +3,7 @@
 Source: the traces ``classic_cooperative`` and ``upgrade_refused`` of librdkafka: a member that has
 everything keeps the *second* half when another one joins, and a member says to the assignor what it
 was given, and when, as those of ``sticky`` do. There is no shorter way for equal subscriptions: the
-general balancing takes partitions one by one from whoever has most.
+general balancing takes partitions one by one from the member with most.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _HeaviestFirst(GeneralBalancing):
     def _heaviest_first(
         self, kept: Mapping[str, Collection[NamedPartition]]
     ) -> list[NamedPartition]:
-        """One after the other from whoever has most left, of equals from the greatest id; first
+        """One after the other from the member with most left, of equals from the greatest id; first
         what others had before. What nobody claims comes last. Racks take away only afterwards."""
         left = {
             member_id: deque(sorted(share, key=lambda p: (p not in self.older, p)))

@@ -1,10 +1,10 @@
 """The sticky algorithm where members subscribe to different topics (classic §5.3, §5.5).
 
-Claims are kept, the rest goes one by one to whoever has least, and then single partitions are
+Claims are kept, the rest goes one by one to the member with least, and then single partitions are
 moved from members with much to members with little, until no move improves anything.
 
-Whoever has least of those that read a topic, and whether all have about as much, is kept up to date
-with each move instead of being looked for anew; the tests compare with the literal form.
+Which reader of a topic has least, and whether all have about as much, is kept up to date
+with each move instead of being searched for again; the tests compare with the literal form.
 """
 
 from __future__ import annotations

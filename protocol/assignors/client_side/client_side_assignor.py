@@ -54,7 +54,7 @@ class AssignmentSpec:
 class ComputedAssignment:
     """The assignment of a group: every partition of its topics once, and a word to each member.
 
-    ``error`` is told to all members; 0 is success.
+    ``error`` is sent to all members; 0 is success.
     """
 
     members: tuple[InstalledMember, ...]
@@ -64,7 +64,7 @@ class ComputedAssignment:
 class PartitionAssignor(Protocol):
     """A client-side assignor. Versions are those of the metadata that it reads and writes.
 
-    Whoever derives from it knows version 0 alone, and says nothing, unless it says otherwise.
+    By default an assignor knows version 0 alone, and writes no metadata.
     """
 
     @property

@@ -4,7 +4,7 @@ Source: the text of KIP-848, "Member Metadata and Assignment Metadata", in its a
 version and reason (or error) are fields of the protocol, and not part of the bytes. Two versions
 are here, so that an upgrade can be told:
 
-- 0: a member says its process and the lags of its tasks; it is told active and standby tasks, and
+- 0: a member says its process and the lags of its tasks; it gets active and standby tasks, and
   takes a warm-up for a standby.
 - 1: a member also says its tags and its topology; warm-up tasks are told apart.
 
@@ -56,7 +56,7 @@ class StreamsMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsAssignment:
-    """What a member is told: the tasks that it runs, keeps a copy of, or builds one of."""
+    """What a member gets: the tasks that it runs, keeps a copy of, or builds one of."""
 
     active: frozenset[TopicPartition] = frozenset()
     standby: frozenset[TopicPartition] = frozenset()

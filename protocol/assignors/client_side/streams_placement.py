@@ -157,7 +157,7 @@ class Placement:
     # -- active tasks ----------------------------------------------------------------------
 
     def _holders(self) -> dict[TopicPartition, str]:
-        """Task -> its owner, or the member that is best prepared to be its heir."""
+        """Task -> its owner, or the member that is best prepared to take it over."""
         holders = dict(self._owner)
         load = dict.fromkeys(self.instances, 0)
         for member_id in holders.values():
@@ -214,8 +214,8 @@ class Placement:
         return wishes
 
     def runner_of(self, task: TopicPartition, wanted: str, holder: str | None) -> str:
-        """Who runs the task now: whom balance wants, if its copy is good enough; else whoever has
-        a good copy; else whoever has come furthest."""
+        """Who runs the task now: whom balance wants, if its copy is good enough; else a member
+        with a good copy; else the one that has come furthest."""
         if self.is_caught_up(wanted, task):
             return wanted
         if holder is not None and self.is_caught_up(holder, task):

@@ -274,7 +274,8 @@ def _highest_first(
     out, and the last candidate takes its position (assignors §6.4). The caller lowers the load of
     each member it is given by one and stops before givers and receivers meet, so that no
     candidate's load has risen to the level at hand. Then those who stand at a level are a suffix of
-    the candidates: whoever fills a gap comes from the suffix, too. Ends when no candidate is left.
+    the candidates: a member that fills a gap comes from the suffix, too. Ends when no candidate is
+    left.
     """
     candidates = list(ranked)
     bottom = len(candidates)

@@ -44,7 +44,7 @@ class ExtraRule(Protocol):
 def extra_stays_with_holder(
     *, held_count: int, base: int, extras_left_count: int, members_left_count: int
 ) -> bool:
-    """assignors §5.3, Kafka 4.1 and later: whoever holds an extra keeps it; the others take one
+    """assignors §5.3, Kafka 4.1 and later: members with an extra keep it; the others take one
     only when everybody who is left has to."""
     return held_count > base or members_left_count <= extras_left_count
 

@@ -2,7 +2,7 @@
 
 Source: client §0.1, §4.2, §6.1. One ``poll`` is (a) callbacks and errors queued so far, (b) the
 poll event, (c) callbacks that (b) led to. A callback blocks the application until the host says
-that it has returned; the network side goes on meanwhile.
+that it has returned; the network side continues meanwhile.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Application:
         self.last_poll_at_ms = self._core.now_ms
 
     def callback_done(self, *, failed: bool, poll_follows: bool) -> None:
-        """The running callback has returned; the ``poll`` around it goes on."""
+        """The running callback has returned; the ``poll`` around it continues."""
         task = self._running_task
         if task is None:
             raise ProtocolBug("a callback is reported as completed, but none runs")
@@ -185,7 +185,7 @@ class Application:
         self._advance()
 
     def _advance(self) -> None:
-        """Go on with the ``poll`` until a callback blocks it, or it ends."""
+        """Continue with the ``poll`` until a callback blocks it, or it ends."""
         if self._phase is _PollPhase.QUEUED:
             while self._queued_before > 0:
                 self._queued_before -= 1

@@ -1,4 +1,4 @@
-"""What a kind of client is, in one value: whoever hosts members, or checks what a scenario says of
+"""What a kind of client is, in one value: hosts of members, and checks of what a scenario says of
 them, asks it."""
 
 from __future__ import annotations

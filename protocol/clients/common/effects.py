@@ -165,7 +165,7 @@ class CommitReturned:
 
 @value
 class CallReturned:
-    """``unsubscribe`` or ``close`` lets the application go on."""
+    """``unsubscribe`` or ``close`` lets the application continue."""
 
     call: Call
 

@@ -218,7 +218,7 @@ class LeaveGroupAnswered(Answered[LeaveGroupResponse]):
 
 @value
 class Disconnected:
-    """These requests will never be answered: their connection was lost, or never came about.
+    """These requests will never be answered: their connection was lost, or never established.
 
     A request that waited ``request_timeout_ms`` closes its connection, and with it goes everything
     in flight on it (client §2.4). Coordinator searches may be among them.
@@ -286,7 +286,7 @@ class CoordinatorConnected:
 
 @value
 class CoordinatorConnectionClosed:
-    """The connection of ``ConnectCoordinator`` is gone, or has not come about.
+    """The connection of ``ConnectCoordinator`` is gone, or was not established.
 
     What was in flight on it is reported before, with ``Disconnected``. ``is_isolated``: no
     connection to any other broker is left either.

@@ -1,4 +1,4 @@
-"""What every kind of client is to its host, and to whoever watches it.
+"""What every kind of client is to its host, and to observers.
 
 A kind is a machine of its own, built of this and of a core with its variables; hosts, invariants,
 traces and metrics know only what stands here. Sources: client §0, §12.
@@ -193,7 +193,7 @@ class GroupMember(MemberCore):
     def state_key(self, *, free_times: Iterable[str] = ()) -> Hashable:
         """Equal for two states, each at the time of its last event, in which the same events have
         the same effects, but for times and numbers of requests. ``free_times``: fields with
-        moments that whoever compares lets come whenever it likes."""
+        times that the search lets come in any order."""
         maker = KeyMaker(self.state_fields, constants=self.constants, free_times=free_times)
         return maker.key(self, now_ms=self.now_ms)
 

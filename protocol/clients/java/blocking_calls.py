@@ -31,7 +31,7 @@ class BlockingCalls:
         raise NotImplementedError
 
     def advance(self) -> bool:
-        """Go on as far as possible. Whether the member has work to do because of that."""
+        """Continue as far as possible. Whether the member has work to do because of that."""
         call = self._application.blocked_in
         if call is None or self._application.running is not None:
             return False

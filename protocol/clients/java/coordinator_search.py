@@ -62,7 +62,7 @@ class CoordinatorSearch:
             self._on_found(event.node_id)
             return
         self._pacer.on_failure(self._core.now_ms)
-        if event.error_code not in _RETRIABLE:  # It is raised, but the search goes on.
+        if event.error_code not in _RETRIABLE:  # It is raised, but the search continues.
             self._application.queue_error(event.error_code, "the search for the coordinator failed")
 
     def _on_found(self, node_id: int) -> None:

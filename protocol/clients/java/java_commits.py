@@ -47,7 +47,7 @@ class Commit:
         self.is_over = False  # nobody waits for it any more
 
     def finish(self, error_code: ErrorCode | None) -> None:
-        """Report the end to whoever waits, once; None means success."""
+        """Complete the commit, once; None means success."""
         if not self.is_over:
             self.is_over = True
             self._on_done(error_code)
@@ -173,7 +173,7 @@ class JavaCommits(CommitQueue, Generic[_C]):
             return
         error_code = response.errors[min(failed)]
         if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
-            # A client finds that out at its next fetch, too, and then looks for the topic anew.
+            # A client finds that out at its next fetch, too, and then looks for the topic again.
             self._wire_topics.refresh()
         self._fail(commit, error_code, signed)
 

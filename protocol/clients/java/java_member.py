@@ -19,7 +19,7 @@ class JavaMember(GroupMember):
     _lookup: OffsetLookup
 
     def _run_managers(self) -> None:
-        """What goes on by itself, whether the application polls or not."""
+        """What continues by itself, whether the application polls or not."""
         raise NotImplementedError
 
     def _go_on(self, event: events.Event) -> None:

@@ -179,7 +179,7 @@ class OffsetLookup:
             self._application.queue_error(error_code, "the offset fetch failed")
 
     def _retry(self, lookup: Lookup) -> None:
-        """Try again after a backoff; past the deadline the next ``poll`` begins anew."""
+        """Try again after a backoff; past the deadline the next ``poll`` starts over."""
         lookup.pacer.on_failure(self._core.now_ms)
         if self._core.now_ms < lookup.deadline_ms:
             self.waiting.append(lookup)

@@ -1,6 +1,6 @@
 """As what the topics of offset requests stand on the wire: by id or by name.
 
-What kafka-clients 4.3.1 was seen to do, with a topic deleted, and one created anew under its name,
+What kafka-clients 4.3.1 was seen to do, with a topic deleted, and one recreated under its name,
 beneath a running consumer: positions belong to topic *names*. A request is of version 10, with ids,
 if the client's newest metadata have an id for each name, and of version 9, with names, if not. So
 what was reached in a topic that is gone can be committed for the one that has its name by now
@@ -73,7 +73,7 @@ class WireTopics:
         return _BY_ID if self._core.config.uses_topic_ids else _AS_THEY_ARE
 
     def of(self, partitions: Iterable[TopicPartition]) -> Wire:
-        """How a request for these partitions goes out, if it goes by what names stand for."""
+        """How a request for these partitions is sent, if topics are identified by name."""
         uses_topic_ids = self._core.config.uses_topic_ids
         if uses_topic_ids is None:
             return _AS_THEY_ARE

@@ -44,7 +44,7 @@ _QUERY_JITTER_BASE_MS = 500
 
 _NEXT_BROKER_MS = 50
 """After a lost search another broker is asked at once; if that is lost too, after so long, then
-twice as long, up to the interval. librdkafka asks when one of its connections comes about."""
+twice as long, up to the interval. librdkafka asks when one of its connections is up."""
 
 _RECONNECT_MIN_MS = 100
 _RECONNECT_MAX_MS = 10_000
@@ -85,7 +85,7 @@ class CoordinatorLink:
 
     @property
     def is_reconnecting(self) -> bool:
-        """Whether the member has just closed the connection, and another has not come about."""
+        """Whether the member has just closed the connection, and another is not up yet."""
         return self._cut_ms is not None
 
     # --- the manager ------------------------------------------------------------------------------
@@ -222,13 +222,13 @@ class CoordinatorLink:
     # --- the connection ---------------------------------------------------------------------------
 
     def on_connected(self) -> None:
-        """The connection has come about."""
+        """The connection is up."""
         self._cut_ms = None
         self._is_connecting = False
         self._is_connected = True
 
     def on_closed(self, *, is_isolated: bool) -> None:
-        """The connection is gone, or has not come about. An isolated client begins anew: it looks
+        """The connection is gone, or was not established. An isolated client restarts: it looks
         for its coordinator as if it had never known one."""
         self._is_connecting = False
         self._is_connected = False

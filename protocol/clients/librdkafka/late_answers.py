@@ -32,7 +32,7 @@ _LOOK_MS = 1_000
 class LateAnswers:
     """Gives the connection up when the answer to a request of the group is late.
 
-    Whoever serves the connection looks for late answers whenever it is woken, if its last look was
+    The thread of the connection looks for late answers whenever it is woken, if its last look was
     more than a second ago. What wakes it is a request to be sent, an answer, or a second in which
     nothing was to be sent.
     """

@@ -1,7 +1,7 @@
 """Offset commits: on the interval, of what is given up, and those of the application.
 
 Source: client §7, §10.1. A failed request is sent again as it was, with the epoch it had, twice at
-most; a commit that finds no coordinator, or a stale epoch, is put off and signed anew. While any
+most; a commit that finds no coordinator, or a stale epoch, is put off and signed again. While any
 commit is open no offsets are looked up and no unassignment is complete.
 """
 

@@ -192,7 +192,7 @@ class Rebalance:
     # --- giving everything up ---------------------------------------------------------------------
 
     def give_up_and_rejoin(self, *, is_lost: bool) -> None:
-        """Fenced, away for too long, unsubscribed or closed: give up everything, then begin anew,
+        """Fenced, away for too long, unsubscribed or closed: give up everything, then restart,
         or leave. What a rebalance under way was to assign after its revocation is off."""
         core = self._core
         self._to_assign = None
@@ -222,7 +222,7 @@ class Rebalance:
         return self._core.subscription.exists or self._next_subscription is not None
 
     def subscribe(self, event: Subscribe) -> None:
-        """The application subscribes; during a leave that waits until the member begins anew."""
+        """The application subscribes; during a leave that waits until the member restarts."""
         if self._core.is_fatal:
             self.unsubscribe()
             return

@@ -23,8 +23,8 @@ class LibrdkafkaRules(CommitRules):
     # --- the classic protocol ---------------------------------------------------------------------
 
     loses_partitions_of_unknown_member = True
-    """Who is told in a JoinGroup that its id is unknown gives up what it has kept so far."""
+    """A member whose JoinGroup fails with UNKNOWN_MEMBER_ID gives up what it has kept so far."""
 
     leader_watches_topics_of_all = True
-    """A leader joins anew when any topic of the group that it has assigned is not what it was, and
+    """A leader joins again when any topic of the group that it has assigned is not what it was, and
     not only one that it subscribes to itself (classic §4.2)."""

@@ -28,7 +28,7 @@ class PollWatch:
         self.on_expired: Callable[[], None] = nobody_listens
 
     def switch(self, is_on: bool) -> None:
-        """Begin to watch, anew if need be, or stop."""
+        """Start or restart to watch, or stop."""
         self._is_on = is_on
         self._since_ms = self._core.now_ms
 

@@ -190,7 +190,7 @@ def offer_of(member: Member, assignor_name: str) -> ClientAssignor | None:
 def delegate(context: ConsumerContext, group: ConsumerGroup) -> Outcome | None:
     """The group needs a target: see to it that a member computes it. None: the broker has to.
 
-    Whoever has begun goes on, also when the group has changed since: what it hands in is good for
+    A member that has begun continues, even if the group has changed since: its target is valid for
     the epoch at which it began.
     """
     plan = plan_of(group.members.values())

@@ -1,4 +1,4 @@
-"""The heartbeat thread: what goes on while the application is away from ``poll``.
+"""The heartbeat thread: what continues while the application is away from ``poll``.
 
 Source: classic §4.4. It runs from the answer to a JoinGroup until the next JoinGroup is sent, or
 membership ends. Heartbeats go out on the interval whether the last one is answered or not.
@@ -48,7 +48,7 @@ class HeartbeatThread:
     # --- on and off -------------------------------------------------------------------------------
 
     def enable(self) -> None:
-        """A JoinGroup was answered: all timers begin anew."""
+        """A JoinGroup was answered: all timers restart."""
         config = self._core.config
         self._is_enabled = True
         self._due_ms = self._core.now_ms + config.heartbeat_interval_ms
@@ -65,7 +65,7 @@ class HeartbeatThread:
         return self._is_enabled and self._core.classic_state.has_joined
 
     def on_coordinator_found(self) -> None:
-        """The client's own session begins anew with every coordinator that is found."""
+        """The client's own session restarts with every coordinator that is found."""
         self._session_due_ms = self._core.now_ms + self._core.config.session_timeout_ms
 
     # --- the thread -------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class HeartbeatThread:
         """What is due now, in the order of classic §4.4."""
         core = self._core
         if not self.is_running or core.coordinator_id is None:
-            return  # the search goes on by itself
+            return  # the search continues by itself
         if core.now_ms >= self._session_due_ms:
             self._search.mark_unknown()
             return

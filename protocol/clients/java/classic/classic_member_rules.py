@@ -16,7 +16,7 @@ class ClassicMemberRules(CommitRules):
     """A join that is to be repeated goes out with the member id that the client has."""
 
     beats_while_the_group_rebalances = True
-    """Heartbeats go on until the JoinGroup, however long the application takes for it."""
+    """Heartbeats continue until the JoinGroup, however long the application takes for it."""
 
     compares_with_joined_topics = True
     """A subscription that changes while the client joins lets it join once more."""

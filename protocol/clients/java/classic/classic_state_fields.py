@@ -1,5 +1,5 @@
 """What the fields of the Java consumer's machine for classic groups mean for the question whether
-two of its states go on alike (``protocol/runtime/snapshot.py``)."""
+two of its states behave alike (``protocol/runtime/snapshot.py``)."""
 
 from __future__ import annotations
 

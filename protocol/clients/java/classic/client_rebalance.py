@@ -62,7 +62,8 @@ class Rebalance:
 
     @property
     def poll_due_ms(self) -> int | None:
-        """From when on a ``poll`` goes on with a rebalance; None: not before something happens."""
+        """From when on a ``poll`` continues with a rebalance; None: not before something
+        happens."""
         core, joining = self._core, self._joining
         if joining.assigned is not None:
             return core.now_ms

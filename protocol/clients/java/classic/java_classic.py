@@ -153,7 +153,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         )
 
     def _run_managers(self) -> None:
-        """What goes on by itself, whether the application polls or not."""
+        """What continues by itself, whether the application polls or not."""
         self._heartbeats.run()
         if self.connection_is_cut:
             self._lose_what_was_cut()

@@ -91,7 +91,7 @@ class Prepare:
 
     @property
     def poll_due_ms(self) -> int:
-        """From when on a ``poll`` goes on with it."""
+        """From when on a ``poll`` continues with it."""
         if self._step is _Step.COMMITTING:
             return self._deadline_ms
         return self._retry_due_ms if self._step is _Step.WAITING else self._core.now_ms
@@ -101,7 +101,7 @@ class Prepare:
         self._step = _IDLE
 
     def run(self) -> None:
-        """Begin, or go on, as far as possible."""
+        """Begin, or continue, as far as possible."""
         core = self._core
         if self._step is _IDLE:
             self._begin()
@@ -177,7 +177,7 @@ class Prepare:
     def _after_callback(
         self, partitions: frozenset[TopicPartition], kept: frozenset[TopicPartition], failed: bool
     ) -> None:
-        """The application has given these up, and goes on with what is kept."""
+        """The application has given these up, and continues with what is kept."""
         core = self._core
         if partitions:
             core.subscription.assign(kept, added_await_callback=False)

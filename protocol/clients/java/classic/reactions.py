@@ -37,8 +37,8 @@ class Then(Enum):
     BACK_OFF = "try again after a backoff"
     ADOPT_MEMBER_ID = "take the member id over and join again at once"
     REJOIN = "nothing is wrong, but join again in the next poll"
-    FAIL = "the request has failed for good, and the client goes on"
-    RAISE = "the application's next call raises, and nothing goes on"
+    FAIL = "the request has failed for good, and the client continues"
+    RAISE = "the application's next call raises, and nothing continues"
 
 
 class Reaction(NamedTuple):

@@ -134,7 +134,7 @@ class Computing:
         if self.state is not _S.COMPUTING or computation_id != self.computation_id:
             return
         if self._is_out or self._core.coordinator_id is None:
-            self._give_up()  # Whoever is the next coordinator has not chosen it.
+            self._give_up()  # The next coordinator has not chosen it.
             return
         self._result = result
         self._install()
@@ -194,7 +194,7 @@ class Computing:
         self._core.requests.send(kind, request=request, on_answered=answered, on_lost=lost)
 
     def _is_awaited(self, number: int) -> bool:
-        """A request is over. Whether the process has waited for that, and goes on."""
+        """A request is over. Whether the process has waited for that, and continues."""
         if number != self._awaited:
             return False
         self._awaited = None

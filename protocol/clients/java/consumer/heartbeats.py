@@ -167,7 +167,7 @@ class Heartbeats:
         return backoff_until_ms is None or now_ms >= backoff_until_ms
 
     def _is_urgent(self, state: ClientState) -> bool:
-        """Whether the next heartbeat has to wait for nothing. A member that was let in, and gets
+        """Whether the next heartbeat has to wait for nothing. A member that was accepted, and gets
         its first epoch when some member has computed a target, is in no hurry."""
         return state.is_urgent and not (self._sent.is_admitted and state is _JOINING)
 

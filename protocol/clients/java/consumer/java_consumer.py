@@ -231,8 +231,8 @@ class ConsumerMember(ConsumerCore, JavaMember):
 
         A retried commit before a revocation does (client §7), and so did every automatic commit
         before KAFKA-18641. So does a revocation that need not wait for a ``poll``: the callback
-        that it leads to may commit (client §4), and a fence, until the application is told of the
-        loss. A host that integrates rates says first what was returned meanwhile.
+        that it leads to may commit (client §4), and a fence, until the application is notified of
+        the loss. A host that integrates rates says first what was returned meanwhile.
         """
         if self._acts_outside_poll or self._commits.waiting:
             return True

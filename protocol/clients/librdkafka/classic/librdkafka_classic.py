@@ -93,7 +93,7 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         self._requests.joining.on_subscription_changed()
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
-        """Topics are known by name: one that was created anew is the same to this client."""
+        """Topics are known by name: one that was recreated is the same to this client."""
         found, renamed = self._catalogue.on_metadata(event, self._rebalance.owned)
         if found:
             self._rebalance.rename(found)

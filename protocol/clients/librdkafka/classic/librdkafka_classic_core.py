@@ -92,7 +92,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         self.session_due_ms = None
 
     def note_alive(self) -> None:
-        """The coordinator has answered as it answers a member: the session begins anew."""
+        """The coordinator has answered as it answers a member: the session restarts."""
         self.session_due_ms = self.now_ms + self.config.session_timeout_ms
 
     def forget_membership(self) -> None:

@@ -69,7 +69,7 @@ class ClassicRebalance(Rebalance):
         self.give_up_and_rejoin(is_lost=True)
 
     def lose(self, partitions: frozenset[TopicPartition], *, rejoins: bool) -> None:
-        """A part of what is owned is no more; whether the member joins anew after that."""
+        """A part of what is owned is no more; whether the member joins again after that."""
         self._core.is_lost = True
         self._to_assign = None
         self._call_back(CallbackKind.REVOKED, partitions, rejoins=rejoins)

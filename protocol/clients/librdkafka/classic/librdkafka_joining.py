@@ -141,7 +141,7 @@ class Joining:
 
     def _apply_topics(self) -> None:
         """Topics have come, gone or grown. Where partitions are kept through a rebalance, those of
-        topics that are gone are lost at once, and then only the leader joins anew, unless they are
+        topics that are gone are lost at once, and then only the leader joins again, unless they are
         gone from the subscription: that everybody has to learn (read in the source of librdkafka).
         """
         core = self._core

@@ -1,5 +1,5 @@
-"""What goes wrong in every version: issues of the protocol itself, and those of client libraries,
-of each of which there is one version only (docs/findings.md)."""
+"""Defects that several versions have (docs/findings.md). A version that repairs one leaves it out
+of what it takes from here."""
 
 from __future__ import annotations
 
@@ -28,5 +28,15 @@ EVERY_VERSION: tuple[str, ...] = (
     "sim-repeated-ack",
     "sim-retried-commit",
 )
-"""Ids of ``protocol/defects/``. A version ships with these beside its own; the one without shipped
-defects, such as ``kafka-4.3-clean``, is without them too."""
+"""Defects of the protocol itself, and of the clients."""
+
+EVERY_BROKER: tuple[str, ...] = (
+    "classic-dropped-group",
+    "classic-early-conversion",
+    "classic-stranded-members",
+    "PR-23542",
+    "sim-kept-timers",
+    "sim-lost-pattern-withdrawal",
+    "sim-stale-subscription-type",
+)
+"""Defects of the broker's code that no release has repaired so far."""
