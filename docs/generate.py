@@ -270,8 +270,20 @@ def profile_keys() -> str:
             if kind is Profile and is_required:
                 default = "that of the file"
             rows.append((name, f"`{item.name}`", _TYPES[hints[item.name]], default))
+        if kind is FaultRule:
+            rows += _keys_of_kinds()
     rows.append(("[features]", "see `Features` in `scenarios/profile.py`", "probability", "`0.0`"))
     return _table(("table", "key", "value", "unless given"), rows)
+
+
+def _keys_of_kinds() -> list[tuple[str, ...]]:
+    """The keys of ``[[faults]]`` that only some kinds have."""
+    return [
+        ("[[faults]]", f"`{item.name}` of `{kind}`", "range `[a, b]`", f"`{_plain(item.default)}`")
+        for kind, rule in FaultRule.kinds().items()
+        for item in dataclasses.fields(rule)
+        if "drawn" in item.metadata
+    ]
 
 
 _TABLES = ("faults", "coincidences")

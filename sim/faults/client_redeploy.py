@@ -29,6 +29,14 @@ _SETTINGS = (
     "topics",
     "assignors",
 )
+_SPOKEN = (
+    "to_kind",
+    "to_version",
+    "assignors",
+    "server_assignor",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+)
 _CHANGE_SHARE = 0.3
 _NAMES = ("range", "roundrobin")
 
@@ -105,6 +113,10 @@ class ClientRedeploy(Fault):
         if self.topics is not None and len(self.topics) > 1:
             for topic in self.topics:
                 yield replace(self, topics=tuple(one for one in self.topics if one != topic))
+
+    def among_alike(self) -> Fault:
+        """The client goes on speaking what it spoke."""
+        return self.changed(**dict.fromkeys(_SPOKEN))
 
     def begin(self, world: FaultWorld) -> End | bool:
         clients = world.client_processes
