@@ -39,7 +39,6 @@ from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.profile import (
-    PROFILES,
     CoincidenceRule,
     FaultRule,
     Profile,
@@ -47,6 +46,7 @@ from rebalance_sim.scenarios.profile import (
     Timings,
     load_profile,
 )
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 

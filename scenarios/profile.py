@@ -26,23 +26,6 @@ from rebalance_sim.sim.broker.broker_spec import BROKERS_MOST, OFFSETS_PARTITION
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, RECORDS_PER_SECOND_MOST
 from rebalance_sim.sim.faults.fault import Fault
 
-PROFILES = (
-    "calm",
-    "faulty",
-    "chaos",
-    "operations",
-    "groups",
-    "client_assignors",
-    "whole",
-    "classic",
-    "cooperative",
-    "migration",
-    "librdkafka_classic",
-    "production",
-)
-"""The profiles that come with the simulator: three from quiet to wild, others of their own kind,
-and one with the times of a real cluster."""
-
 Range = tuple[int, int]
 
 TOPIC_NAMES = ("orders", "payments", "shipments", "returns")

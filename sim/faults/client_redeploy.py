@@ -146,7 +146,7 @@ def drawn_settings(
     draw: Draw, targets: FaultTargets, client: ClientSpec, to_kinds: tuple[str, ...]
 ) -> dict[str, Any]:
     """Some settings of a client, each other than before with some probability."""
-    config, names = targets.config, [topic.name for topic in targets.topics]
+    config, names = targets.config, targets.topic_names
     session_ms = config.group_consumer_session_timeout_ms
     drawn: dict[str, Any] = {
         "instance_id": draw.pick((f"{client.name}-seat", client.instance_id or "", "")),

@@ -62,7 +62,7 @@ class RollingMigration(RollingRestart):
         cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
     ) -> Iterator[Fault]:
         group_id = targets.group(draw)
-        team = tuple(client for client in targets.clients if client.group_id == group_id)
+        team = targets.team(group_id)
         common = team[0].assignors
 
         def roll(from_ms: int, kind: str, assignors: tuple[str, ...]) -> RollingMigration:

@@ -14,7 +14,7 @@ from recording import Recording, record
 
 from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 
 SECOND_COMPUTATIONS = (
     owner_figures,
