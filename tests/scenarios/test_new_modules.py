@@ -1,4 +1,4 @@
-"""A defect is two new files and a version is one: nothing else is touched to make them known."""
+"""What one more of each kind costs: a defect two new files, all others one. No other is touched."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from rebalance_sim.scenarios.generate.generator import generate
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +52,93 @@ VERSION = Version(
 )
 '''
 
-PROGRAM = """
+FAULT = '''
+"""Somebody trips over a cable."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rebalance_sim.sim.faults.fault import Window, drawn_from, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CableTrip(Window):
+    """Every client is cut off, again and again, each time after ``pause_ms``."""
+
+    pause_ms: int = field(metadata=size(1) | drawn_from(1_000, 2_000))
+
+    def begin(self, world):
+        def trip():
+            for name in world.network_names:
+                world.network.break_coordinator_connection(name)
+
+        for after_ms in range(0, self.duration_ms, self.pause_ms):
+            world.later(after_ms, trip)
+        return lambda: None
+
+    @classmethod
+    def drawn(cls, draw, rule: Any, targets, at_ms):
+        duration_ms = draw.between(rule.duration_ms)
+        yield cls(at_ms=at_ms, duration_ms=duration_ms, pause_ms=draw.between(rule.pause_ms))
+'''
+
+COINCIDENCE = '''
+"""A client dies just when the topics have grown."""
+
+from rebalance_sim.scenarios.generate.recipes._steps import grown
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+
+
+def death_at_growth(draw, targets, at_ms):
+    yield grown(targets.topics[0], at_ms, draw, 3)
+    yield ClientCrash(at_ms=at_ms + 1, client=targets.client(draw).name, down_ms=500)
+'''
+
+PROFILE = """
+[[faults]]
+kind = "cable_trip"
+probability = 1.0
+pause_ms = [700, 900]
+
+[[coincidences]]
+kind = "death_at_growth"
+probability = 1.0
+"""
+
+PROPERTY = '''
+"""How often a group may rebalance in a run."""
+
+from rebalance_sim.invariants.property import Finding, Property
+
+
+class FewEpochs(Property):
+    id = "mine.few_epochs"
+    sentence = "No group epoch rises above 1."
+    violated_by = ("TICKET-1",)
+
+    def on_change(self, step, change):
+        _, after = change.group_epoch
+        return Finding(f"group epoch {after}") if after > 1 else None
+'''
+
+METRIC = '''
+"""How many steps a group has seen."""
+
+from rebalance_sim.sim.observe.metric import Metric
+
+
+class StepsSeen(Metric):
+    name = "steps_seen"
+    _count = 0
+
+    def after_step(self, step):
+        self._count += 1
+
+    def value(self):
+        return self._count
+'''
+
+DEFECT_AND_VERSION = """
 from rebalance_sim import defect_scenario, run
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.cli.main import invoke
@@ -60,25 +150,72 @@ for with_defect in (True, False):
 invoke(["generate", "--profile", "calm@mine-1", "--seed", "1"])
 """
 
+THE_OTHERS = """
+from rebalance_sim import generate, parse_scenario, run
+from rebalance_sim.cli.main import invoke
+from rebalance_sim.invariants.engine.page import as_markdown
+from rebalance_sim.scenarios.scenario import dump_scenario
+from rebalance_sim.scenarios.shrinking.shrink import shrink
 
-def test_a_defect_and_a_version_are_found_by_being_there(tmp_path: Path) -> None:
+invoke(["profiles"])
+scenario = generate("mine", 1)
+trips = [fault for fault in scenario.world.faults if fault.kind == "cable_trip"]
+assert trips and all(700 <= trip.pause_ms <= 900 for trip in trips)
+assert {"client_crash", "topic_grow"} <= {fault.kind for fault in scenario.world.faults}
+assert parse_scenario(dump_scenario(scenario)) == scenario
+result = run(scenario, properties=())
+assert result.coverage["fault.cable_trip"] == len(trips)
+assert 0 < result.metrics["steps_seen"] <= result.steps
+assert "mine.few_epochs" in as_markdown()
+[violated] = run(scenario).violations
+print(violated.property)
+print(len(shrink(scenario, max_runs=60).scenario.world.faults) < len(scenario.world.faults))
+print(generate("calm", 1).hash)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package, to put something into."""
     package = tmp_path / "rebalance_sim"
-    shutil.copytree(
-        ROOT / "rebalance_sim", package, ignore=shutil.ignore_patterns("__pycache__", "traces")
+    left_out = shutil.ignore_patterns("__pycache__", "traces")
+    shutil.copytree(ROOT / "rebalance_sim", package, ignore=left_out)
+    return package
+
+
+def printed_by(program: str, package: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=package.parent,
+        env={"PYTHONPATH": str(package.parent)},
     )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_defect_and_a_version_are_found_by_being_there(package: Path) -> None:
     (package / "protocol/defects/ticket_1.py").write_text(DEFECT)
     (package / "protocol/versions/mine.py").write_text(VERSION)
     scenarios = package / "scenarios/defects"
     known = (scenarios / "mut-early-grant.toml").read_text()
     (scenarios / "TICKET-1.toml").write_text(known.replace("mut-early-grant", "TICKET-1"))
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path)},
-    )
-    assert done.stderr == ""
-    outcomes, scenario = done.stdout.split("\n", 2)[:2], done.stdout.split("\n", 2)[2]
-    assert outcomes == ["violation", "ok"]
+    first, second, scenario = printed_by(DEFECT_AND_VERSION, package).split("\n", 2)
+    assert [first, second] == ["violation", "ok"]
     assert 'semantics = "mine-1"' in scenario
+
+
+def test_so_is_one_file_of_each_other_kind_and_no_seed_moves(package: Path) -> None:
+    """That of a fault, a coincidence, a profile that draws them, a property and a metric."""
+    profiles = package / "scenarios/profiles"
+    calm = (profiles / "calm.toml").read_text().replace('name = "calm"', 'name = "mine"')
+    (profiles / "mine.toml").write_text(calm + PROFILE)
+    (package / "sim/faults/cable_trip.py").write_text(FAULT)
+    (package / "scenarios/generate/recipes/deaths.py").write_text(COINCIDENCE)
+    (package / "invariants/properties/consumer/few_epochs.py").write_text(PROPERTY)
+    (package / "sim/observe/steps_seen.py").write_text(METRIC)
+    *listed, violated, is_smaller, of_calm = printed_by(THE_OTHERS, package).splitlines()
+    assert "mine" in {line.split()[0] for line in listed}
+    assert (violated, is_smaller) == ("mine.few_epochs", "True")
+    assert of_calm == generate("calm", 1).hash
