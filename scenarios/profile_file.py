@@ -64,11 +64,13 @@ def digest_of(text: str) -> str:
 
 @functools.cache
 def built_in(name: str) -> Mapping[str, Any]:
-    """The tables of a built-in profile. Raises ScenarioError if there is none."""
+    """The tables of a built-in profile, with what it extends. Raises ScenarioError if there is none."""
     if name not in PROFILES:
         remedy = did_you_mean(name, PROFILES)
         raise ScenarioError(f"no profile {name!r}; {remedy} (a file of yours ends in {SUFFIX})")
-    return parse_toml((_FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+    data = parse_toml((_FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+    base = data.pop(_EXTENDS, None)
+    return data if base is None else _merged(built_in(base), data)
 
 
 def _resolved(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 from rebalance_sim.scenarios.generate.generator import generate
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples/research/research_plugins"
 
 DEFECT = '''
 """A partition is given away while somebody has it."""
@@ -95,48 +96,12 @@ def death_at_growth(draw, targets, at_ms):
 '''
 
 PROFILE = """
-[[faults]]
-kind = "cable_trip"
-probability = 1.0
-pause_ms = [700, 900]
-
-[[coincidences]]
-kind = "death_at_growth"
-probability = 1.0
+name = "mine"
+description = "Cables, and deaths when topics grow."
+extends = "calm"
+faults = [{ kind = "cable_trip", probability = 1.0, pause_ms = [700, 900] }]
+coincidences = [{ kind = "death_at_growth", probability = 1.0 }]
 """
-
-PROPERTY = '''
-"""How often a group may rebalance in a run."""
-
-from rebalance_sim.invariants.property import Finding, Property
-
-
-class FewEpochs(Property):
-    id = "mine.few_epochs"
-    sentence = "No group epoch rises above 1."
-    violated_by = ("TICKET-1",)
-
-    def on_change(self, step, change):
-        _, after = change.group_epoch
-        return Finding(f"group epoch {after}") if after > 1 else None
-'''
-
-METRIC = '''
-"""How many steps a group has seen."""
-
-from rebalance_sim.sim.observe.metric import Metric
-
-
-class StepsSeen(Metric):
-    name = "steps_seen"
-    _count = 0
-
-    def after_step(self, step):
-        self._count += 1
-
-    def value(self):
-        return self._count
-'''
 
 DEFECT_AND_VERSION = """
 from rebalance_sim import defect_scenario, run
@@ -165,8 +130,8 @@ assert {"client_crash", "topic_grow"} <= {fault.kind for fault in scenario.world
 assert parse_scenario(dump_scenario(scenario)) == scenario
 result = run(scenario, properties=())
 assert result.coverage["fault.cable_trip"] == len(trips)
-assert 0 < result.metrics["steps_seen"] <= result.steps
-assert "mine.few_epochs" in as_markdown()
+assert 0 < result.metrics["research_members_max"] <= len(scenario.world.clients)
+assert "research.few_epochs" in as_markdown()
 [violated] = run(scenario).violations
 print(violated.property)
 print(len(shrink(scenario, max_runs=60).scenario.world.faults) < len(scenario.world.faults))
@@ -207,15 +172,15 @@ def test_a_defect_and_a_version_are_found_by_being_there(package: Path) -> None:
 
 
 def test_so_is_one_file_of_each_other_kind_and_no_seed_moves(package: Path) -> None:
-    """That of a fault, a coincidence, a profile that draws them, a property and a metric."""
-    profiles = package / "scenarios/profiles"
-    calm = (profiles / "calm.toml").read_text().replace('name = "calm"', 'name = "mine"')
-    (profiles / "mine.toml").write_text(calm + PROFILE)
+    """A fault, a coincidence, a profile that draws them, a property and a metric; the last two are
+    those of the example plug-in."""
     (package / "sim/faults/cable_trip.py").write_text(FAULT)
     (package / "scenarios/generate/recipes/deaths.py").write_text(COINCIDENCE)
-    (package / "invariants/properties/consumer/few_epochs.py").write_text(PROPERTY)
-    (package / "sim/observe/steps_seen.py").write_text(METRIC)
+    (package / "scenarios/profiles/mine.toml").write_text(PROFILE)
+    few_epochs = (EXAMPLES / "invariant.py").read_text().replace("500", "1")
+    (package / "invariants/properties/consumer/few_epochs.py").write_text(few_epochs)
+    shutil.copy(EXAMPLES / "metric.py", package / "sim/observe/largest_group.py")
     *listed, violated, is_smaller, of_calm = printed_by(THE_OTHERS, package).splitlines()
     assert "mine" in {line.split()[0] for line in listed}
-    assert (violated, is_smaller) == ("mine.few_epochs", "True")
+    assert (violated, is_smaller) == ("research.few_epochs", "True")
     assert of_calm == generate("calm", 1).hash
