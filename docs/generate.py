@@ -276,7 +276,7 @@ def profile_keys() -> str:
     return _table(("table", "key", "value", "unless given"), rows)
 
 
-def _keys_of_kinds() -> list[tuple[str, ...]]:
+def _keys_of_kinds() -> list[tuple[str, str, str, str]]:
     """The keys of ``[[faults]]`` that only some kinds have."""
     return [
         ("[[faults]]", f"`{item.name}` of `{kind}`", "range `[a, b]`", f"`{_plain(item.default)}`")

@@ -64,7 +64,8 @@ def digest_of(text: str) -> str:
 
 @functools.cache
 def built_in(name: str) -> Mapping[str, Any]:
-    """The tables of a built-in profile, with what it extends. Raises ScenarioError if there is none."""
+    """The tables of a built-in profile, and of what it extends. Raises ScenarioError if there is
+    none."""
     if name not in PROFILES:
         remedy = did_you_mean(name, PROFILES)
         raise ScenarioError(f"no profile {name!r}; {remedy} (a file of yours ends in {SUFFIX})")
