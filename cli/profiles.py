@@ -8,7 +8,8 @@ from rebalance_sim.cli.output import say
 
 def profiles() -> int:
     """List the profiles that scenarios are generated from."""
-    from rebalance_sim.scenarios.profile import PROFILES, load_profile
+    from rebalance_sim.scenarios.profile import load_profile
+    from rebalance_sim.scenarios.profile_file import PROFILES
 
     width = max(len(name) for name in PROFILES)
     for name in PROFILES:

@@ -39,7 +39,6 @@ from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.profile import (
-    PROFILES,
     CoincidenceRule,
     FaultRule,
     Profile,
@@ -47,6 +46,7 @@ from rebalance_sim.scenarios.profile import (
     Timings,
     load_profile,
 )
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
@@ -270,8 +270,20 @@ def profile_keys() -> str:
             if kind is Profile and is_required:
                 default = "that of the file"
             rows.append((name, f"`{item.name}`", _TYPES[hints[item.name]], default))
+        if kind is FaultRule:
+            rows += _keys_of_kinds()
     rows.append(("[features]", "see `Features` in `scenarios/profile.py`", "probability", "`0.0`"))
     return _table(("table", "key", "value", "unless given"), rows)
+
+
+def _keys_of_kinds() -> list[tuple[str, str, str, str]]:
+    """The keys of ``[[faults]]`` that only some kinds have."""
+    return [
+        ("[[faults]]", f"`{item.name}` of `{kind}`", "range `[a, b]`", f"`{_plain(item.default)}`")
+        for kind, rule in FaultRule.kinds().items()
+        for item in dataclasses.fields(rule)
+        if "drawn" in item.metadata
+    ]
 
 
 _TABLES = ("faults", "coincidences")

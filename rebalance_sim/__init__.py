@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from rebalance_sim.scenarios.plots import plot_case_study, plot_ownership, plot_ownership_of
     from rebalance_sim.scenarios.plugins import load_plugins
-    from rebalance_sim.scenarios.profile import PROFILES
+    from rebalance_sim.scenarios.profile_file import PROFILES
     from rebalance_sim.scenarios.result import RunResult, ViolationRow
     from rebalance_sim.scenarios.runner import run
     from rebalance_sim.scenarios.scenario import (
@@ -132,7 +132,7 @@ _PUBLIC = {
     "scenarios.ownership": ("OwnershipInterval", "OwnershipTrace", "ownership_intervals"),
     "scenarios.plots": ("plot_case_study", "plot_ownership", "plot_ownership_of"),
     "scenarios.plugins": ("load_plugins",),
-    "scenarios.profile": ("PROFILES",),
+    "scenarios.profile_file": ("PROFILES",),
     "scenarios.result": ("RunResult", "ViolationRow"),
     "scenarios.runner": ("run",),
     "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),

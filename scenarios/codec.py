@@ -124,16 +124,15 @@ def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def _variants(hint: Any) -> list[type]:
+def _variants(hint: Any) -> Mapping[str, type]:
     """The dataclasses of a union, or every kind of a base class that has ``kinds``, such as a
-    fault; empty for any other type."""
+    fault, by kind; empty for any other type."""
     if hasattr(hint, "kinds"):
-        return list(hint.kinds().values())
+        return cast(Mapping[str, type], hint.kinds())
     if get_origin(hint) not in (Union, types.UnionType):
-        return []
-    return [
-        arm for arm in get_args(hint) if isinstance(arm, type) and dataclasses.is_dataclass(arm)
-    ]
+        return {}
+    arms = (arm for arm in get_args(hint) if isinstance(arm, type))
+    return {kind_of(arm): arm for arm in arms if dataclasses.is_dataclass(arm)}
 
 
 def _item_type(hint: Any) -> Any | None:
@@ -196,8 +195,9 @@ def _missing(hint: Any, data: object, place: str) -> Iterator[str]:
     """The place of every key that is missing in tables of these types, whatever else is wrong."""
     variants = _variants(hint)
     if isinstance(data, dict) and variants:
-        kinds = {kind_of(variant): variant for variant in variants}
-        hint = kinds.get(data.get(KIND, "")) if isinstance(data.get(KIND, ""), str) else None
+        if KIND not in data:
+            yield _join(place, KIND)
+        hint = variants.get(data.get(KIND, "")) if isinstance(data.get(KIND, ""), str) else None
     elif get_origin(hint) in (Union, types.UnionType):
         arms = [arm for arm in get_args(hint) if dataclasses.is_dataclass(arm)]
         hint = arms[0] if arms else hint
@@ -234,17 +234,18 @@ def _decode_union(hint: Any, data: object, place: str) -> object:
     raise ScenarioError(f"must be {names}, not {_shown(data)}", place=place)
 
 
-def _decode_variant(variants: list[type], data: object, place: str) -> object:
+def _decode_variant(variants: Mapping[str, type], data: object, place: str) -> object:
     table = dict(_expect(dict, data, place))
-    by_kind = {kind_of(variant): variant for variant in variants}
-    kind = table.pop(KIND, None)
-    if not isinstance(kind, str) or kind not in by_kind:
+    kind = table.get(KIND)
+    if not isinstance(kind, str) or kind not in variants:
         if kind is None:
-            problem = f"key {KIND!r} is missing; known: {', '.join(sorted(by_kind))}"
+            problem = f"key {KIND!r} is missing; known: {', '.join(sorted(variants))}"
         else:
-            problem = f"no such kind: {kind!r}; {did_you_mean(str(kind), by_kind)}"
+            problem = f"no such kind: {kind!r}; {did_you_mean(str(kind), variants)}"
         raise ScenarioError(problem, place=place)
-    return _decode_dataclass(by_kind[kind], table, place)
+    if all(field.name != KIND for field in dataclasses.fields(variants[kind])):
+        del table[KIND]
+    return _decode_dataclass(variants[kind], table, place)
 
 
 def _decode_tuple(args: tuple[Any, ...], data: object, place: str) -> object:

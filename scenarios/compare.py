@@ -28,17 +28,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.protocol.clients.versions import version_in
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
 
 _METADATA_MAX_AGE_MS = 10_000
@@ -150,7 +145,7 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
         world,
         clients=tuple(spoken.client(client, world.config) for client in world.clients),
         config=spoken.config(world.config),
-        faults=tuple(map(_without_migration, world.faults)),
+        faults=tuple(fault.among_alike() for fault in world.faults),
         data_plane=True,
     )
     return replace(
@@ -158,30 +153,4 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
         name=f"{scenario.name}+{protocol}",
         profile=f"{scenario.profile}+{protocol}" if scenario.profile else "",
         world=world,
-    )
-
-
-_SPOKEN = (
-    "to_kind",
-    "to_version",
-    "assignors",
-    "server_assignor",
-    "session_timeout_ms",
-    "heartbeat_interval_ms",
-)
-
-
-def _without_migration(fault: Fault) -> Fault:
-    """A deployment keeps its times and its clients, who continue speaking what is compared."""
-    if isinstance(fault, ClientRedeploy):
-        unchanged: dict[str, Any] = dict.fromkeys(_SPOKEN)
-        return replace(fault, **unchanged)
-    if not isinstance(fault, RollingMigration):
-        return fault
-    return ClientBounce(
-        at_ms=fault.at_ms,
-        down_ms=fault.down_ms,
-        gap_ms=fault.gap_ms,
-        clients=fault.clients,
-        graceful=fault.graceful,
     )

@@ -15,8 +15,8 @@ from rebalance_sim.invariants.property import TRIGGERS, Kind, Property
 from rebalance_sim.protocol.defects import Defect as Rule
 from rebalance_sim.scenarios.errors import did_you_mean
 from rebalance_sim.scenarios.experiment import RESERVED
-from rebalance_sim.scenarios.own_metrics import Metric
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.observe.metric import Metric
 
 _MEANT = (Property, Metric, Fault)
 _NAME = re.compile(r"[\w.-]+")

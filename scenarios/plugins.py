@@ -28,11 +28,11 @@ from rebalance_sim.protocol.defects import Defect as Rule
 from rebalance_sim.protocol.runtime.rule_set import compose_anew
 from rebalance_sim.scenarios import plugin_checks as checks
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.own_metrics import Metric
-from rebalance_sim.scenarios.own_metrics import register as register_metric
 from rebalance_sim.scenarios.plugin_names import LOADED, installed_plugins, loaded_plugins
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.fault import register as register_fault
+from rebalance_sim.sim.observe.metric import Metric
+from rebalance_sim.sim.observe.metric import register as register_metric
 
 __all__ = ["Rule", "installed_plugins", "load_plugins", "loaded_plugins"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import Any
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLIENT_KINDS
@@ -24,23 +24,7 @@ from rebalance_sim.scenarios.profile_file import built_in
 from rebalance_sim.scenarios.toml import parse_toml
 from rebalance_sim.sim.broker.broker_spec import BROKERS_MOST, OFFSETS_PARTITIONS_MOST
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, RECORDS_PER_SECOND_MOST
-
-PROFILES = (
-    "calm",
-    "faulty",
-    "chaos",
-    "operations",
-    "groups",
-    "client_assignors",
-    "whole",
-    "classic",
-    "cooperative",
-    "migration",
-    "librdkafka_classic",
-    "production",
-)
-"""The profiles that come with the simulator: three from quiet to wild, others of their own kind,
-and one with the times of a real cluster."""
+from rebalance_sim.sim.faults.fault import Fault
 
 Range = tuple[int, int]
 
@@ -210,11 +194,8 @@ class FaultRule:
     """One kind of fault (``Fault.kind``).
 
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
-    its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
-    of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart, ``load_ms``
-    the time of a slow load, ``lag_ms`` how late a broker hears of the controller's decisions,
-    ``throttle_ms`` for how long a connection is muted after a request, ``step_ms`` by how much a
-    clock is set, forward or back.
+    its window or of the time a process is down, ``gap_ms`` the pause between two processes of a
+    rolling restart; the range of a field of its own has the name of that field.
     ``forever_probability`` is that of a process that never comes back, ``graceful_probability``
     that one which is deployed again closes its consumer before. ``to_kinds`` are the kinds
     of client that a rolling migration, or a deployment, may lead to.
@@ -224,13 +205,7 @@ class FaultRule:
     probability: float
     count: Range = (1, 1)
     duration_ms: Range = (1_000, 5_000)
-    factor: Range = (2, 10)
-    callback_ms: Range = (100, 2_000)
     gap_ms: Range = (0, 1_000)
-    load_ms: Range = (2_000, 60_000)
-    lag_ms: Range = (500, 5_000)
-    throttle_ms: Range = (100, 3_000)
-    step_ms: Range = (500, 20_000)
     forever_probability: float = 0.0
     graceful_probability: float = 0.7
     to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
@@ -242,9 +217,28 @@ class FaultRule:
             _check_share(name, getattr(self, name))
         _check_range("count", self.count, least=1, most=FAULTS_MOST)
         _check_range("duration_ms", self.duration_ms, least=1, most=TIME_MOST_MS)
-        _check_range("factor", self.factor, least=2, most=TIME_MOST_MS)
-        for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms", "throttle_ms", "step_ms"):
-            _check_range(name, getattr(self, name), least=0, most=TIME_MOST_MS)
+        _check_range("gap_ms", self.gap_ms, least=0, most=TIME_MOST_MS)
+        for own in (item for item in fields(self) if item.metadata):
+            least = own.metadata.get("least", 0)
+            _check_range(own.name, getattr(self, own.name), least=least, most=TIME_MOST_MS)
+
+    @staticmethod
+    def kinds() -> Mapping[str, type[FaultRule]]:
+        """The rule of each kind of fault, by its name."""
+        return {name: _rule_of(kind) for name, kind in Fault.kinds().items()}
+
+
+@functools.cache
+def _rule_of(kind: type[Fault]) -> type[FaultRule]:
+    """A rule with the ranges of the kind's own fields (``drawn_from``)."""
+    own = [
+        (item.name, Range, field(default=item.metadata["drawn"], metadata=item.metadata))
+        for item in fields(kind)
+        if "drawn" in item.metadata
+    ]
+    return make_dataclass(
+        f"{kind.__name__}Rule", own, bases=(FaultRule,), frozen=True, slots=True, kw_only=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,18 @@ _EXTENDS = "extends"
 _BASE = "base"
 _BY_KIND = ("faults", "coincidences")
 _DEEPEST = 10
+_FOLDER = files("rebalance_sim.scenarios") / "profiles"
 
 
 def is_file(name: str) -> bool:
     """Whether this is the path of a file, and not the name of a built-in profile."""
     return name.endswith(SUFFIX)
+
+
+PROFILES = tuple(
+    sorted(file.name.removesuffix(SUFFIX) for file in _FOLDER.iterdir() if is_file(file.name))
+)
+"""The profiles that come with the simulator, found by being there."""
 
 
 def is_scenario(data: Mapping[str, Any]) -> bool:
@@ -57,13 +64,14 @@ def digest_of(text: str) -> str:
 
 @functools.cache
 def built_in(name: str) -> Mapping[str, Any]:
-    """The tables of a built-in profile. Raises ScenarioError if there is none."""
-    folder = files("rebalance_sim.scenarios") / "profiles"
-    known = [file.name.removesuffix(SUFFIX) for file in folder.iterdir() if is_file(file.name)]
-    if name not in known:
-        remedy = did_you_mean(name, known)
+    """The tables of a built-in profile, and of what it extends. Raises ScenarioError if there is
+    none."""
+    if name not in PROFILES:
+        remedy = did_you_mean(name, PROFILES)
         raise ScenarioError(f"no profile {name!r}; {remedy} (a file of yours ends in {SUFFIX})")
-    return parse_toml((folder / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+    data = parse_toml((_FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+    base = data.pop(_EXTENDS, None)
+    return data if base is None else _merged(built_in(base), data)
 
 
 def _resolved(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:

@@ -7,15 +7,8 @@ from collections.abc import Iterable
 from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES
-from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.clock_step import ClockStep
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 
 _QUIET_PERIOD_INTERVALS = 4
@@ -32,22 +25,11 @@ def quiet_period_ms(world: WorldSpec) -> int:
     if world.quiet_period_ms is not None:
         return world.quiet_period_ms
     config, clients, faults = world.config, world.clients, world.faults
-    heartbeat_ms = config.group_consumer_heartbeat_interval_ms
-    assignment_ms = config.group_consumer_assignment_interval_ms
-    request_ms = max(client.request_timeout_ms for client in clients)
-    rebalance_ms = max(client.max_poll_interval_ms for client in clients)
-    for fault in faults:
-        if isinstance(fault, ClientRedeploy):
-            request_ms = max(request_ms, fault.request_timeout_ms or 0)
-            rebalance_ms = max(rebalance_ms, fault.max_poll_interval_ms or 0)
-        elif isinstance(fault, GroupConfigChange):
-            heartbeat_ms = max(heartbeat_ms, fault.consumer_heartbeat_interval_ms or 0)
-            assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
-        elif isinstance(fault, BrokerConfigChange):
-            assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
-    # What uses a clock that was set back waits for so long; so does a coordinator whose
-    # predecessor's clock was ahead.
-    clocks_ms = sum(abs(fault.step_ms) for fault in faults if isinstance(fault, ClockStep))
+    said = (config, *clients, *faults)
+    heartbeat_ms = _longest_ms(said, *_of_groups("heartbeat_interval_ms"))
+    assignment_ms = _longest_ms(said, *_of_groups("assignment_interval_ms"))
+    request_ms = _longest_ms(said, "request_timeout_ms")
+    rebalance_ms = _longest_ms(said, "max_poll_interval_ms")
     slack_ms = (
         _QUIET_PERIOD_INTERVALS * max(heartbeat_ms, *map(_longest_processing_ms, clients))
         + assignment_ms
@@ -65,19 +47,16 @@ def quiet_period_ms(world: WorldSpec) -> int:
     is_closed = config.group_consumer_migration_policy not in UPGRADE_POLICIES
     # A static member of a classic group that does not return keeps members of the consumer protocol
     # out; and one whose client is gone for good keeps what it has for a session of its own.
-    classic_ms = [
-        fault.session_timeout_ms or 0
-        for fault in faults
-        if isinstance(fault, ClientRedeploy) and (is_closed or fault.client in retired)
-    ]
-    session_ms = max(session_ms, *classic_ms, 0)
+    staying = [f for f in faults if is_closed or getattr(f, "client", None) in retired]
+    session_ms = max(session_ms, _longest_ms(staying, "session_timeout_ms"))
     if any(client.commits_when_revoked for client in clients) and any(
-        isinstance(fault, TopicDelete | TopicRecreate) for fault in faults
+        fault.ends_topic for fault in faults
     ):
         # Who is to give up partitions of a topic that is no more commits them as long as it may.
         told_ms = _QUIET_PERIOD_INTERVALS * heartbeat_ms + assignment_ms
         session_ms = max(session_ms, told_ms + _COMMIT_MS)
-    return session_ms + slack_ms + rebalance_ms + computing_ms + clocks_ms + _LOAD_MS
+    after_ms = sum(fault.after_effect_ms for fault in faults)
+    return session_ms + slack_ms + rebalance_ms + computing_ms + after_ms + _LOAD_MS
 
 
 def length_s(world: WorldSpec) -> float:
@@ -88,9 +67,18 @@ def length_s(world: WorldSpec) -> float:
 def _may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
     """Whether there may be a classic group at any time."""
     return any(client.kind in CLASSIC_KINDS for client in clients) or any(
-        isinstance(fault, RollingMigration | ClientRedeploy) and fault.to_kind in CLASSIC_KINDS
-        for fault in faults
+        getattr(fault, "to_kind", None) in CLASSIC_KINDS for fault in faults
     )
+
+
+def _longest_ms(said: Iterable[object], *names: str) -> int:
+    """The longest that is said for a setting of one of these names; 0 if nothing is."""
+    return max((getattr(one, name, None) or 0 for one in said for name in names), default=0)
+
+
+def _of_groups(name: str) -> tuple[str, str]:
+    """A setting of consumer groups, as brokers and as groups have it."""
+    return f"group_consumer_{name}", f"consumer_{name}"
 
 
 def _longest_processing_ms(client: ClientSpec) -> int:

@@ -21,7 +21,6 @@ from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.own_metrics import Measured, Metric, registered_metrics, values_of
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import RunResult, Suspected, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
@@ -181,7 +180,6 @@ class _Run:
         self._is_complete = False
         self._metrics: Mapping[str, float] = {}
         self._rebalances: tuple[Episode, ...] = ()
-        self._own_metrics: list[Metric] = []
         self._late: list[tuple[str, Stuck]] = []
         self._not_judged = ""
 
@@ -230,20 +228,15 @@ class _Run:
         )
         result = self._world.run(self._due_ms)
         self._is_complete = result.is_complete
-        self._metrics = {**result.metrics, **values_of(self._own_metrics, result.metrics)}
+        self._metrics = result.metrics
         self._rebalances = tuple(self._world.metrics.rebalances.rows())
         self._judge_quiet_period(result.simulated_ms)
 
-    def _watch(self, view: WorldView) -> Watcher | Measured:
+    def _watch(self, view: WorldView) -> Watcher:
         self._views.append(view)
         watcher = self._watchers[view.group_id] = self._make_watcher(view)
         watcher.liveness.on_quiet_period_start(self._scenario.world.duration_ms)
-        own = registered_metrics()
-        if not own:
-            return watcher
-        measured = Measured(watcher, [metric(view) for metric in own])
-        self._own_metrics += measured.metrics
-        return measured
+        return watcher
 
     def _judge_quiet_period(self, now_ms: int) -> None:
         """After a violated property the shadow model of its group is closed: it is not judged

@@ -23,12 +23,7 @@ from rebalance_sim.scenarios.protocol_settings import check_protocols
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
 from rebalance_sim.sim.checks import NONE
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.spec import CLIENTS_MOST, WorldSpec
 
 MAX_STEPS = 1_000_000
@@ -191,11 +186,10 @@ def _check_topics(world: WorldSpec) -> None:
             _check_topic(name, known, place)
     for index, fault in enumerate(world.faults):
         place = f"world.faults[{index}].topic"
-        if isinstance(fault, TopicGrow | TopicDelete | TopicRecreate):
-            _check_topic(fault.topic, known, place)
-        elif isinstance(fault, SubscriptionChange | ClientRedeploy):
-            for name in fault.topics or ():
-                _check_topic(name, known, f"{place}s")
+        if (topic := getattr(fault, "topic", None)) is not None:
+            _check_topic(topic, known, place)
+        for name in getattr(fault, "topics", None) or ():
+            _check_topic(name, known, f"{place}s")
 
 
 def _check_topic(name: str, known: set[str], place: str) -> None:

@@ -13,7 +13,6 @@ from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.sim.faults.fault import Fault
 
 _LIFE = {StepKind.CLIENT_STARTED: "starts", StepKind.CLIENT_CRASHED: "crashes"}
-_ENDS_TOPICS = ("topic_delete", "topic_recreate")
 _LOADING = {StepKind.COORDINATOR_LOADED: "loaded", StepKind.COORDINATOR_UNLOADED: "unloaded"}
 
 
@@ -75,7 +74,7 @@ class TimelineTrace(OwnershipTrace):
     @property
     def deleted_topics(self) -> frozenset[str]:
         """Topics that were deleted at some time, by name."""
-        faults = (fault for fault, *_ in self._bands if fault.kind in _ENDS_TOPICS)
+        faults = (fault for fault, *_ in self._bands if fault.ends_topic)
         return frozenset(str(getattr(fault, "topic", "")) for fault in faults)
 
     def bands(self, until_ms: int) -> tuple[FaultBand, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
@@ -38,9 +39,10 @@ from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
 from rebalance_sim.sim.machines import Machines, SingleMachines
 from rebalance_sim.sim.network.network import ADMIN, Network
-from rebalance_sim.sim.observe.checkers import Checker
+from rebalance_sim.sim.observe.checkers import Checker, NoChecker
 from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics
 from rebalance_sim.sim.observe.coverage import Coverage
+from rebalance_sim.sim.observe.metric import Measured, every_metric, values_of
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.observe.probes import register_probes
 from rebalance_sim.sim.observe.routing import Router
@@ -176,8 +178,12 @@ class World:
             progress=self.data_plane.progress if spec.data_plane else {},
             acting_shards=self.cluster.acting_shards,
         )
-        if make_checker is not None:
-            self.steps.checker = self._checker(make_checker)
+        self._own_metrics = {
+            group_id: [metric(view) for metric in every_metric()]
+            for group_id, view in self.groups.items()
+        }
+        if make_checker or any(metric.looks_at_steps() for metric in every_metric()):
+            self.steps.checker = self._checker(make_checker or (lambda _: NoChecker()))
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -243,12 +249,16 @@ class World:
     def _metrics(self) -> Mapping[str, float]:
         for process in self.clients().values():
             process.application.count_records()
-        of_data_plane = self.data_plane.metrics()
-        return {**self.metrics.as_dict(is_stable=self.is_stable()), **of_data_plane}
+        of_data_plane = self.data_plane.metrics()  # It settles what is delivered.
+        found = self.metrics.as_dict(is_stable=self.is_stable()) | of_data_plane
+        return found | values_of(chain.from_iterable(self._own_metrics.values()), found)
 
     def _checker(self, make_checker: Callable[[WorldView], Checker]) -> Checker:
         """One checker for each group; the only one of a small world sees every step."""
-        checkers = {group_id: make_checker(group) for group_id, group in self.groups.items()}
+        checkers = {
+            group_id: Measured.of(make_checker(group), self._own_metrics[group_id])
+            for group_id, group in self.groups.items()
+        }
         is_alone = len(checkers) == 1 and len(self.controller.partitions) == 1
         if is_alone and not self.spec.names_strange_groups:
             return checkers[self.group_id]

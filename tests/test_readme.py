@@ -10,7 +10,7 @@ from typer.main import get_command
 from rebalance_sim.cli.main import app_of
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.compare import PROTOCOLS
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
 ROOT = Path(__file__).parent.parent

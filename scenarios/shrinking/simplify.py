@@ -24,25 +24,10 @@ from rebalance_sim.sim.spec import (
     WorldSpec,
 )
 
-_CLIENT_SETTINGS = (
-    "instance_id",
-    "version",
-    "server_assignor",
-    "client_assignors",
-    "start_ms",
-    "callback",
-    "enable_auto_commit",
-    "auto_commit_interval_ms",
-    "assignors",
-    "metadata_max_age_ms",
-    "processing_ms",
-    "max_poll_records",
-    "max_partition_fetch_records",
-    "processing_records_per_second",
-    "max_poll_interval_ms",
-    "request_timeout_ms",
-    "session_timeout_ms",
-    "heartbeat_interval_ms",
+_CLIENT_SETTINGS = tuple(
+    field.name
+    for field in fields(ClientSpec)
+    if field.name not in ("name", "group_id", "topics", "topic_regex", "kind")
 )
 """Settings of a client that are given their default if nothing is lost by it."""
 
@@ -202,7 +187,8 @@ def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
     for name in _CLIENT_SETTINGS:
         if getattr(client, name) != getattr(usual, name):
             changes: dict[str, Any] = {name: getattr(usual, name)}
-            yield replace(client, **changes)
+            with suppress(ValueError):  # It may have to fit another.
+                yield replace(client, **changes)
     if client.client_assignors is not None:
         for assignors in _plainer_assignors(client.client_assignors):
             yield replace(client, client_assignors=assignors)

@@ -8,8 +8,8 @@ from typing import Any
 
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
-from rebalance_sim.sim.faults.fault import End, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.fault import End, drawn_from, size
+from rebalance_sim.sim.faults.ports import FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
 
@@ -23,7 +23,7 @@ class BrokerMetadataLag(BrokerWindow):
     that nobody fences it. At the end of the window it catches up.
     """
 
-    lag_ms: int = field(metadata=size(0))
+    lag_ms: int = field(metadata=size(0) | drawn_from(500, 5_000))
 
     def begin(self, world: FaultWorld) -> End | bool:
         broker = self.hit(world)
@@ -38,5 +38,5 @@ class BrokerMetadataLag(BrokerWindow):
         return end
 
     @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: Any, targets: FaultTargets) -> Mapping[str, Any]:
         return {"lag_ms": draw.between(rule.lag_ms)}

@@ -10,8 +10,7 @@ from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.sim.client.client_conditions import Condition
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_window import ConditionWindow
-from rebalance_sim.sim.faults.fault import size
-from rebalance_sim.sim.faults.ports import DrawRule
+from rebalance_sim.sim.faults.fault import drawn_from, size
 from rebalance_sim.sim.faults.targets import FaultTargets
 
 
@@ -22,13 +21,13 @@ class CallbackSlowdown(ConditionWindow):
     ``callback`` None means every kind.
     """
 
-    callback_ms: int = field(metadata=size(0))
+    callback_ms: int = field(metadata=size(0) | drawn_from(100, 2_000))
     callback: CallbackKind | None = None
 
     def condition(self) -> Condition:
         return Condition(callback_ms=self.callback_ms, callback=self.callback)
 
     @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: Any, targets: FaultTargets) -> Mapping[str, Any]:
         callback_ms = draw.between(rule.callback_ms)
         return {"callback_ms": callback_ms, "callback": draw.pick((None, *CallbackKind))}

@@ -29,6 +29,14 @@ _SETTINGS = (
     "topics",
     "assignors",
 )
+_SPOKEN = (
+    "to_kind",
+    "to_version",
+    "assignors",
+    "server_assignor",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+)
 _CHANGE_SHARE = 0.3
 _NAMES = ("range", "roundrobin")
 
@@ -106,6 +114,10 @@ class ClientRedeploy(Fault):
             for topic in self.topics:
                 yield replace(self, topics=tuple(one for one in self.topics if one != topic))
 
+    def among_alike(self) -> Fault:
+        """The client goes on speaking what it spoke."""
+        return self.changed(**dict.fromkeys(_SPOKEN))
+
     def begin(self, world: FaultWorld) -> End | bool:
         clients = world.client_processes
         clients.change(self.client, self.changes)
@@ -134,7 +146,7 @@ def drawn_settings(
     draw: Draw, targets: FaultTargets, client: ClientSpec, to_kinds: tuple[str, ...]
 ) -> dict[str, Any]:
     """Some settings of a client, each other than before with some probability."""
-    config, names = targets.config, [topic.name for topic in targets.topics]
+    config, names = targets.config, targets.topic_names
     session_ms = config.group_consumer_session_timeout_ms
     drawn: dict[str, Any] = {
         "instance_id": draw.pick((f"{client.name}-seat", client.instance_id or "", "")),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import registration
-from rebalance_sim.sim.faults.fault import End, Fault, bound
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.fault import End, Fault, bound, drawn_from
+from rebalance_sim.sim.faults.ports import FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
 _CLIENT_SHARE = 0.5
@@ -30,7 +30,7 @@ class ClockStep(Fault):
     librdkafka uses a monotonic clock, and notices nothing.
     """
 
-    step_ms: int
+    step_ms: int = field(metadata=drawn_from(500, 20_000))
     client: str | None = None
     broker: int | None = None
     offsets_partition: int | None = field(default=None, metadata=bound(0))
@@ -42,6 +42,12 @@ class ClockStep(Fault):
         named = (self.client, self.broker, self.offsets_partition)
         if sum(one is not None for one in named) > 1:
             raise ValueError("client, broker and offsets_partition exclude each other")
+
+    @property
+    def after_effect_ms(self) -> int:
+        """What goes by a clock that was set back waits for so long; so does a coordinator whose
+        predecessor's clock was ahead."""
+        return abs(self.step_ms)
 
     def begin(self, world: FaultWorld) -> End | bool:
         if self.client is not None:
@@ -64,9 +70,7 @@ class ClockStep(Fault):
             yield self.changed(step_ms=half_ms)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
         step_ms = draw.between(rule.step_ms) * (-1 if draw.chance(_BACK_SHARE) else 1)
         if draw.chance(_CLIENT_SHARE):
             yield cls(at_ms=at_ms, step_ms=step_ms, client=targets.client(draw).name)

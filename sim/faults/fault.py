@@ -41,10 +41,16 @@ def bound(least: int) -> Mapping[str, Any]:
     return {"least": least}
 
 
-def size(least: int, most: int | None = None) -> Mapping[str, Any]:
+def size(least: int, most: int | None = None) -> dict[str, Any]:
     """The same for a field that is tried with smaller values when a scenario is shrunk; it must not
     be above ``most`` either."""
     return {"least": least, "most": most, "is_size": True}
+
+
+def drawn_from(low: int, high: int) -> dict[str, Any]:
+    """Metadata of a field whose range a profile may give under its name; this one unless it does.
+    ``Fault.drawn`` finds it in its rule."""
+    return {"drawn": (low, high)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +59,14 @@ class Fault(ABC):
 
     ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
     ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
-    what was committed may be lost. ``alters_settings``: of brokers or groups, as its ``changes``
-    say.
+    what was committed may be lost. ``ends_topic``: its ``topic`` is deleted. ``alters_settings``:
+    of brokers or groups, as its ``changes`` say.
     """
 
     kind: ClassVar[str]
     reaches_admin: ClassVar[bool] = False
     may_lose_committed: ClassVar[bool] = False
+    ends_topic: ClassVar[bool] = False
     alters_settings: ClassVar[bool] = False
 
     at_ms: int = field(metadata=bound(0))
@@ -101,6 +108,15 @@ class Fault(ABC):
             if value is not None:
                 return f"{label}{value}"
         return ""
+
+    @property
+    def after_effect_ms(self) -> int:
+        """For how long at most somebody may have to wait for nothing but its consequences."""
+        return 0
+
+    def among_alike(self) -> Fault:
+        """The fault in a world whose clients all go on speaking one protocol."""
+        return self
 
     def __str__(self) -> str:
         return self.kind + (f"({self.target})" if self.target else "")

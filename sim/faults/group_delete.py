@@ -41,9 +41,8 @@ class GroupDelete(AdminRequest):
         if draw.chance(_OUTAGE_SHARE):
             closed_ms = max(0, at_ms - draw.between(_CLOSING_MS))
             down_ms = at_ms - closed_ms + draw.between(rule.duration_ms)
-            for client in targets.clients:
-                if client.group_id == group:
-                    yield ClientClose(at_ms=closed_ms, client=client.name, down_ms=down_ms)
+            for client in targets.team(group):
+                yield ClientClose(at_ms=closed_ms, client=client.name, down_ms=down_ms)
         yield cls(at_ms=at_ms, group=group)
         if draw.chance(0.4):
             again_ms = targets.within(at_ms + draw.between((1, 3_000)))

@@ -43,7 +43,7 @@ class MembersRemove(AdminRequest):
         """Some members, or all; of some the process is gone by then, as administrators mean it."""
         yield from cls.trouble(draw, at_ms)
         group = targets.group(draw)
-        team = [client.name for client in targets.clients if client.group_id == group]
+        team = [client.name for client in targets.team(group)]
         chosen = () if draw.chance(_ALL_SHARE) else tuple(draw.some(team, 0.4))
         if chosen and draw.chance(_GONE_SHARE):
             down_ms = draw.between(rule.duration_ms)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, Window, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.fault import End, Fault, Window, drawn_from, size
+from rebalance_sim.sim.faults.ports import FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
 
@@ -18,7 +18,7 @@ class NetworkSlowdown(Window):
 
     reaches_admin: ClassVar[bool] = True
 
-    factor: int = field(metadata=size(2))
+    factor: int = field(metadata=size(2) | drawn_from(2, 10))
     client: str | None = None
 
     def begin(self, world: FaultWorld) -> End | bool:
@@ -35,9 +35,7 @@ class NetworkSlowdown(Window):
         return end
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
         everybody = draw.chance(0.5)
         yield cls(
             at_ms=at_ms,

@@ -233,7 +233,8 @@ class FaultWorld(Protocol):
 class DrawRule(Protocol):
     """How a profile wants a kind of fault to be (``scenarios.profile.FaultRule``).
 
-    Pairs are ranges, both ends included.
+    Pairs are ranges, both ends included. A kind with fields that are ``drawn`` has a rule with
+    their ranges as well, by their names; it takes ``Any``.
     """
 
     @property
@@ -241,32 +242,8 @@ class DrawRule(Protocol):
         """How long a window lasts, or a process is down."""
 
     @property
-    def factor(self) -> tuple[int, int]:
-        """By how much something is slowed down."""
-
-    @property
-    def callback_ms(self) -> tuple[int, int]:
-        """How long a slow callback takes."""
-
-    @property
     def gap_ms(self) -> tuple[int, int]:
         """The pause between two processes of a rolling restart."""
-
-    @property
-    def load_ms(self) -> tuple[int, int]:
-        """How long a slow load takes."""
-
-    @property
-    def throttle_ms(self) -> tuple[int, int]:
-        """For how long a connection is muted after a request."""
-
-    @property
-    def lag_ms(self) -> tuple[int, int]:
-        """How late a broker hears of the controller's decisions."""
-
-    @property
-    def step_ms(self) -> tuple[int, int]:
-        """By how much a clock is set, forward or back."""
 
     @property
     def forever_probability(self) -> float:

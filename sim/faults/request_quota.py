@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from rebalance_sim.sim.broker.broker import Throttle
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, Window, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.fault import End, Fault, Window, drawn_from, size
+from rebalance_sim.sim.faults.ports import FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
 
@@ -23,7 +24,7 @@ class RequestQuota(Window):
     meanwhile. ``clients`` empty: all; ``broker`` None: every broker, each by itself.
     """
 
-    throttle_ms: int = field(metadata=size(0))
+    throttle_ms: int = field(metadata=size(0) | drawn_from(100, 3_000))
     clients: tuple[str, ...] = ()
     broker: int | None = None
 
@@ -40,9 +41,7 @@ class RequestQuota(Window):
         return end
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
         duration_ms, throttle_ms = draw.between(rule.duration_ms), draw.between(rule.throttle_ms)
         names = tuple(client.name for client in targets.clients)
         clients = tuple(draw.some(names, 0.5)) if draw.chance(0.5) else ()

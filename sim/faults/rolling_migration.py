@@ -15,6 +15,7 @@ from rebalance_sim.sim.client.client_checks import (
     takes_assignors,
 )
 from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.client_bounce import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.rolling_restart import RollingRestart
@@ -43,6 +44,16 @@ class RollingMigration(RollingRestart):
         check_version(self.to_version, self.to_kind, "to_version")
         check_assignors(self.assignors, self.to_kind)
 
+    def among_alike(self) -> Fault:
+        """A deployment with the same times that changes nothing."""
+        return ClientBounce(
+            at_ms=self.at_ms,
+            down_ms=self.down_ms,
+            gap_ms=self.gap_ms,
+            clients=self.clients,
+            graceful=self.graceful,
+        )
+
     def before_restart(self, world: FaultWorld, name: str) -> None:
         world.client_processes.migrate(name, self.to_kind, self.to_version, self.assignors)
 
@@ -51,7 +62,7 @@ class RollingMigration(RollingRestart):
         cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
     ) -> Iterator[Fault]:
         group_id = targets.group(draw)
-        team = tuple(client for client in targets.clients if client.group_id == group_id)
+        team = targets.team(group_id)
         common = team[0].assignors
 
         def roll(from_ms: int, kind: str, assignors: tuple[str, ...]) -> RollingMigration:

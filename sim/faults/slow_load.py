@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, Window, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.fault import End, Fault, Window, drawn_from, size
+from rebalance_sim.sim.faults.ports import FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
 
@@ -21,7 +22,7 @@ class SlowLoad(Window):
     window the rest of a load takes no longer than usual.
     """
 
-    load_ms: int = field(metadata=size(0))
+    load_ms: int = field(metadata=size(0) | drawn_from(2_000, 60_000))
     broker: int | None = None
 
     def begin(self, world: FaultWorld) -> End | bool:
@@ -38,9 +39,7 @@ class SlowLoad(Window):
         return end
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
         yield cls(
             at_ms=at_ms,
             duration_ms=draw.between(rule.duration_ms),

@@ -21,7 +21,7 @@ _AGAIN_SHARE = 0.3
 _SOON_MS = (1, 1_500)
 
 
-def _drawn_subscription(draw: Draw, names: list[str]) -> tuple[tuple[str, ...], str | None]:
+def _drawn_subscription(draw: Draw, names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Topics, or a pattern, or neither."""
     share = draw.between((0, 99)) / 100
     if share < _NOTHING_SHARE:
@@ -55,8 +55,7 @@ class SubscriptionChange(Fault):
         cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
     ) -> Iterator[Fault]:
         client = targets.client(draw)
-        names = [topic.name for topic in targets.topics]
-        back = client.topics or tuple(names)
+        names, back = targets.topic_names, targets.read_by(client)
         topics, regex = _drawn_subscription(draw, names)
         yield cls(at_ms=at_ms, client=client.name, topics=topics, topic_regex=regex)
         if draw.chance(_AGAIN_SHARE):

@@ -71,7 +71,7 @@ class SurgeDeploy(Fault):
         group = targets.group(draw)
         away_ms = draw.between((0, at_ms))
         overlap_ms = draw.between(rule.duration_ms)
-        team = [client.name for client in targets.clients if client.group_id == group]
+        team = [client.name for client in targets.team(group)]
         old, new = tuple(team[0::2]), tuple(team[1::2])
         if not new or targets.gone & set(new):
             return

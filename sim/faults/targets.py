@@ -32,6 +32,25 @@ class FaultTargets:
         """The time, or the last one before the quiet period."""
         return min(at_ms, self.duration_ms - 1)
 
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """The names of the topics, in their order."""
+        return tuple(topic.name for topic in self.topics)
+
+    def read_by(self, client: ClientSpec) -> tuple[str, ...]:
+        """What a client subscribes to by name, or, if it has a pattern, all topics."""
+        return client.topics or self.topic_names
+
+    def team(self, group: str | None) -> list[ClientSpec]:
+        """The clients of a group."""
+        return [client for client in self.clients if client.group_id == group]
+
+    def pair(self, draw: Draw) -> tuple[ClientSpec, ClientSpec] | None:
+        """Two clients of one group; None where the first that is drawn has no other."""
+        one = self.client(draw)
+        others = [client for client in self.team(one.group_id) if client is not one]
+        return (one, draw.pick(others)) if others else None
+
     def client(self, draw: Draw) -> ClientSpec:
         """One of the clients."""
         return draw.pick(self.clients)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault
@@ -14,6 +15,8 @@ from rebalance_sim.sim.faults.targets import FaultTargets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDelete(Fault):
     """An administrator deletes a topic. Ignored if it does not exist."""
+
+    ends_topic: ClassVar[bool] = True
 
     topic: str
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
 from rebalance_sim.sim.draw import Draw
@@ -15,6 +16,8 @@ from rebalance_sim.sim.faults.targets import FaultTargets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecreate(Fault):
     """A topic is deleted and created again under its name, with a new id, after ``down_ms``."""
+
+    ends_topic: ClassVar[bool] = True
 
     topic: str
     partition_count: int = field(metadata=size(1, PARTITIONS_MOST))

@@ -159,7 +159,6 @@ class Metrics:
         moves = [group.episode_moves() for group in owned]
         delivered = self.deliveries.values()
         settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
-        clients = [one for group in self._groups.values() for one in group.clients().values()]
         owners = frozenset[str]().union(*(group.owners for group in owned))
         delays, rebalances = self.epoch_delays, self.rebalances
         found: dict[str, float] = {
@@ -168,7 +167,6 @@ class Metrics:
             "assignment_delay_ms_max": delays.longest_assignment_ms,
             "callbacks_run": self.callbacks_run,
             "clients_started": len(self._started),
-            "fatal_clients": sum(one.member.state is ClientState.FATAL for one in clients),
             "fences": self.fences,
             "group_bytes_written": self.group_bytes_written,
             "group_records_written": self.group_records_written,

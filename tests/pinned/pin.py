@@ -15,7 +15,7 @@ from pathlib import Path
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 

@@ -19,13 +19,13 @@ from rebalance_sim.scenarios.generate.coincidences import COINCIDENCES
 from rebalance_sim.scenarios.generate.departures import gone_for_good
 from rebalance_sim.scenarios.generate.generator import generate, generate_from
 from rebalance_sim.scenarios.profile import (
-    PROFILES,
     CoincidenceRule,
     FaultRule,
     Profile,
     load_profile,
     parse_profile,
 )
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.faults.client_close import ClientClose
@@ -343,16 +343,6 @@ OF_CLASSIC_GROUPS = {
     "static_again_in_rebalance",
 }
 
-OF_OPERATIONS = {"deleted_under_pattern", "growth_unwritten"}
-
-OF_FEW = {
-    "failed_look_ups",
-    "growth_in_rebalance",
-    "other_application",
-    "pattern_to_names",
-    "unsubscribed_in_rebalance",
-}
-
 
 def coincident(kind: str) -> Profile:
     """A profile with clients that the coincidence is about, and without any."""
@@ -381,17 +371,9 @@ def test_a_coincidence_adds_faults_and_moves_none(kind: str) -> None:
     assert added >= len(SEEDS)
 
 
-def test_the_profiles_of_bad_days_have_every_coincidence() -> None:
-    for name in ("faulty", "chaos"):
-        expected = set(COINCIDENCES) - OF_CLASSIC_GROUPS - OF_OPERATIONS - OF_FEW
-        assert {rule.kind for rule in load_profile(name).coincidences} == expected
-    assert {rule.kind for rule in load_profile("operations").coincidences} >= OF_OPERATIONS
-    of_few = (load_profile(name).coincidences for name in ("groups", "librdkafka_classic"))
-    assert {rule.kind for rules in of_few for rule in rules} >= OF_FEW
-    of_classic: set[str] = set()
-    for name in ("classic", "cooperative", "librdkafka_classic", "migration"):
-        of_classic |= {rule.kind for rule in load_profile(name).coincidences}
-    assert of_classic >= OF_CLASSIC_GROUPS
+def test_every_coincidence_is_of_some_profile() -> None:
+    drawn = {rule.kind for name in PROFILES for rule in load_profile(name).coincidences}
+    assert drawn == set(COINCIDENCES)
 
 
 def test_some_full_groups_have_a_seat_for_each_client() -> None:

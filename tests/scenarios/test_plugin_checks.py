@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.own_metrics import Metric, values_of
 from rebalance_sim.scenarios.plugins import load_plugins
+from rebalance_sim.sim.observe.metric import Metric, values_of
 
 PROPERTY = "from rebalance_sim.invariants.property import Deadline, Finding, Kind, Property\n"
-METRIC = "from rebalance_sim.scenarios.own_metrics import Metric\n"
+METRIC = "from rebalance_sim.sim.observe.metric import Metric\n"
 FAULT = "from rebalance_sim.sim.faults.fault import Fault\n"
 RULE = (
     "from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules\n"
@@ -42,7 +42,7 @@ REFUSED = [
         f"{PROPERTY}class P(Property):\n id = 'a.b'\n sentence = 'x'\n kind = 'never'\n",
         "P: kind 'never' is not one of always, eventually, sometimes",
     ),
-    (f"{METRIC}class M(Metric):\n name = 'm'\n", "M lacks after_step, value: define it"),
+    (f"{METRIC}class M(Metric):\n name = 'm'\n", "M lacks value: define it"),
     (
         f"{METRIC}class M(Metric):\n after_step = value = print\n",
         "M has no name: give a text",

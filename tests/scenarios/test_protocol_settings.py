@@ -11,7 +11,7 @@ from rebalance_sim.protocol.clients.kinds import EVERY_KIND, KINDS
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.experiment import make_experiment
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario, scenario_of
 from rebalance_sim.scenarios.settings import Setting

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, load_scenario, parse_scenario
 
 MINIMAL = """

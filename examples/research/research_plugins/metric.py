@@ -1,6 +1,6 @@
 """A metric of one's own: how many members a group had at most."""
 
-from rebalance_sim.scenarios.own_metrics import Metric
+from rebalance_sim.sim.observe.metric import Metric
 
 
 class LargestGroup(Metric):

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
-from clients import client_figures
-from counts import count_figures
-from delays import delay_figures
-from deliveries import delivery_figures
-from episodes import episode_figures
-from owners import owner_figures
-from record_flow import flow_figures
 from recording import Recording, record
 
 from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 
-SECOND_COMPUTATIONS = (
-    owner_figures,
-    client_figures,
-    count_figures,
-    delay_figures,
-    delivery_figures,
-    episode_figures,
-    flow_figures,
-)
+MODULES = {path.stem for path in Path(__file__).parent.glob("*.py")} - {Path(__file__).stem}
+SECOND_COMPUTATIONS = [
+    value
+    for module in map(import_module, sorted(MODULES))
+    for name, value in vars(module).items()
+    if name.endswith("_figures") and value.__module__ == module.__name__
+]
 
 SEEDS = range(100, 105)
 MORE_SEEDS = range(105, 130)

@@ -28,7 +28,7 @@ from sum_laws import (
 
 from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.profile_file import PROFILES
 
 LAWS = (
     in_order_without_gaps,

@@ -1,8 +1,4 @@
-"""Coincidences about applications that become others, and about what a library is in the middle of.
-
-Each is a generator of faults from a stream of its own (``coincidences.py``). Times beyond the fault
-phase are left out there; what has to be taken back is taken back within it.
-"""
+"""Coincidences about applications that become others, and what a library is in the middle of."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from rebalance_sim.protocol.clients.kinds import (
     LIBRDKAFKA_CLASSIC,
     LIBRDKAFKA_KINDS,
 )
+from rebalance_sim.scenarios.generate.recipes._steps import grown
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -25,7 +22,6 @@ from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.targets import FaultTargets
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
 
 _SOON_MS = (1, 3_000)
 _STAYS_MS = (1_000, 8_000)
@@ -43,7 +39,7 @@ def pattern_to_names(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
     """An application subscribes to a pattern, and then to the names that it has matched: the
     pattern goes, and the topics stay as they are."""
     client = targets.client(draw)
-    names = tuple(topic.name for topic in targets.topics)
+    names = targets.topic_names
     names_ms = targets.within(at_ms + draw.between(_STAYS_MS))
     yield SubscriptionChange(at_ms=at_ms, client=client.name, topic_regex="|".join(names))
     yield SubscriptionChange(at_ms=names_ms, client=client.name, topics=names)
@@ -53,7 +49,7 @@ def other_application(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable
     """An application is deployed again, with the other library, and with other topics."""
     client = targets.client(draw)
     kind = _OTHER_LIBRARY[client.kind]
-    names = [topic.name for topic in targets.topics]
+    names = targets.topic_names
     yield ClientRedeploy(
         at_ms=at_ms,
         client=client.name,
@@ -68,7 +64,7 @@ def unsubscribed_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> 
     """A client comes back, and while the others make room for it one of them, of librdkafka if
     there is such a client, unsubscribes and subscribes again."""
     client = _of_librdkafka(draw, targets)
-    names = client.topics or tuple(topic.name for topic in targets.topics)
+    names = targets.read_by(client)
     off_ms = targets.within(at_ms + draw.between(_SOON_MS))
     again_ms = targets.within(off_ms + draw.between(_STAYS_MS))
     yield from _comes_back(draw, targets, at_ms)
@@ -83,11 +79,7 @@ def growth_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterab
     topics = [topic for topic in targets.topics if topic.name in client.topics]
     topic = draw.pick(topics or list(targets.topics))
     yield from _comes_back(draw, targets, at_ms)
-    yield TopicGrow(
-        at_ms=at_ms + draw.between(_SOON_MS),
-        topic=topic.name,
-        partition_count=topic.partition_count + draw.between((1, 6)),
-    )
+    yield grown(topic, at_ms + draw.between(_SOON_MS), draw, 6)
 
 
 def failed_look_ups(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:

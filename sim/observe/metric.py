@@ -1,25 +1,31 @@
-"""Metrics that a run has beside its own: those of plug-ins.
+"""A metric that is a class of its own: of a module of this folder, found by being there, or of a
+plug-in.
 
-They look at the same steps as the checker. A run without any pays nothing for them.
+It looks at the same steps as the checker, or at the end alone. What is measured at every step is in
+``metrics.py``.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
+from inspect import isabstract
 from numbers import Real
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.protocol.runtime.discovery import modules_in
+from rebalance_sim.sim.observe.checkers import Checker
 
 
 class Metric(ABC):
     """A number that a run comes to, made from its steps; there is one object for each group.
 
     ``name`` has its unit at the end; ``world`` is the group's view of the world. The run's value is
-    the sum over its groups.
+    the sum over its groups. One without ``after_step`` costs nothing before the end.
     """
 
     name: ClassVar[str]
@@ -27,9 +33,13 @@ class Metric(ABC):
     def __init__(self, world: WorldView) -> None:
         self.world = world
 
-    @abstractmethod
-    def after_step(self, step: Step) -> None:
+    def after_step(self, step: Step) -> None:  # noqa: B027 (not every metric looks at steps)
         """A step that concerns the group has just happened. The object is used again."""
+
+    @classmethod
+    def looks_at_steps(cls) -> bool:
+        """Whether it has an ``after_step``."""
+        return cls.after_step is not Metric.after_step
 
     @abstractmethod
     def value(self) -> float:
@@ -49,15 +59,28 @@ def register(metric: type[Metric]) -> type[Metric]:
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", metric.name):
         raise ValueError(f"{metric.name!r} is no name of a metric: write small letters and _")
-    if any(metric.name == other.name for other in _REGISTERED):
+    if any(metric.name == other.name for other in every_metric()):
         raise ValueError(f"there is a metric {metric.name!r} already")
     _REGISTERED.append(metric)
     return metric
 
 
-def registered_metrics() -> Sequence[type[Metric]]:
-    """Those of plug-ins, in the order in which they came."""
-    return _REGISTERED
+def every_metric() -> Sequence[type[Metric]]:
+    """Those of this folder by name of their module, and those of plug-ins as they came."""
+    return (*_found(), *_REGISTERED)
+
+
+@functools.cache
+def _found() -> tuple[type[Metric], ...]:
+    return tuple(
+        value
+        for module in modules_in(__name__.rpartition(".")[0])
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Metric)
+        and value.__module__ == module.__name__
+        and not isabstract(value)
+    )
 
 
 def values_of(metrics: Iterable[Metric], beside: Collection[str] = ()) -> dict[str, float]:
@@ -78,25 +101,25 @@ def values_of(metrics: Iterable[Metric], beside: Collection[str] = ()) -> dict[s
     return values
 
 
-class _Watcher(Protocol):
-    def after_step(self, step: Step) -> None: ...
-
-    def at_end(self) -> None: ...
-
-
 class Measured:
     """What watches a group, with the metrics that look at the same steps."""
 
-    def __init__(self, watcher: _Watcher, metrics: Sequence[Metric]) -> None:
-        self._watcher = watcher
-        self.metrics = metrics
+    def __init__(self, checker: Checker, metrics: Sequence[Metric]) -> None:
+        self._checker = checker
+        self._metrics = metrics
 
     def after_step(self, step: Step) -> None:
-        """The watcher first: it may stop looking, and metrics do not."""
-        self._watcher.after_step(step)
-        for metric in self.metrics:
+        """The checker first: it may stop looking, and metrics do not."""
+        self._checker.after_step(step)
+        for metric in self._metrics:
             metric.after_step(step)
 
     def at_end(self) -> None:
         """The run is over."""
-        self._watcher.at_end()
+        self._checker.at_end()
+
+    @classmethod
+    def of(cls, checker: Checker, metrics: Iterable[Metric]) -> Checker:
+        """The checker alone, if none of these looks at steps."""
+        looking = [metric for metric in metrics if metric.looks_at_steps()]
+        return cls(checker, looking) if looking else checker

@@ -1,14 +1,11 @@
-"""Coincidences about what is done to brokers, logs, topics, offsets and settings meanwhile.
-
-Each is a generator of faults from a stream of its own (``coincidences.py``).
-"""
+"""Coincidences about what is done to brokers, logs, topics, offsets and settings meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
-from rebalance_sim.scenarios.generate.member_recipes import two_of_a_group
+from rebalance_sim.scenarios.generate.recipes._steps import take_seat
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.append_failure import AppendFailure
@@ -100,12 +97,7 @@ def writes_fail_at_joins(draw: Draw, targets: FaultTargets, at_ms: int) -> Itera
     client = targets.client(draw)
     down_ms = draw.between((200, 1_000))
     if client.instance_id is None and draw.chance(0.4):
-        yield ClientRedeploy(
-            at_ms=max(0, at_ms - draw.between((3_000, 6_000))),
-            client=client.name,
-            down_ms=300,
-            instance_id=f"{client.name}-seat",
-        )
+        yield take_seat(client, at_ms - draw.between((3_000, 6_000)))
     yield ClientCrash(at_ms=at_ms, client=client.name, down_ms=down_ms)
     if draw.chance(0.3):
         # The very first write of a group.
@@ -143,17 +135,16 @@ def topic_again(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault
 
 def late_topic(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """Clients subscribe to a topic that is not there yet; one of them hears of it last."""
-    names = tuple(topic.name for topic in targets.topics)
     client, other = targets.client(draw), targets.client(draw)
     created_ms = targets.within(at_ms + draw.between((0, 8_000)))
     for reader in (client, other):
-        topics = (*(reader.topics or names), _LATE) if draw.chance(0.6) else (_LATE,)
+        topics = (*targets.read_by(reader), _LATE) if draw.chance(0.6) else (_LATE,)
         subscribed_ms = at_ms + draw.between((0, 2_000))
         yield SubscriptionChange(at_ms=subscribed_ms, client=reader.name, topics=topics)
         yield SubscriptionChange(
             at_ms=targets.within(created_ms + draw.between((4_000, 12_000))),
             client=reader.name,
-            topics=reader.topics or names,
+            topics=targets.read_by(reader),
         )
     yield TopicCreate(at_ms=created_ms, topic=_LATE, partition_count=draw.between((1, 4)))
     if draw.chance(0.6):
@@ -168,9 +159,8 @@ def away_and_altered(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
     """All members of a group are away; its offsets are set or deleted; they are back."""
     group = targets.group(draw)
     length_ms = draw.between((2_000, 8_000))
-    for client in targets.clients:
-        if client.group_id == group:
-            yield ClientClose(at_ms=at_ms, client=client.name, down_ms=length_ms)
+    for client in targets.team(group):
+        yield ClientClose(at_ms=at_ms, client=client.name, down_ms=length_ms)
     for _ in range(draw.between((1, 3))):
         topic = draw.pick(targets.topics)
         done_ms = at_ms + draw.between((500, length_ms))
@@ -192,7 +182,7 @@ def settings_back(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fau
     session = draw.pick(
         (config.group_consumer_min_session_timeout_ms, config.group_consumer_max_session_timeout_ms)
     )
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     client, other = (targets.client(draw),) * 2 if pair is None else pair
     yield GroupConfigChange(
         at_ms=at_ms,

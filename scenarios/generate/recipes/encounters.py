@@ -1,15 +1,11 @@
-"""Coincidences in which a client meets its own past: its leave, its instance id, its generation.
-
-Each is a generator of faults from a stream of its own (``coincidences.py``). Times beyond the fault
-phase are left out there; what has to be taken back is taken back within it.
-"""
+"""Coincidences in which a client meets its own past: its leave, its instance id, its generation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLASSIC_KINDS, JAVA, LIBRDKAFKA
-from rebalance_sim.scenarios.generate.member_recipes import two_of_a_group
+from rebalance_sim.scenarios.generate.recipes._steps import grown, seat_of, take_seat
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -25,7 +21,6 @@ from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.targets import FaultTargets
 from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
 
 _DOWN_MS = (200, 3_000)
 _MATCHED = "matched"
@@ -41,7 +36,7 @@ def back_before_answer(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterabl
     """An application unsubscribes and subscribes again, over a slow link: the answers to what was
     sent before, and to the leave, arrive when it joins already."""
     client = targets.client(draw)
-    topics = client.topics or tuple(topic.name for topic in targets.topics)
+    topics = targets.read_by(client)
     yield NetworkSlowdown(
         at_ms=at_ms,
         duration_ms=draw.between((8_000, 15_000)),
@@ -58,34 +53,30 @@ def back_before_answer(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterabl
 def all_by_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A whole group subscribes by pattern alone, and what the pattern matches grows."""
     group = targets.group(draw)
-    names = tuple(topic.name for topic in targets.topics)
-    team = [client for client in targets.clients if client.group_id == group]
+    team = targets.team(group)
     from_ms = max(0, at_ms - draw.between((3_000, 10_000)))
     for client in team:
         yield SubscriptionChange(
             at_ms=from_ms + draw.between((0, 500)), client=client.name, topic_regex=".*"
         )
     for topic in draw.some(targets.topics, 0.6):
-        yield TopicGrow(
-            at_ms=at_ms,
-            topic=topic.name,
-            partition_count=topic.partition_count + draw.between((1, 4)),
-        )
+        yield grown(topic, at_ms, draw, 4)
     if draw.chance(0.3):
         yield TopicCreate(at_ms=at_ms, topic=_MATCHED, partition_count=draw.between((1, 4)))
     back_ms = targets.within(at_ms + draw.between((2_000, 12_000)))
     for client in team:
-        yield SubscriptionChange(at_ms=back_ms, client=client.name, topics=client.topics or names)
+        yield SubscriptionChange(at_ms=back_ms, client=client.name, topics=targets.read_by(client))
 
 
 def static_again_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A static member is restarted, some times over, while its group rebalances and the
     coordinator's writes take long."""
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     if pair is None:
         return
     seated, other = pair
-    yield from _seat(draw, seated, at_ms)
+    if seated.instance_id is None:
+        yield take_seat(seated, at_ms - draw.between((3_000, 6_000)))
     yield ReplicationSlowdown(
         at_ms=at_ms, duration_ms=draw.between((6_000, 12_000)), factor=draw.pick((20, 100, 400))
     )
@@ -98,7 +89,7 @@ def static_again_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> 
 def missed_generation(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A static member that asks seldom whether there is a rebalance misses one whole: the others
     form a generation, and another one, while it continues with what it had."""
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     if pair is not None and pair[0].kind in CLASSIC_KINDS:
         at_ms = _in_time(targets, at_ms)
         again_ms = at_ms + draw.between((5_500, 8_500))
@@ -109,7 +100,7 @@ def missed_generation(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable
 def missed_conversion(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """As ``missed_generation``; all speak the classic protocol then, and the group is converted
     while the process that missed the generation stands still."""
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     if pair is not None and takes_assignors(JAVA, pair[1].assignors):
         at_ms = _in_time(targets, at_ms)
         again_ms = at_ms + draw.between((5_500, 8_500))
@@ -156,7 +147,7 @@ def _missed(
         client=seated.name,
         down_ms=600,
         to_kind=to_kind,
-        instance_id=seated.instance_id or f"{seated.name}-seat",
+        instance_id=seat_of(seated),
         session_timeout_ms=_LONG_SESSION_MS,
         heartbeat_interval_ms=_RARE_HEARTBEAT_MS,
         max_poll_interval_ms=_SHORT_POLL_MS,
@@ -192,14 +183,3 @@ def cleaned_while_loading(draw: Draw, targets: FaultTargets, at_ms: int) -> Iter
             drops_tombstones=draw.chance(0.7),
         )
         at_ms += draw.between((4_000, 8_000))
-
-
-def _seat(draw: Draw, client: ClientSpec, at_ms: int) -> Iterable[Fault]:
-    """A client that is a static member by then."""
-    if client.instance_id is None:
-        yield ClientRedeploy(
-            at_ms=max(0, at_ms - draw.between((3_000, 6_000))),
-            client=client.name,
-            down_ms=300,
-            instance_id=f"{client.name}-seat",
-        )

@@ -1,14 +1,11 @@
-"""Coincidences about members: who has whose place, what gets lost, which timer is near.
-
-Each is a generator of faults from a stream of its own (``coincidences.py``). Times beyond the fault
-phase are left out there; what has to be taken back is taken back within it.
-"""
+"""Coincidences about members: who has whose place, what gets lost, which timer is near."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
+from rebalance_sim.scenarios.generate.recipes._steps import seat_of, take_seat
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
@@ -30,14 +27,7 @@ _DOWN_MS = (200, 3_000)
 _NEAR_MS = (-30, 30)
 
 
-def two_of_a_group(draw: Draw, targets: FaultTargets) -> tuple[ClientSpec, ClientSpec] | None:
-    """Two clients of one group; None where there are none."""
-    one = targets.client(draw)
-    others = [c for c in targets.clients if c.group_id == one.group_id and c is not one]
-    return (one, draw.pick(others)) if others else None
-
-
-def session_ms(targets: FaultTargets, client: ClientSpec) -> int:
+def _session_ms(targets: FaultTargets, client: ClientSpec) -> int:
     """The session timeout of a client, as long as nobody alters it."""
     if client.kind in CLASSIC_KINDS:
         return client.session_timeout_ms
@@ -47,19 +37,13 @@ def session_ms(targets: FaultTargets, client: ClientSpec) -> int:
 def successor(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A static member's process stands still (SIGSTOP), another takes its instance id meanwhile,
     and the first continues. Later the instance id is given back."""
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     if pair is None:
         return
     first, second = pair
-    seat = first.instance_id or f"{first.name}-seat"
     if first.instance_id is None:
-        yield ClientRedeploy(
-            at_ms=max(0, at_ms - draw.between((1_500, 5_000))),
-            client=first.name,
-            down_ms=300,
-            instance_id=seat,
-        )
-    session = session_ms(targets, first)
+        yield take_seat(first, at_ms - draw.between((1_500, 5_000)))
+    session = _session_ms(targets, first)
     pause_ms = draw.pick((session // 3, session - 500, session + 1_000, 2 * session))
     yield ClientPause(at_ms=at_ms, duration_ms=pause_ms, client=first.name)
     yield ClientRedeploy(
@@ -67,7 +51,7 @@ def successor(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
         client=second.name,
         down_ms=draw.between((100, 1_000)),
         graceful=draw.chance(0.6),
-        instance_id=seat,
+        instance_id=seat_of(first),
     )
     yield ClientRedeploy(
         at_ms=targets.within(at_ms + pause_ms + draw.between((0, 6_000))),
@@ -80,17 +64,12 @@ def successor(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
 def silent_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A member does not take part while the others rebalance, for longer than its rebalance
     timeout; a static one may still be there when it is back."""
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     if pair is None:
         return
     silent, other = pair
     if silent.instance_id is None and draw.chance(0.6):
-        yield ClientRedeploy(
-            at_ms=max(0, at_ms - draw.between((2_000, 5_000))),
-            client=silent.name,
-            down_ms=300,
-            instance_id=f"{silent.name}-seat",
-        )
+        yield take_seat(silent, at_ms - draw.between((2_000, 5_000)))
     length_ms = silent.max_poll_interval_ms + draw.between((0, 4_000))
     if draw.chance(0.5):
         yield ClientPause(at_ms=at_ms, duration_ms=length_ms, client=silent.name)
@@ -110,7 +89,7 @@ def silent_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterab
 def timer_race(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A client is back just when its session, or its time to rebalance or to poll, is over."""
     client = targets.client(draw)
-    session = session_ms(targets, client)
+    session = _session_ms(targets, client)
     interval_ms = targets.config.group_consumer_heartbeat_interval_ms
     if client.kind in CLASSIC_KINDS:
         interval_ms = client.heartbeat_interval_ms
@@ -180,7 +159,7 @@ def removed_while_joining(draw: Draw, targets: FaultTargets, at_ms: int) -> Iter
     client = targets.client(draw)
     down_ms = draw.between(_DOWN_MS)
     yield ClientCrash(at_ms=at_ms, client=client.name, down_ms=down_ms)
-    team = [one.name for one in targets.clients if one.group_id == client.group_id]
+    team = [one.name for one in targets.team(client.group_id)]
     for _ in range(draw.between((1, 3))):
         remove_ms = at_ms + down_ms + draw.between((0, draw.pick((50, 500, 3_000))))
         names = tuple(draw.some(team, 0.4))

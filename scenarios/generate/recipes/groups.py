@@ -1,15 +1,11 @@
-"""Coincidences about what a group knows of its topics and offsets, and for how long.
-
-Each is a generator of faults from a stream of its own (``coincidences.py``). Times beyond the fault
-phase are left out there; what has to be taken back is taken back within it.
-"""
+"""Coincidences about what a group knows of its topics and offsets, and for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLASSIC_KINDS, JAVA
-from rebalance_sim.scenarios.generate.member_recipes import two_of_a_group
+from rebalance_sim.scenarios.generate.recipes._steps import grown, seat_of
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -23,7 +19,6 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.targets import FaultTargets
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
 
 _DOWN_MS = (200, 3_000)
 _MINUTE_MS = 60_000
@@ -38,7 +33,7 @@ def retention_over(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fa
         return
     retention_ms = targets.config.offsets_retention_minutes * _MINUTE_MS
     group = targets.group(draw)
-    team = [client for client in targets.clients if client.group_id == group]
+    team = targets.team(group)
     if draw.chance(0.5):
         yield from _all_away(draw, team, at_ms)
         step_ms = retention_ms - draw.between((0, _ABOUT_MS))
@@ -62,13 +57,13 @@ def _narrower(
     draw: Draw, targets: FaultTargets, team: Sequence[ClientSpec], at_ms: int
 ) -> Iterable[Fault]:
     """All subscribe to one topic, and one of them is silent while the others rebalance."""
-    names = tuple(topic.name for topic in targets.topics)
+    names = targets.topic_names
     before_ms = max(0, at_ms - draw.between((4_000, 10_000)))
     back_ms = targets.within(at_ms + draw.between((6_000, 15_000)))
     for client in team:
         topics = (draw.pick(names),) if draw.chance(0.2) else names[:1]
         yield SubscriptionChange(at_ms=before_ms, client=client.name, topics=topics)
-        yield SubscriptionChange(at_ms=back_ms, client=client.name, topics=client.topics or names)
+        yield SubscriptionChange(at_ms=back_ms, client=client.name, topics=targets.read_by(client))
     if len(team) > 1 and draw.chance(0.7):
         silent_ms = draw.between((4_000, 10_000))
         yield ClientPause(at_ms=max(0, at_ms - 1_000), duration_ms=silent_ms, client=team[0].name)
@@ -78,11 +73,7 @@ def _narrower(
 def growth_unwritten(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A topic grows, and what follows from that cannot be written at first."""
     topic = draw.pick(targets.topics)
-    yield TopicGrow(
-        at_ms=at_ms,
-        topic=topic.name,
-        partition_count=topic.partition_count + draw.between((1, 4)),
-    )
+    yield grown(topic, at_ms, draw, 4)
     failing_ms = draw.between((500, 4_000))
     yield AppendFailure(at_ms=at_ms + draw.between((0, 50)), duration_ms=failing_ms)
 
@@ -90,15 +81,11 @@ def growth_unwritten(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
 def deleted_under_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """Offsets of topics are to be deleted that a whole group subscribes to by pattern."""
     group = targets.group(draw)
-    names = tuple(topic.name for topic in targets.topics)
     back_ms = targets.within(at_ms + draw.between((2_000, 8_000)))
-    for client in targets.clients:
-        if client.group_id == group:
-            from_ms = max(0, at_ms - draw.between((3_000, 6_000)))
-            yield SubscriptionChange(at_ms=from_ms, client=client.name, topic_regex=".*")
-            yield SubscriptionChange(
-                at_ms=back_ms, client=client.name, topics=client.topics or names
-            )
+    for client in targets.team(group):
+        from_ms = max(0, at_ms - draw.between((3_000, 6_000)))
+        yield SubscriptionChange(at_ms=from_ms, client=client.name, topic_regex=".*")
+        yield SubscriptionChange(at_ms=back_ms, client=client.name, topics=targets.read_by(client))
     for topic in draw.some(targets.topics, 0.6):
         yield OffsetsDelete(
             at_ms=at_ms,
@@ -111,18 +98,17 @@ def deleted_under_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iter
 def seat_of_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A static consumer that subscribes by pattern is replaced by a classic one with its instance
     id, while another consumer stays; later both are as before."""
-    pair = two_of_a_group(draw, targets)
+    pair = targets.pair(draw)
     if pair is None or not all(
         takes_assignors(kind, client.assignors) for kind in (JAVA, CLASSIC) for client in pair
     ):
         return
     seated, other = pair
     before_ms = max(0, at_ms - draw.between((6_000, 9_000)))
-    seat = seated.instance_id or f"{seated.name}-seat"
     if other.kind in CLASSIC_KINDS:
         yield ClientRedeploy(at_ms=before_ms, client=other.name, down_ms=300, to_kind=JAVA)
     yield ClientRedeploy(
-        at_ms=before_ms, client=seated.name, down_ms=300, to_kind=JAVA, instance_id=seat
+        at_ms=before_ms, client=seated.name, down_ms=300, to_kind=JAVA, instance_id=seat_of(seated)
     )
     yield SubscriptionChange(at_ms=max(0, at_ms - 3_000), client=seated.name, topic_regex=".*")
     yield ClientRedeploy(

@@ -1,0 +1,6 @@
+"""Coincidences, a function each, found by being there: what has to meet. A seed says when, and for
+how long.
+
+A function is handed a stream of its own, what there is, and a time. Faults beyond the fault phase
+are left out; what has to be taken back is taken back within it.
+"""
