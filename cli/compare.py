@@ -87,7 +87,7 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
-    from rebalance_sim.spark.reports.comparison_rows import (
+    from rebalance_sim.spark.reports.comparison_report import (
         compared_line,
         difference_rows,
         headline_rows,

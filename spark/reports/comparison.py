@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from io import BytesIO
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -22,67 +21,15 @@ import pyarrow.parquet as pq
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
-from rebalance_sim.spark.reports.pairing import pair
+from rebalance_sim.spark.reports.markdown import REPORT_FILE
+from rebalance_sim.spark.reports.pairing import COMPARED, pair
 from rebalance_sim.spark.reports.report import Throughput
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import COMPARISON, MISSING, OUTCOMES, PASSING
 
-REPORT_FILE = "report.md"
 TABLE_FILE = "comparison.parquet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedMetric:
-    """A metric of runs that is a cost: less of it is better. ``words`` say what it is."""
-
-    name: str
-    words: str
-
-
-COMPARED: tuple[ComparedMetric, ...] = tuple(
-    ComparedMetric(name=name, words=words)
-    for name, words in (
-        ("unowned_partition_ms", "time without an owner, summed over partitions"),
-        ("unowned_partition_ms_max", "longest time without an owner of one partition"),
-        ("availability_loss_percent", "share of partitions without an owner during rebalances"),
-        (
-            "member_stopped_ms",
-            "time of members without any partition, that had some before and after",
-        ),
-        ("group_stopped_ms", "time of whole groups without any partition"),
-        ("overlap_partition_ms", "time in which more than one client could fetch a partition"),
-        ("rebalance_episodes", "rebalances, from the first sign to the last client at rest"),
-        ("rebalance_ms", "length of all rebalances"),
-        ("rebalance_ms_max", "longest rebalance"),
-        ("member_rebalance_ms", "time of members busy with a rebalance"),
-        (
-            "crash_detection_ms_max",
-            "longest time from the death of a process until the group is rid of it",
-        ),
-        ("first_assignment_ms_mean", "from the start of a process to its first partition"),
-        ("settling_ms", "from the last fault to the last change"),
-        ("partition_moves", "times a partition changed its consumer"),
-        ("partition_moves_beyond_need", "partitions moved by a rebalance that need not have been"),
-        ("needless_revocations", "partitions given up and got back"),
-        ("callbacks_run", "rebalance callbacks"),
-        ("rebalance_requests", "membership requests during rebalances"),
-        ("heartbeats_sent", "heartbeats in all"),
-        ("group_records_written", "records of groups in the log"),
-        ("group_bytes_written", "size of records of groups in the log"),
-        ("lag_record_seconds", "lag, integrated over time"),
-        ("lag_records_max", "the highest lag of a partition"),
-        ("first_record_after_loss_ms_mean", "wait of a moved partition for its first record"),
-        (
-            "first_record_after_loss_ms_max",
-            "longest wait of a moved partition for its first record",
-        ),
-        ("records_reprocessed", "records processed again"),
-        ("records_lost", "records handed out and never processed"),
-    )
-)
-"""What is held side by side, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +107,7 @@ class ComparisonSummary:
 
     def frame(self) -> pd.DataFrame:
         """The estimates as a pandas frame, one row for each metric and protocol."""
-        return pd.DataFrame(_rows(self.estimates), columns=COMPARISON.names)
+        return pd.DataFrame(map(asdict, self.estimates), columns=COMPARISON.names)
 
 
 def summarise_comparison(
@@ -228,15 +175,10 @@ def read_comparison(out: Location) -> pd.DataFrame:
 
 def write_table(out: Location, estimates: Sequence[Estimate]) -> None:
     """Write the table ``comparison``; equal estimates are equal bytes."""
-    table = pa.Table.from_pylist(_rows(estimates), schema=COMPARISON)
+    table = pa.Table.from_pylist([asdict(one) for one in estimates], schema=COMPARISON)
     content = BytesIO()
     pq.write_table(table, content, compression="zstd")
     open_store(out).put(TABLE_FILE, content.getvalue())
-
-
-def _rows(estimates: Sequence[Estimate]) -> list[dict[str, Any]]:
-    names = [field.name for field in fields(Estimate)]
-    return [{name: getattr(estimate, name) for name in names} for estimate in estimates]
 
 
 def _runs_of(runs: pa.Table, protocol: str) -> pa.Table:
@@ -250,28 +192,32 @@ def _outcomes(runs: pa.Table) -> dict[str, int]:
 
 def _known(runs: pa.Table) -> dict[str, int]:
     """Known issue -> runs in which it showed."""
-    found = _entries(runs, "known")
-    shown = found[found["value"] > 0].groupby("name", sort=True)["seed"].nunique()
-    return {str(name): int(count) for name, count in shown.items()}
+    shown = (_by_seed(runs, "known") > 0).sum()
+    return {str(name): int(count) for name, count in shown.items() if count}
 
 
 def _values(runs: pa.Table, seeds: Sequence[int]) -> pd.DataFrame:
-    long = _entries(runs, "metrics")
-    wide = long.pivot(index="seed", columns="name", values="value").reindex(list(seeds))
+    wide = _by_seed(runs, "metrics").reindex(list(seeds))
     for name, none in MISSING.items():
         if name in wide:
             wide[name] = wide[name].where(wide[name] != none)
     return wide
 
 
-def paired_values(
-    values: Mapping[str, pd.DataFrame],
-) -> Iterator[tuple[ComparedMetric, pd.DataFrame]]:
+def _by_seed(runs: pa.Table, column: str) -> pd.DataFrame:
+    """A map column of ``runs``: a row for each seed, a column for each name."""
+    maps = runs.column(column)
+    names = {name for chunk in maps.chunks for name in chunk.keys.unique().to_pylist()}
+    columns = {n: pc.map_lookup(maps, pa.scalar(n), "first").to_pandas() for n in sorted(names)}
+    return pd.DataFrame(columns).set_axis(runs.column("seed").to_pylist())
+
+
+def paired_values(values: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Each metric of the protocols' ``values``, with a row for each seed in which all of them have
     one, and a column for each protocol. One that no seed has under all is left out."""
     for metric in COMPARED:
-        if values and all(metric.name in frame for frame in values.values()):
-            rows = pd.DataFrame({name: f[metric.name] for name, f in values.items()}).dropna()
+        if values and all(metric in frame for frame in values.values()):
+            rows = pd.DataFrame({name: frame[metric] for name, frame in values.items()}).dropna()
             if len(rows):
                 yield metric, rows
 
@@ -280,7 +226,7 @@ def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estima
     for metric, rows in paired_values(values):
         for protocol in rows:
             against = rows.get(base)
-            yield _estimate(metric.name, str(protocol), rows[protocol], against)
+            yield _estimate(metric, str(protocol), rows[protocol], against)
 
 
 def _estimate(metric: str, protocol: str, values: pd.Series, base: pd.Series | None) -> Estimate:
@@ -304,28 +250,6 @@ def _estimate(metric: str, protocol: str, values: pd.Series, base: pd.Series | N
         tied=sum(value == 0 for value in differences),
         lost=sum(value > 0 for value in differences),
     )
-
-
-def _entries(runs: pa.Table, column: str) -> pd.DataFrame:
-    """A map column of ``runs`` in long form: seed, name, value."""
-    chunks = runs.select(["seed", column]).to_batches()
-    parts = [
-        pa.table(
-            {
-                "seed": chunk["seed"].take(pc.list_parent_indices(_as_list(chunk[column]))),
-                "name": chunk[column].keys,
-                "value": chunk[column].items,
-            }
-        )
-        for chunk in chunks
-    ]
-    kind = runs.schema.field(column).type
-    empty = pa.schema({"seed": pa.int64(), "name": kind.key_type, "value": kind.item_type})
-    return pa.concat_tables([empty.empty_table(), *parts]).to_pandas()
-
-
-def _as_list(array: pa.MapArray) -> pa.ListArray:
-    return pa.ListArray.from_arrays(array.offsets, array.keys)
 
 
 def _failures(runs: pa.Table) -> Iterator[tuple[int, str, str, str]]:

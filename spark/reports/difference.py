@@ -13,18 +13,32 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from rebalance_sim.scenarios.document import (
+    Document,
+    Fold,
+    Heading,
+    Lines,
+    Paragraph,
+    Part,
+    Picture,
+    Table,
+    Tiles,
+)
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
-from rebalance_sim.spark.reports.intervals import Median, median_of
-from rebalance_sim.spark.reports.pairing import pair
+from rebalance_sim.spark.reports.intervals import Median, in_unit, median_of
+from rebalance_sim.spark.reports.page_plots import outcome_bars, ways_of_change
+from rebalance_sim.spark.reports.pairing import explained, pair
 from rebalance_sim.spark.store.reading import read_plan, read_table
-from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import MISSING, OUTCOMES
+from rebalance_sim.spark.store.store import Location, shown
+from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
 
 _COLUMNS = (
     "seed", "protocol", "settings", "outcome", "reason", "digest", "known", "coverage", "metrics",
 )  # fmt: skip
 SIDES = ("before", "after")
+CHANGES_DRAWN = 20
+"""Metrics with a bar, those that changed in most runs; all of them are in the table."""
 
 
 class OtherRun(NamedTuple):
@@ -184,3 +198,80 @@ def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
         if any(differences)
     ]
     yield from sorted(changes, key=lambda change: (-(change.less + change.more), change.metric))
+
+
+def difference_document(before: Location, after: Location, found: Difference) -> Document:
+    """What the sweep in ``after`` shows and the one in ``before`` does not, to read."""
+    title = f"`{shown(before)}` and `{shown(after)}` side by side"
+    return Document(title, list(_parts(found)))
+
+
+def _parts(found: Difference) -> Iterator[Part]:
+    yield Paragraph(
+        f"Asked: what do two sweeps differ in, over the {found.common:,} runs that both have?"
+    )
+    yield Paragraph(f"Came out: {_answer(found)}")
+    failing = [one for one in found.others if one.after not in PASSING]
+    passing = [one for one in found.others if one.after in PASSING]
+    worse = sum(one.before in PASSING for one in failing)
+    better = sum(one.before not in PASSING for one in passing)
+    yield Tiles(
+        [
+            (f"{found.common:,}", "runs in both", ""),
+            (f"{found.other_steps:,}", "took other steps", ""),
+            (f"{worse:,}", "passed before, and do no more", "bad" if worse else ""),
+            (f"{better:,}", "pass now, and did not before", "good" if better else ""),
+        ]
+    )
+    counts = {
+        side: {name: counts[at] for name, counts in found.outcomes.items()}
+        for at, side in enumerate(SIDES)
+    }
+    yield Picture("Outcomes", lambda: [[outcome_bars(counts)]])
+    yield Heading("What the sweeps differ in")
+    yield Table([["", *SIDES], *found.plans])
+    if failing:
+        yield Heading("Runs to look at")
+        yield Table(_other_rows(failing))
+    if passing:
+        title = f"Runs that pass, with another outcome: {len(passing):,}"
+        yield Fold(title, [Table(_other_rows(passing))])
+    yield Heading("Known issues, in runs")
+    known = ([name, f"{a:,}", f"{b:,}"] for name, (a, b) in found.known.items())
+    yield Table([["known issue", *SIDES], *known])
+    if found.failed:
+        yield Heading("No figures: runs did not pass")
+        yield Table([["cell", "runs"], *found.failed.items()])
+    if found.metrics:
+        yield Heading("What rebalances cost")
+        yield Paragraph(
+            "Of the seeds that pass in all that is compared: in how many runs a metric is less "
+            "now, in how many it is more, and the median of the differences with its 95 % interval."
+        )
+        yield Picture("Metrics", lambda: [[ways_of_change(found.metrics[:CHANGES_DRAWN])]])
+        rows = [["metric", "difference", "95 % interval", "less", "more", "runs"]]
+        for change in found.metrics:
+            counts_shown = (f"{count:,}" for count in (change.less, change.more, change.runs))
+            difference = in_unit(change.metric, change.difference)
+            rows.append([explained(change.metric), *difference, *counts_shown])
+        yield Table(rows)
+    for way, names in (("won", found.won), ("lost", found.lost)):
+        if names:
+            yield Fold(f"Coverage {way}: {len(names)} situations", [Lines(names)])
+
+
+def _answer(found: Difference) -> str:
+    if found.is_empty:
+        return "Nothing: every run took the same steps."
+    first = f"{found.other_steps:,} runs took other steps, that of seed {found.first_seed} first"
+    if not found.others:
+        return f"{first}; every outcome is the same."
+    return f"{first}; {len(found.others):,} have another outcome."
+
+
+def _other_rows(others: Sequence[OtherRun]) -> list[list[str]]:
+    rows = [["seed", "outcomes", "why"]]
+    for one in others:
+        protocol = f" ({one.protocol})" if one.protocol else ""
+        rows.append([f"{one.seed}{protocol}", f"{one.before} → {one.after}", one.reason])
+    return rows
