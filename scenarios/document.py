@@ -57,12 +57,14 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A picture. ``drawn`` gives rows of Plotly figures that stand side by side; ``still``, of
-    Matplotlib, is a file of that ``name`` beside a page without them."""
+    Matplotlib, is a file of that ``name`` beside the Markdown, where the ``caption`` is below it.
+    """
 
     title: str
     drawn: Callable[[], Iterable[Sequence[Any]]] | None = None
     name: str = ""
     still: Callable[[], Still] | None = None
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,10 @@ def _head(summary: ComparisonSummary) -> Iterator[Part]:
 def _costs(summary: ComparisonSummary, values: Mapping[str, pd.DataFrame]) -> Iterator[Part]:
     if metrics := list(paired_values(values)):
         yield Heading("What rebalances cost")
-        yield Paragraph("Boxes are the middle half of the seeds, whiskers go from 5 to 95 %.")
+        yield Paragraph(
+            "Boxes are the middle half of the seeds, whiskers go from 5 to 95 %; lines are the "
+            "share of seeds with at most so much."
+        )
         yield Picture(
             "Distributions over seeds",
             lambda: [[page_plots.boxes(metric, rows) for metric, rows in metrics[:BOXES_DRAWN]]],
@@ -149,11 +152,12 @@ def _timelines(
     timelines = {n: timeline_of(generate(base.speaking(n), seed)) for n in summary.plan.protocols}
     fault_times = [fault.at_ms for fault in generate(base, seed).world.faults]
     yield Heading(f"Who could fetch what, in seed {seed}")
-    yield Paragraph(f"{why} Dashed lines are faults; a gap is a partition without an owner.")
+    yield Paragraph(why)
     yield Picture(
         "Ownership over time",
         name="timeline",
         still=lambda: stills.ownership(timelines, fault_times),
+        caption="Dashed lines are faults; a gap is a partition without an owner.",
     )
     for name, timeline in timelines.items():
         picture = Picture("Ownership over time", partial(_drawn, timeline))

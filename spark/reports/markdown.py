@@ -81,6 +81,7 @@ def _blocks(parts: Iterable[Part]) -> Iterator[str]:
                 pass
             case Picture():
                 yield f"![{_text(part.title)}]({_file(part)})"
+                yield from filter(None, [_text(part.caption)])
             case Fold():
                 yield f"## {_text(part.title)}"
                 yield from _blocks(part.parts)
@@ -98,8 +99,9 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _row(cells: Sequence[str]) -> str:
-    """A name or a message is no column and no line."""
-    return "| " + " | ".join(_text(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
+    """A name or a message is no column and no line, and a remark follows a colon."""
+    texts = (_text(cell).replace("|", "\\|").replace("\n", ": ") for cell in cells)
+    return f"| {' | '.join(texts)} |"
 
 
 def _text(text: str) -> str:

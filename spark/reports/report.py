@@ -199,12 +199,13 @@ def _findings(found: Mapping[str, Sighting]) -> Iterator[Finding]:
 
 def _known(total: Summary) -> Iterator[KnownFinding]:
     for finding in _findings(total.known):
-        first, verdicts = total.known[finding.name].first, total.known[finding.name].verdicts
+        issue = total.known[finding.name]
+        first = issue.first
         about = {
             name: first[name] for name in ("page", "step", "subject", "detail") if name in first
         }
-        values = {**asdict(finding), **about, "sentence": first.get("title", "")}
-        yield KnownFinding(**values, verdicts=dict(verdicts))
+        about["sentence"] = first.get("title", "")
+        yield KnownFinding(**{**asdict(finding), **about}, verdicts=dict(issue.verdicts))
 
 
 def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:

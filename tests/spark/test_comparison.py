@@ -24,8 +24,9 @@ from rebalance_sim.spark import (
     sweep,
 )
 from rebalance_sim.spark.options import BACKENDS
-from rebalance_sim.spark.reports.comparison import COMPARED, read_values, summarise_comparison
-from rebalance_sim.spark.reports.comparison_rows import difference_rows, headline_rows
+from rebalance_sim.spark.reports.comparison import read_values, summarise_comparison
+from rebalance_sim.spark.reports.comparison_report import difference_rows, headline_rows
+from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import COMPARISON
 
@@ -99,7 +100,7 @@ def test_the_table_is_typed_and_comes_back_as_a_frame(
     frame = read_comparison(out)
     assert list(frame.columns) == COMPARISON.names
     assert frame.equals(summary.frame())
-    assert set(frame.metric) <= {metric.name for metric in COMPARED}
+    assert set(frame.metric) <= set(COMPARED)
 
 
 def test_the_page_names_what_was_left_out_and_how_to_see_a_run(
