@@ -21,13 +21,6 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
-    """Some text."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Tiles:
     """What a reader is to see first: (number, what it is, kind). ``kind`` colours it: ``good``,
     ``known``, ``bad``, or nothing."""
@@ -76,7 +69,8 @@ class Fold:
     is_open: bool = False
 
 
-Part: TypeAlias = Heading | Paragraph | Tiles | Lines | Table | Picture | Fold
+Part: TypeAlias = str | Heading | Tiles | Lines | Table | Picture | Fold
+"""A string is a paragraph."""
 
 
 @dataclass(frozen=True, slots=True)

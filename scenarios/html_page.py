@@ -13,17 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from rebalance_sim.scenarios.document import (
-    Document,
-    Fold,
-    Heading,
-    Lines,
-    Paragraph,
-    Part,
-    Picture,
-    Table,
-    Tiles,
-)
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -47,7 +37,7 @@ def check_plotly() -> None:
         )
 
 
-def html_page(document: Document) -> str:
+def html_page(document: doc.Document) -> str:
     """The document as a page. Raises ScenarioError if Plotly is not installed."""
     check_plotly()
     from plotly.offline import get_plotlyjs
@@ -57,30 +47,30 @@ def html_page(document: Document) -> str:
     return page.replace("{plotly}", get_plotlyjs())
 
 
-def html_fragment(document: Document) -> str:
+def html_fragment(document: doc.Document) -> str:
     """The document for a notebook: without style, and without the library of pictures."""
     title = f"<h1>{_text(document.title)}</h1>"
     return "\n".join([title, *_html(document.parts, count(1))])
 
 
-def _html(parts: Iterable[Part], numbers: Iterator[int]) -> Iterator[str]:
+def _html(parts: Iterable[doc.Part], numbers: Iterator[int]) -> Iterator[str]:
     """``numbers`` are those of figures: ids by lot would differ between equal pages."""
     for part in parts:
         match part:
-            case Heading(text):
+            case doc.Heading(text):
                 yield f"<h2>{_text(text)}</h2>"
-            case Paragraph(text):
+            case str(text):
                 yield f"<p>{_text(text)}</p>"
-            case Tiles(tiles):
+            case doc.Tiles(tiles):
                 yield "<div class='tiles'>" + "".join(
                     f"<div class='tile {kind}'><b>{_text(number)}</b>{_text(words)}</div>"
                     for number, words, kind in tiles
                 ) + "</div>"  # fmt: skip
-            case Lines(lines):
+            case doc.Lines(lines):
                 yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
-            case Table(rows):
+            case doc.Table(rows):
                 yield _table(rows)
-            case Picture():
+            case doc.Picture():
                 for row in part.drawn() if part.drawn else ():
                     drawn = [_drawn(figure, next(numbers)) for figure in row]
                     if len(drawn) == 1:
@@ -88,7 +78,7 @@ def _html(parts: Iterable[Part], numbers: Iterator[int]) -> Iterator[str]:
                     elif drawn:
                         panels = (f"<div class='panel'>{panel}</div>" for panel in drawn)
                         yield f"<div class='panels'>{''.join(panels)}</div>"
-            case Fold():
+            case doc.Fold():
                 state = " open" if part.is_open else ""
                 yield f"<details{state}><summary>{_text(part.title)}</summary>"
                 yield from _html(part.parts, numbers)

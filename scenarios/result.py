@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.document import Document, Fold, Paragraph, Part, Table
+from rebalance_sim.scenarios.document import Document, Fold, Part, Table
 from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.sim.observe.sampling import MetricSample
@@ -144,7 +144,7 @@ class RunResult:
         """What a notebook shows."""
         digest = f"digest `{self.digest}`"
         said = f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, {digest}"
-        parts: list[Part] = [Paragraph(text) for text in (said, self.reason) if text]
+        parts: list[Part] = [text for text in (said, self.reason) if text]
         if self.violations:
             rows = [["property", "step", "s", "seen"]]
             for row in self.violations:

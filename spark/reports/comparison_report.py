@@ -7,18 +7,8 @@ from functools import partial
 
 import pandas as pd
 
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.compare import PROTOCOLS
-from rebalance_sim.scenarios.document import (
-    Document,
-    Fold,
-    Heading,
-    Lines,
-    Paragraph,
-    Part,
-    Picture,
-    Table,
-    Tiles,
-)
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.timeline import Timeline, timeline_of
 from rebalance_sim.scenarios.units import shown_in_unit, title_of
@@ -73,7 +63,7 @@ def write_comparison_report(
 
 def comparison_document(
     summary: ComparisonSummary, values: Mapping[str, pd.DataFrame], timeline_seed: int | None
-) -> Document:
+) -> doc.Document:
     """The report, of the ``values`` of each protocol by seed. Runs one seed once more, to draw
     it."""
     plan = summary.plan
@@ -83,20 +73,20 @@ def comparison_document(
         *_timelines(summary, values, timeline_seed),
         *_rest(summary),
     ]
-    return Document(f"Protocols compared under `{plan.base}`, seeds {plan.seeds}", parts)
+    return doc.Document(f"Protocols compared under `{plan.base}`, seeds {plan.seeds}", parts)
 
 
-def _head(summary: ComparisonSummary) -> Iterator[Part]:
+def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
     plan, failed = summary.plan, len(summary.failures)
-    yield Paragraph(
+    yield (
         f"Asked: what do {len(plan.protocols)} rebalance protocols cost in the same "
         f"{len(plan.seeds):,} worlds, with the same faults? Each seed is run once under each; "
         f"{compared_line(summary)}."
     )
     for name in plan.protocols:
         base = ", the base" if name == summary.base else ""
-        yield Paragraph(f"`{name}`{base}: {PROTOCOLS[name].title}")
-    yield Tiles(
+        yield f"`{name}`{base}: {PROTOCOLS[name].title}"
+    yield doc.Tiles(
         [
             (f"{summary.seeds_compared:,}", "seeds are compared", "good"),
             (f"{failed:,}", "runs that did not pass", "bad" if failed else ""),
@@ -104,24 +94,24 @@ def _head(summary: ComparisonSummary) -> Iterator[Part]:
     )
 
 
-def _costs(summary: ComparisonSummary, values: Mapping[str, pd.DataFrame]) -> Iterator[Part]:
+def _costs(summary: ComparisonSummary, values: Mapping[str, pd.DataFrame]) -> Iterator[doc.Part]:
     if metrics := list(paired_values(values)):
-        yield Heading("What rebalances cost")
-        yield Paragraph(
+        yield doc.Heading("What rebalances cost")
+        yield (
             "Boxes are the middle half of the seeds, whiskers go from 5 to 95 %; lines are the "
             "share of seeds with at most so much."
         )
-        yield Picture(
+        yield doc.Picture(
             "Distributions over seeds",
             lambda: [[page_plots.boxes(metric, rows) for metric, rows in metrics[:BOXES_DRAWN]]],
             "distributions",
             lambda: stills.distributions(metrics),
         )
-    yield Heading("Medians over seeds, with 95 % intervals")
-    yield Paragraph("Less is better throughout.")
-    yield Table(headline_rows(summary, in_words=True))
+    yield doc.Heading("Medians over seeds, with 95 % intervals")
+    yield "Less is better throughout."
+    yield doc.Table(headline_rows(summary, in_words=True))
     if summary.failures:
-        yield Heading("Runs to look at")
+        yield doc.Heading("Runs to look at")
         rows = [["seed", "protocol", "outcome", "reason", "see it"]]
         for seed, protocol, outcome, reason in summary.failures[:FAILURES_LISTED]:
             command = f"`{summary.replay_command(seed, protocol)}`"
@@ -129,16 +119,16 @@ def _costs(summary: ComparisonSummary, values: Mapping[str, pd.DataFrame]) -> It
         left = len(summary.failures) - FAILURES_LISTED
         if left > 0:
             rows.append(["...", "", "", f"{left:,} more in `runs/`", ""])
-        yield Table(rows)
+        yield doc.Table(rows)
     for name in summary.plan.protocols:
         if name != summary.base:
             title = f"`{name}` against `{summary.base}`, seed by seed"
-            yield Fold(title, [Table(difference_rows(summary, name))])
+            yield doc.Fold(title, [doc.Table(difference_rows(summary, name))])
 
 
 def _timelines(
     summary: ComparisonSummary, values: Mapping[str, pd.DataFrame], seed: int | None
-) -> Iterator[Part]:
+) -> Iterator[doc.Part]:
     why = "It was asked for."
     if seed is None:
         seed = _example_seed(values)
@@ -151,18 +141,18 @@ def _timelines(
     base = summary.plan.base
     timelines = {n: timeline_of(generate(base.speaking(n), seed)) for n in summary.plan.protocols}
     fault_times = [fault.at_ms for fault in generate(base, seed).world.faults]
-    yield Heading(f"Who could fetch what, in seed {seed}")
-    yield Paragraph(why)
-    yield Picture(
+    yield doc.Heading(f"Who could fetch what, in seed {seed}")
+    yield why
+    yield doc.Picture(
         "Ownership over time",
         name="timeline",
         still=lambda: stills.ownership(timelines, fault_times),
         caption="Dashed lines are faults; a gap is a partition without an owner.",
     )
     for name, timeline in timelines.items():
-        picture = Picture("Ownership over time", partial(_drawn, timeline))
-        command = Lines([f"$ {summary.replay_command(seed, name)}"])
-        yield Fold(f"`{name}`", [command, picture], is_open=True)
+        picture = doc.Picture("Ownership over time", partial(_drawn, timeline))
+        command = doc.Lines([f"$ {summary.replay_command(seed, name)}"])
+        yield doc.Fold(f"`{name}`", [command, picture], is_open=True)
 
 
 def _drawn(timeline: Timeline) -> list[list[object]]:
@@ -180,21 +170,21 @@ def _example_seed(values: Mapping[str, pd.DataFrame]) -> int | None:
     return int(spread.index[len(spread) // 2])
 
 
-def _rest(summary: ComparisonSummary) -> Iterator[Part]:
+def _rest(summary: ComparisonSummary) -> Iterator[doc.Part]:
     plan = summary.plan
-    yield Heading("Outcomes")
-    yield Picture("Outcomes", lambda: [[page_plots.outcome_bars(summary.outcomes)]])
+    yield doc.Heading("Outcomes")
+    yield doc.Picture("Outcomes", lambda: [[page_plots.outcome_bars(summary.outcomes)]])
     rows = [["protocol", *OUTCOMES, "not stable at the end, of those compared"]]
     for name, counts in summary.outcomes.items():
         of_each = (f"{counts.get(outcome, 0):,}" for outcome in OUTCOMES)
         rows.append([f"`{name}`", *of_each, f"{summary.unstable.get(name, 0):,}"])
-    yield Table(rows)
+    yield doc.Table(rows)
     rows = [["known issue", *plan.protocols]]
     for name in sorted({name for counts in summary.known.values() for name in counts}):
         rows.append([name, *(f"{counts.get(name, 0):,}" for counts in summary.known.values())])
-    yield Fold("Known issues that showed, in runs", [Table(rows)])
+    yield doc.Fold("Known issues that showed, in runs", [doc.Table(rows)])
     run = f"Comparison `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}."
-    yield Fold("How to read this", [Paragraph(text) for text in (*NOTES, run)])
+    yield doc.Fold("How to read this", [*NOTES, run])
 
 
 def compared_line(summary: ComparisonSummary) -> str:

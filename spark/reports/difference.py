@@ -13,17 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rebalance_sim.scenarios.document import (
-    Document,
-    Fold,
-    Heading,
-    Lines,
-    Paragraph,
-    Part,
-    Picture,
-    Table,
-    Tiles,
-)
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
 from rebalance_sim.spark.reports.intervals import Median, in_unit, median_of
@@ -200,22 +190,20 @@ def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
     yield from sorted(changes, key=lambda change: (-(change.less + change.more), change.metric))
 
 
-def difference_document(before: Location, after: Location, found: Difference) -> Document:
+def difference_document(before: Location, after: Location, found: Difference) -> doc.Document:
     """What the sweep in ``after`` shows and the one in ``before`` does not, to read."""
     title = f"`{shown(before)}` and `{shown(after)}` side by side"
-    return Document(title, list(_parts(found)))
+    return doc.Document(title, list(_parts(found)))
 
 
-def _parts(found: Difference) -> Iterator[Part]:
-    yield Paragraph(
-        f"Asked: what do two sweeps differ in, over the {found.common:,} runs that both have?"
-    )
-    yield Paragraph(f"Came out: {_answer(found)}")
+def _parts(found: Difference) -> Iterator[doc.Part]:
+    yield (f"Asked: what do two sweeps differ in, over the {found.common:,} runs that both have?")
+    yield f"Came out: {_answer(found)}"
     failing = [one for one in found.others if one.after not in PASSING]
     passing = [one for one in found.others if one.after in PASSING]
     worse = sum(one.before in PASSING for one in failing)
     better = sum(one.before not in PASSING for one in passing)
-    yield Tiles(
+    yield doc.Tiles(
         [
             (f"{found.common:,}", "runs in both", ""),
             (f"{found.other_steps:,}", "took other steps", ""),
@@ -227,37 +215,37 @@ def _parts(found: Difference) -> Iterator[Part]:
         side: {name: counts[at] for name, counts in found.outcomes.items()}
         for at, side in enumerate(SIDES)
     }
-    yield Picture("Outcomes", lambda: [[outcome_bars(counts)]])
-    yield Heading("What the sweeps differ in")
-    yield Table([["", *SIDES], *found.plans])
+    yield doc.Picture("Outcomes", lambda: [[outcome_bars(counts)]])
+    yield doc.Heading("What the sweeps differ in")
+    yield doc.Table([["", *SIDES], *found.plans])
     if failing:
-        yield Heading("Runs to look at")
-        yield Table(_other_rows(failing))
+        yield doc.Heading("Runs to look at")
+        yield doc.Table(_other_rows(failing))
     if passing:
         title = f"Runs that pass, with another outcome: {len(passing):,}"
-        yield Fold(title, [Table(_other_rows(passing))])
-    yield Heading("Known issues, in runs")
+        yield doc.Fold(title, [doc.Table(_other_rows(passing))])
+    yield doc.Heading("Known issues, in runs")
     known = ([name, f"{a:,}", f"{b:,}"] for name, (a, b) in found.known.items())
-    yield Table([["known issue", *SIDES], *known])
+    yield doc.Table([["known issue", *SIDES], *known])
     if found.failed:
-        yield Heading("No figures: runs did not pass")
-        yield Table([["cell", "runs"], *found.failed.items()])
+        yield doc.Heading("No figures: runs did not pass")
+        yield doc.Table([["cell", "runs"], *found.failed.items()])
     if found.metrics:
-        yield Heading("What rebalances cost")
-        yield Paragraph(
+        yield doc.Heading("What rebalances cost")
+        yield (
             "Of the seeds that pass in all that is compared: in how many runs a metric is less "
             "now, in how many it is more, and the median of the differences with its 95 % interval."
         )
-        yield Picture("Metrics", lambda: [[ways_of_change(found.metrics[:CHANGES_DRAWN])]])
+        yield doc.Picture("Metrics", lambda: [[ways_of_change(found.metrics[:CHANGES_DRAWN])]])
         rows = [["metric", "difference", "95 % interval", "less", "more", "runs"]]
         for change in found.metrics:
             counts_shown = (f"{count:,}" for count in (change.less, change.more, change.runs))
             difference = in_unit(change.metric, change.difference)
             rows.append([explained(change.metric), *difference, *counts_shown])
-        yield Table(rows)
+        yield doc.Table(rows)
     for way, names in (("won", found.won), ("lost", found.lost)):
         if names:
-            yield Fold(f"Coverage {way}: {len(names)} situations", [Lines(names)])
+            yield doc.Fold(f"Coverage {way}: {len(names)} situations", [doc.Lines(names)])
 
 
 def _answer(found: Difference) -> str:

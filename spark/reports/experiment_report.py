@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from re import sub
 
-from rebalance_sim.scenarios.document import (
-    Document,
-    Fold,
-    Heading,
-    Paragraph,
-    Part,
-    Picture,
-    Table,
-    Tiles,
-)
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.units import number, title_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
@@ -47,43 +38,43 @@ def write_experiment_report(out: Location, summary: ExperimentSummary) -> None:
     write_document(out, experiment_document(summary))
 
 
-def experiment_document(summary: ExperimentSummary) -> Document:
+def experiment_document(summary: ExperimentSummary) -> doc.Document:
     """The report."""
     parts = [*_head(summary), *_pictures(summary), *_rest(summary)]
-    return Document(summary.experiment.question or "Experiment", parts)
+    return doc.Document(summary.experiment.question or "Experiment", parts)
 
 
-def _head(summary: ExperimentSummary) -> Iterator[Part]:
+def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
     experiment = summary.experiment
     sides = [f"{len(names)} {what}" for what, names in
              (("protocols", experiment.protocols), ("versions", experiment.semantics))
              if names]  # fmt: skip
     shape = " x ".join([f"{len(experiment.cells):,} cells ({experiment.design})", *sides])
-    yield Paragraph(
+    yield (
         f"Asked of `{experiment.base}`: {shape}, each with the same {experiment.seeds:,} seeds; "
         f"{len(summary.runs):,} runs."
     )
     outcomes = summary.outcomes.items()
-    yield Tiles([(f"{count:,}", name, page_plots.tile_of(name)) for name, count in outcomes])
+    yield doc.Tiles([(f"{count:,}", name, page_plots.tile_of(name)) for name, count in outcomes])
     header, *effects = effect_rows(summary)
     if experiment.metrics and effects:
         first = title_of(experiment.metrics[0])
-        yield Paragraph(f"What each choice changes of `{experiment.metrics[0]}`, seed by seed:")
-        yield Table([header, *[row for row in effects if row[0] == first][:EFFECTS_FIRST]])
+        yield f"What each choice changes of `{experiment.metrics[0]}`, seed by seed:"
+        yield doc.Table([header, *[row for row in effects if row[0] == first][:EFFECTS_FIRST]])
     if summary.failed:
-        yield Heading("Cells without a figure: runs did not pass")
-        yield Table(failed_rows(summary))
+        yield doc.Heading("Cells without a figure: runs did not pass")
+        yield doc.Table(failed_rows(summary))
 
 
-def _pictures(summary: ExperimentSummary) -> Iterator[Part]:
+def _pictures(summary: ExperimentSummary) -> Iterator[doc.Part]:
     for picture in pictures(summary):
         title = title_of(picture.metric)
-        yield Heading(COMPARED.get(picture.metric, "").capitalize() or picture.metric)
-        yield Paragraph(
+        yield doc.Heading(COMPARED.get(picture.metric, "").capitalize() or picture.metric)
+        yield (
             f"`{title}`: medians over the same {picture.seeds:,} seeds in every cell, with exact "
             "95 % intervals. A cross is a cell without a figure."
         )
-        yield Picture(
+        yield doc.Picture(
             title,
             partial(map, partial(page_plots.panels, picture), picture.rows),
             sub(r"\W", "_", picture.metric),
@@ -91,24 +82,23 @@ def _pictures(summary: ExperimentSummary) -> Iterator[Part]:
         )
 
 
-def _rest(summary: ExperimentSummary) -> Iterator[Part]:
+def _rest(summary: ExperimentSummary) -> Iterator[doc.Part]:
     if summary.failures:
-        yield Heading("Runs that did not pass")
+        yield doc.Heading("Runs that did not pass")
         rows = [["outcome", "reason", "command"]]
         rows += [[o, why, f"`{line}`"] for o, why, line in summary.failures[:FAILURES_LISTED]]
-        yield Table(rows)
-    yield Fold("What each choice changes, all metrics", [Table(effect_rows(summary))])
+        yield doc.Table(rows)
+    yield doc.Fold("What each choice changes, all metrics", [doc.Table(effect_rows(summary))])
     rest = "more rows: see `experiment_runs.parquet`"
-    yield Fold("Medians, cell by cell", [Table(headline_rows(summary), CELLS_LISTED, rest)])
+    yield doc.Fold("Medians, cell by cell", [doc.Table(headline_rows(summary), CELLS_LISTED, rest)])
     rows = [["cause", "rebalances", "median length, s", "partitions moved"]]
     for cause, found in summary.rebalances.groupby("cause", sort=True):
         length = number(float(found["duration_ms"].median()) / 1000)
         rows.append([str(cause), f"{len(found):,}", length, f"{int(found['moved'].sum()):,}"])
-    yield Fold("Rebalances by cause", [Table(rows)])
+    yield doc.Fold("Rebalances by cause", [doc.Table(rows)])
     rows = [["outcome", "runs", "meaning"]]
     rows += [[name, f"{count:,}", OUTCOMES[name]] for name, count in summary.outcomes.items()]
-    notes = [Paragraph(note) for note in NOTES]
-    yield Fold("Outcomes, and how to read this", [Table(rows), *notes])
+    yield doc.Fold("Outcomes, and how to read this", [doc.Table(rows), *NOTES])
 
 
 def headline_rows(summary: ExperimentSummary) -> list[list[str]]:

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 
-from rebalance_sim.scenarios.document import (
-    Document,
-    Fold,
-    Heading,
-    Lines,
-    Paragraph,
-    Part,
-    Picture,
-    Table,
-    Tiles,
-)
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.html_page import has_plotly, html_page
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location, Store
@@ -26,27 +16,27 @@ PAGE_FILE = "report.html"
 PLOT_FOLDER = "report"
 
 
-def write_document(out: Location, document: Document, *, note: str = "") -> None:
+def write_document(out: Location, document: doc.Document, *, note: str = "") -> None:
     """Write ``report.md`` with its still pictures, and ``report.html`` if Plotly is installed.
 
     ``note`` is only for Markdown: equal results are equal pages.
     """
     store = open_store(out)
     _write_stills(store, document.parts)
-    notes = [Paragraph(note)] if note else []
+    notes = [note] if note else []
     if has_plotly():
         store.put(PAGE_FILE, html_page(document).encode())
         link = f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."
-        notes.append(Paragraph(link))
-    text = markdown(Document(document.title, [*notes, *document.parts]))
+        notes.append(link)
+    text = markdown(doc.Document(document.title, [*notes, *document.parts]))
     store.put(REPORT_FILE, text.encode())
 
 
-def _write_stills(store: Store, parts: Iterable[Part]) -> None:
+def _write_stills(store: Store, parts: Iterable[doc.Part]) -> None:
     for part in parts:
-        if isinstance(part, Fold):
+        if isinstance(part, doc.Fold):
             _write_stills(store, part.parts)
-        elif isinstance(part, Picture) and part.still:
+        elif isinstance(part, doc.Picture) and part.still:
             content, figure = BytesIO(), part.still()
             if layout := figure.get_layout_engine():
                 layout.execute(figure)  # Once, and not by a drawing that is thrown away.
@@ -55,39 +45,39 @@ def _write_stills(store: Store, parts: Iterable[Part]) -> None:
             store.put(_file(part), content.getvalue())
 
 
-def _file(picture: Picture) -> str:
+def _file(picture: doc.Picture) -> str:
     return f"{PLOT_FOLDER}/{picture.name}.png"
 
 
-def markdown(document: Document) -> str:
+def markdown(document: doc.Document) -> str:
     """The document as Markdown; what can be folded away is a part with a heading."""
     return "\n\n".join([f"# {_text(document.title)}", *_blocks(document.parts)]) + "\n"
 
 
-def _blocks(parts: Iterable[Part]) -> Iterator[str]:
+def _blocks(parts: Iterable[doc.Part]) -> Iterator[str]:
     for part in parts:
         match part:
-            case Heading(text):
+            case doc.Heading(text):
                 yield f"## {_text(text)}"
-            case Paragraph(text):
+            case str(text):
                 yield _text(text)
-            case Tiles(tiles):
+            case doc.Tiles(tiles):
                 yield ", ".join(f"**{number}** {_text(words)}" for number, words, _ in tiles)
-            case Lines(lines):
+            case doc.Lines(lines):
                 yield "\n".join(["```", *lines, "```"])
-            case Table():
+            case doc.Table():
                 yield from _table(part)
-            case Picture(still=None):
+            case doc.Picture(still=None):
                 pass
-            case Picture():
+            case doc.Picture():
                 yield f"![{_text(part.title)}]({_file(part)})"
                 yield from filter(None, [_text(part.caption)])
-            case Fold():
+            case doc.Fold():
                 yield f"## {_text(part.title)}"
                 yield from _blocks(part.parts)
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: doc.Table) -> Iterator[str]:
     header, *rows = table.rows
     if not rows:
         yield "None."

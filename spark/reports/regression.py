@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from xml.etree import ElementTree
 
-from rebalance_sim.scenarios.document import Document, Heading, Paragraph, Part, Table
+from rebalance_sim.scenarios.document import Document, Heading, Part, Table
 from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Checked
 from rebalance_sim.spark.reports.markdown import markdown
 
@@ -95,7 +95,7 @@ def as_json(checked: Sequence[Checked]) -> str:
 def as_markdown(checked: Sequence[Checked]) -> str:
     """A short summary, for a pull request: counts, then what needs a look."""
     counts = ", ".join(f"{count:,} {name}" for name, count in counts_of(checked).items())
-    parts: list[Part] = [Paragraph(counts)]
+    parts: list[Part] = [counts]
     for verdict in (FAILED, CHANGED):
         found = [one for one in checked if one.verdict == verdict]
         if found:

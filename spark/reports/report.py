@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
-from rebalance_sim.scenarios.document import Document, Fold, Paragraph, Part, Table
+from rebalance_sim.scenarios.document import Document, Fold, Part, Table
 from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
 from rebalance_sim.scenarios.result import UNPROVEN
@@ -140,7 +140,7 @@ class SweepSummary:
         if self.failures:
             parts.append(Table([row[:-1] for row in failure_rows(self)[: FAILURES_SHOWN + 1]]))
         parts.append(Fold(f"{len(self.metrics)} metrics", [Table(metric_rows(self.metrics))]))
-        parts.append(Paragraph(f"report: `{shown(self.report)}`"))
+        parts.append(f"report: `{shown(self.report)}`")
         title = f"Sweep of `{self.plan.base}`, seeds {self.plan.seeds}"
         return html_fragment(Document(title, parts))
 
@@ -200,12 +200,9 @@ def _findings(found: Mapping[str, Sighting]) -> Iterator[Finding]:
 def _known(total: Summary) -> Iterator[KnownFinding]:
     for finding in _findings(total.known):
         issue = total.known[finding.name]
-        first = issue.first
-        about = {
-            name: first[name] for name in ("page", "step", "subject", "detail") if name in first
-        }
-        about["sentence"] = first.get("title", "")
-        yield KnownFinding(**{**asdict(finding), **about}, verdicts=dict(issue.verdicts))
+        first = {k: v for k, v in issue.first.items() if k in ("page", "step", "subject", "detail")}
+        first |= {"sentence": issue.first.get("title", ""), "verdicts": dict(issue.verdicts)}
+        yield KnownFinding(**{**asdict(finding), **first})
 
 
 def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.document import (
-    Document,
-    Fold,
-    Heading,
-    Lines,
-    Paragraph,
-    Part,
-    Picture,
-    Table,
-    Tiles,
-)
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.timeline import Timeline, make_timeline
 from rebalance_sim.scenarios.timeline_rows import TimelineTrace
@@ -62,7 +52,7 @@ def write_report(out: Location, summary: SweepSummary) -> None:
     write_document(out, sweep_document(open_store(out), summary, series), note=note)
 
 
-def sweep_document(store: Store, summary: SweepSummary, series: pd.DataFrame) -> Document:
+def sweep_document(store: Store, summary: SweepSummary, series: pd.DataFrame) -> doc.Document:
     """The report of the sweep in ``store``. Runs a few failing runs once more, to draw them."""
     title = f"Sweep of `{summary.plan.base}`, seeds {summary.plan.seeds}"
     parts = [
@@ -73,12 +63,12 @@ def sweep_document(store: Store, summary: SweepSummary, series: pd.DataFrame) ->
         *_over_time(summary, series),
         *_rest(summary),
     ]
-    return Document(title, parts)
+    return doc.Document(title, parts)
 
 
-def _head(summary: SweepSummary) -> Iterator[Part]:
+def _head(summary: SweepSummary) -> Iterator[doc.Part]:
     seeds = f"{len(summary.plan.seeds):,}"
-    yield Paragraph(
+    yield (
         f"Asked: does every property hold in {seeds} scenarios of `{summary.plan.base}`, each "
         "of which a seed decides, and what do their rebalances cost?"
     )
@@ -92,38 +82,42 @@ def _head(summary: SweepSummary) -> Iterator[Part]:
         came = "Yes, in every run."
     if not summary.is_complete:
         came += f" Not complete: {summary.runs:,} of {seeds} seeds have run."
-    yield Paragraph(f"Came out: {came}")
+    yield f"Came out: {came}"
     if clients := client_line(summary):
-        yield Paragraph(f"{clients.capitalize()}.")
-    yield Tiles(
+        yield f"{clients.capitalize()}."
+    yield doc.Tiles(
         [
             (f"{count:,}", f"{name} ({count / (summary.runs or 1):.1%})", page_plots.tile_of(name))
             for name, count in summary.outcomes.items()
         ]
     )
-    yield Picture(
+    yield doc.Picture(
         "Outcomes",
         lambda: [[page_plots.outcome_bars({"runs": summary.outcomes})]],
         "outcomes",
         lambda: stills.outcomes(summary.outcomes),
     )
-    yield Fold("What the outcomes mean", [Table(outcome_rows(summary))])
+    yield doc.Fold("What the outcomes mean", [doc.Table(outcome_rows(summary))])
 
 
-def _failures(store: Store, summary: SweepSummary) -> Iterator[Part]:
+def _failures(store: Store, summary: SweepSummary) -> Iterator[doc.Part]:
     if summary.failed:
         rows = [["name", "runs", "times", "see it"]]
         for finding in summary.violations:
             name = f"`{finding.name}` {finding.sentence}".strip()
             command = f"`{summary.replay_command(finding.first_seed)}`"
             rows.append([name, f"{finding.runs:,}", f"{finding.count:,}", command])
-        yield from (Heading("Violated properties"), Table(rows), Heading("Runs to look at"))
+        yield from (
+            doc.Heading("Violated properties"),
+            doc.Table(rows),
+            doc.Heading("Runs to look at"),
+        )
         yield from _stories(store, summary)
-        table = Table(failure_rows(summary))
-        yield Fold(f"Runs that failed: {summary.failed:,}", [table], is_open=True)
+        table = doc.Table(failure_rows(summary))
+        yield doc.Fold(f"Runs that failed: {summary.failed:,}", [table], is_open=True)
 
 
-def _stories(store: Store, summary: SweepSummary) -> Iterator[Fold]:
+def _stories(store: Store, summary: SweepSummary) -> Iterator[doc.Fold]:
     """Of failing runs that are kept with every step: what led to it, and who owned what."""
     kept: dict[int, RunTrace] = {}
     for seed in summary.traces:
@@ -156,11 +150,11 @@ def _story(
     about: str,
     lines: Sequence[str],
     timeline: Timeline | None = None,
-) -> Fold:
-    parts: list[Part] = [Lines([f"$ {summary.replay_command(seed)}", "", *lines])]
+) -> doc.Fold:
+    parts: list[doc.Part] = [doc.Lines([f"$ {summary.replay_command(seed)}", "", *lines])]
     if timeline is not None:
-        parts.append(Picture("Who owned what", lambda: [[timeline.interactive()]]))
-    return Fold(f"Seed {seed}: {about}", parts, is_open=True)
+        parts.append(doc.Picture("Who owned what", lambda: [[timeline.interactive()]]))
+    return doc.Fold(f"Seed {seed}: {about}", parts, is_open=True)
 
 
 def _timeline_of(runner: Runner, variant: Variant) -> Callable[[int], Timeline]:
@@ -172,32 +166,32 @@ def _timeline_of(runner: Runner, variant: Variant) -> Callable[[int], Timeline]:
     return body
 
 
-def _costs(summary: SweepSummary) -> Iterator[Part]:
+def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
     """Time without an owner first; then what else rebalances cost; all other metrics folded."""
     metrics = in_order(summary.metrics)
     costs = [metric for metric in metrics if metric.name in COMPARED]
     others = metrics[len(costs) :]
     found = summary.distributions
     if metrics:
-        yield Heading("What rebalances cost" if costs else "Metrics")
+        yield doc.Heading("What rebalances cost" if costs else "Metrics")
         drawn = costs[:HISTOGRAMS_DRAWN]
-        yield Picture(
+        yield doc.Picture(
             "Metrics",
             lambda: [[page_plots.histogram(one.name, found[one.name], one.p50) for one in drawn]],
             "metrics",
             lambda: stills.histograms({metric.name: found[metric.name] for metric in metrics}),
         )
     if costs:
-        yield Table(metric_rows(costs))
+        yield doc.Table(metric_rows(costs))
     if others:
-        table = Table(metric_rows(others))
-        yield Fold(f"All other metrics: {len(others)}", [table], is_open=not costs)
+        table = doc.Table(metric_rows(others))
+        yield doc.Fold(f"All other metrics: {len(others)}", [table], is_open=not costs)
 
 
-def _known(summary: SweepSummary) -> Iterator[Part]:
+def _known(summary: SweepSummary) -> Iterator[doc.Part]:
     if summary.known:
-        yield Heading("Known issues")
-        yield Paragraph(f"`known`: {OUTCOMES['known']}.")
+        yield doc.Heading("Known issues")
+        yield f"`known`: {OUTCOMES['known']}."
         proof = "held against runs without it"
         rows = [["name", "runs", "times", proof, "first seen", "see it"]]
         for issue in summary.known:
@@ -208,21 +202,21 @@ def _known(summary: SweepSummary) -> Iterator[Part]:
             command = f"`{summary.replay_command(issue.first_seed)}`"
             counts = (f"{issue.runs:,}", f"{issue.count:,}")
             rows.append([name, *counts, issue.proof, first, command])
-        yield Table(rows)
+        yield doc.Table(rows)
 
 
-def _over_time(summary: SweepSummary, series: pd.DataFrame) -> Iterator[Part]:
+def _over_time(summary: SweepSummary, series: pd.DataFrame) -> Iterator[doc.Part]:
     if len(series):
         plan = summary.plan
-        yield Heading("Over time")
-        yield Paragraph(
+        yield doc.Heading("Over time")
+        yield (
             f"Of up to {plan.metrics_seeds:,} seeds, evenly spread, sampled every "
             f"{plan.metrics_interval_ms:,} ms of simulated time: the median and the middle 80 % of "
             "the runs that still go on; the dotted line, on the right, is how many those are. The "
             "whole series are the table `metrics`."
         )
         bands = page_plots.bands_over_time(series)
-        yield Picture(
+        yield doc.Picture(
             "Over time",
             lambda: [[page_plots.band_over_time(title, band) for title, band in bands.items()]],
             "series",
@@ -230,20 +224,20 @@ def _over_time(summary: SweepSummary, series: pd.DataFrame) -> Iterator[Part]:
         )
 
 
-def _rest(summary: SweepSummary) -> Iterator[Part]:
+def _rest(summary: SweepSummary) -> Iterator[doc.Part]:
     if summary.missed:
         title = f"Never happened, and should in a sweep: {len(summary.missed)}"
-        yield Fold(title, [Table([["situation", "in words"], *summary.missed])])
+        yield doc.Fold(title, [doc.Table([["situation", "in words"], *summary.missed])])
     rows = [["situation", "runs", "share", "times"]]
     judged = sum(n for name, n in summary.outcomes.items() if name not in NO_VERDICT) or 1
     rarest = sorted(summary.coverage, key=lambda visited: (visited.runs, visited.name))
     for one in rarest:
         rows.append([one.name, f"{one.runs:,}", f"{one.runs / judged:.1%}", f"{one.count:,}"])
-    parts: list[Part] = [Table(rows)]
+    parts: list[doc.Part] = [doc.Table(rows)]
     if rarest:
         runs = {one.name: one.runs for one in rarest}
-        parts.append(Picture("Coverage", name="coverage", still=lambda: stills.coverage(runs)))
-    yield Fold(f"Coverage: {len(rarest)} situations, rarest first", parts)
+        parts.append(doc.Picture("Coverage", name="coverage", still=lambda: stills.coverage(runs)))
+    yield doc.Fold(f"Coverage: {len(rarest)} situations, rarest first", parts)
     plan, throughput = summary.plan, summary.throughput
     lines = (
         f"Sweep `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}, "
@@ -252,4 +246,4 @@ def _rest(summary: SweepSummary) -> Iterator[Part]:
         f"run took {throughput.run_ms_mean:,.1f} ms on average, {throughput.run_ms_p99:,.1f} ms "
         "at the 99th percentile.",
     )
-    yield Fold("How it was run", [Paragraph(line) for line in lines])
+    yield doc.Fold("How it was run", lines)
