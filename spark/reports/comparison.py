@@ -63,8 +63,8 @@ class ComparisonSummary:
 
     ``outcomes`` and ``known`` are by protocol. ``seeds`` are compared: each of their runs ended
     ``ok`` or ``known``. ``failed``: protocol -> what became of its runs, for protocols that have no
-    figures (``pairing.py``). ``failures``: seed, protocol, outcome and reason of the runs that did
-    not pass.
+    figures (``pairing.py``). ``values``: the metrics of all others, a row for each compared seed.
+    ``failures``: seed, protocol, outcome and reason of the runs that did not pass.
     """
 
     plan: SweepPlan
@@ -74,7 +74,7 @@ class ComparisonSummary:
     known: Mapping[str, Mapping[str, int]]
     seeds: tuple[int, ...]
     failed: Mapping[str, str]
-    unstable: Mapping[str, int]
+    values: Mapping[str, pd.DataFrame]
     estimates: tuple[Estimate, ...]
     failures: tuple[tuple[int, str, str, str], ...]
     throughput: Throughput
@@ -89,10 +89,10 @@ class ComparisonSummary:
         """How many seeds are compared."""
         return len(self.seeds)
 
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The protocols that have figures."""
-        return tuple(name for name in self.plan.protocols if name not in self.failed)
+    def unstable(self, protocol: str) -> int:
+        """In how many of the compared seeds its groups were not stable at the end."""
+        values = self.values.get(protocol, pd.DataFrame())
+        return int(values["settling_ms"].isna().sum()) if "settling_ms" in values else 0
 
     def failure_against_base(self, protocol: str) -> str:
         """Why this protocol is not held against the base; empty if it is."""
@@ -118,9 +118,10 @@ def summarise_comparison(
     if not plan.protocols:
         raise SweepError(f"{out} holds a sweep: nothing is compared in it")
     base = plan.protocols[0] if base is None else base
-    of_protocol = {name: _runs_of(runs, name) for name in plan.protocols}
-    columns = (runs.column(name).to_pylist() for name in ("protocol", "seed", "outcome"))
-    paired = pair(zip(*columns, strict=True))
+    heads = runs.select(["seed", "protocol", "outcome", "reason"]).to_pylist()
+    counts = Counter((row["protocol"], row["outcome"]) for row in heads)
+    of_protocol = {name: runs.filter(pc.field("protocol") == name) for name in plan.protocols}
+    paired = pair((row["protocol"], row["seed"], row["outcome"]) for row in heads)
     values = {
         name: _values(table, paired.seeds)
         for name, table in of_protocol.items()
@@ -131,16 +132,16 @@ def summarise_comparison(
         plan=plan,
         base=base,
         report=open_store(out).location(REPORT_FILE),
-        outcomes={name: _outcomes(table) for name, table in of_protocol.items()},
+        outcomes={
+            name: {outcome: counts[name, outcome] for outcome in OUTCOMES if counts[name, outcome]}
+            for name in plan.protocols
+        },
         known={name: _known(table) for name, table in of_protocol.items()},
         seeds=paired.seeds,
         failed=paired.failed,
-        unstable={
-            name: int((frame["settling_ms"].isna()).sum()) if "settling_ms" in frame else 0
-            for name, frame in values.items()
-        },
+        values=values,
         estimates=tuple(_estimates(values, base)),
-        failures=tuple(_failures(runs)),
+        failures=tuple(tuple(row.values()) for row in heads if row["outcome"] not in PASSING),
         throughput=Throughput(
             run_ms_mean=pc.mean(wall).as_py() or 0.0,
             run_ms_p99=pc.quantile(wall, 0.99)[0].as_py() or 0.0,
@@ -148,15 +149,6 @@ def summarise_comparison(
             elapsed_s=elapsed_s,
         ),
     )
-
-
-def read_values(out: Location, protocol: str, seeds: Sequence[int] | None = None) -> pd.DataFrame:
-    """The metrics of all runs under one protocol: a row for each seed, a column for each metric.
-
-    ``seeds``: only these. A metric that a run does not have is missing.
-    """
-    table = _runs_of(read_table(out, "runs"), protocol)
-    return _values(table, table.column("seed").to_pylist() if seeds is None else seeds)
 
 
 def read_comparison(out: Location) -> pd.DataFrame:
@@ -179,15 +171,6 @@ def write_table(out: Location, estimates: Sequence[Estimate]) -> None:
     content = BytesIO()
     pq.write_table(table, content, compression="zstd")
     open_store(out).put(TABLE_FILE, content.getvalue())
-
-
-def _runs_of(runs: pa.Table, protocol: str) -> pa.Table:
-    return runs.filter(pc.field("protocol") == protocol)
-
-
-def _outcomes(runs: pa.Table) -> dict[str, int]:
-    counts = Counter(runs.column("outcome").to_pylist())
-    return {name: counts[name] for name in OUTCOMES if name in counts}
 
 
 def _known(runs: pa.Table) -> dict[str, int]:
@@ -225,34 +208,23 @@ def paired_values(values: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.
 def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estimate]:
     for metric, rows in paired_values(values):
         for protocol in rows:
-            against = rows.get(base)
-            yield _estimate(metric, str(protocol), rows[protocol], against)
-
-
-def _estimate(metric: str, protocol: str, values: pd.Series, base: pd.Series | None) -> Estimate:
-    own = [float(value) for value in values]
-    differences = [] if base is None else [float(value) for value in values - base]
-    median = median_of(own)
-    difference = median_of(differences) if differences else NO_MEDIAN
-    return Estimate(
-        metric=metric,
-        protocol=protocol,
-        seeds=len(own),
-        median=median.value,
-        median_low=median.low,
-        median_high=median.high,
-        mean=math.fsum(own) / len(own),
-        p95=float(values.quantile(0.95)),
-        difference=difference.value,
-        difference_low=difference.low,
-        difference_high=difference.high,
-        won=sum(value < 0 for value in differences),
-        tied=sum(value == 0 for value in differences),
-        lost=sum(value > 0 for value in differences),
-    )
-
-
-def _failures(runs: pa.Table) -> Iterator[tuple[int, str, str, str]]:
-    failed = runs.filter(~pc.field("outcome").isin(sorted(PASSING)))
-    columns = (failed.column(n).to_pylist() for n in ("seed", "protocol", "outcome", "reason"))
-    yield from zip(*columns, strict=True)
+            own = rows[protocol].astype(float).tolist()
+            differences = (rows[protocol] - rows[base]).tolist() if base in rows else []
+            median = median_of(own)
+            difference = median_of(differences) if differences else NO_MEDIAN
+            yield Estimate(
+                metric=metric,
+                protocol=str(protocol),
+                seeds=len(own),
+                median=median.value,
+                median_low=median.low,
+                median_high=median.high,
+                mean=math.fsum(own) / len(own),
+                p95=float(rows[protocol].quantile(0.95)),
+                difference=difference.value,
+                difference_low=difference.low,
+                difference_high=difference.high,
+                won=sum(value < 0 for value in differences),
+                tied=sum(value == 0 for value in differences),
+                lost=sum(value > 0 for value in differences),
+            )

@@ -17,7 +17,6 @@ from rebalance_sim.spark.reports.comparison import (
     ComparisonSummary,
     Estimate,
     paired_values,
-    read_values,
 )
 from rebalance_sim.spark.reports.intervals import Median, in_unit
 from rebalance_sim.spark.reports.markdown import write_document
@@ -57,23 +56,14 @@ def write_comparison_report(
         note = (
             f"The last call made {runs:,} runs in {throughput.elapsed_s:.1f} s, start-up included."
         )
-    values = {name: read_values(out, name, summary.seeds) for name in summary.compared}
-    write_document(out, comparison_document(summary, values, timeline_seed), note=note)
-
-
-def comparison_document(
-    summary: ComparisonSummary, values: Mapping[str, pd.DataFrame], timeline_seed: int | None
-) -> doc.Document:
-    """The report, of the ``values`` of each protocol by seed. Runs one seed once more, to draw
-    it."""
-    plan = summary.plan
     parts = [
         *_head(summary),
-        *_costs(summary, values),
-        *_timelines(summary, values, timeline_seed),
+        *_costs(summary),
+        *_timelines(summary, timeline_seed),
         *_rest(summary),
     ]
-    return doc.Document(f"Protocols compared under `{plan.base}`, seeds {plan.seeds}", parts)
+    title = f"Protocols compared under `{summary.plan.base}`, seeds {summary.plan.seeds}"
+    write_document(out, doc.Document(title, parts), note=note)
 
 
 def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
@@ -94,8 +84,8 @@ def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
     )
 
 
-def _costs(summary: ComparisonSummary, values: Mapping[str, pd.DataFrame]) -> Iterator[doc.Part]:
-    if metrics := list(paired_values(values)):
+def _costs(summary: ComparisonSummary) -> Iterator[doc.Part]:
+    if metrics := list(paired_values(summary.values)):
         yield doc.Heading("What rebalances cost")
         yield (
             "Boxes are the middle half of the seeds, whiskers go from 5 to 95 %; lines are the "
@@ -126,12 +116,11 @@ def _costs(summary: ComparisonSummary, values: Mapping[str, pd.DataFrame]) -> It
             yield doc.Fold(title, [doc.Table(difference_rows(summary, name))])
 
 
-def _timelines(
-    summary: ComparisonSummary, values: Mapping[str, pd.DataFrame], seed: int | None
-) -> Iterator[doc.Part]:
+def _timelines(summary: ComparisonSummary, seed: int | None) -> Iterator[doc.Part]:
+    """Runs one seed once more, to draw it."""
     why = "It was asked for."
     if seed is None:
-        seed = _example_seed(values)
+        seed = _example_seed(summary.values)
         why = (
             "Of all seeds it is the one in the middle, by how far the protocols lie apart in "
             f"`{CHOSEN_BY}`."
@@ -177,7 +166,7 @@ def _rest(summary: ComparisonSummary) -> Iterator[doc.Part]:
     rows = [["protocol", *OUTCOMES, "not stable at the end, of those compared"]]
     for name, counts in summary.outcomes.items():
         of_each = (f"{counts.get(outcome, 0):,}" for outcome in OUTCOMES)
-        rows.append([f"`{name}`", *of_each, f"{summary.unstable.get(name, 0):,}"])
+        rows.append([f"`{name}`", *of_each, f"{summary.unstable(name):,}"])
     yield doc.Table(rows)
     rows = [["known issue", *plan.protocols]]
     for name in sorted({name for counts in summary.known.values() for name in counts}):
@@ -194,7 +183,7 @@ def compared_line(summary: ComparisonSummary) -> str:
     if not summary.failed:
         return f"{compared} passed under all {len(plan.protocols)} protocols and are compared"
     failed = ", ".join(f"{name} ({words})" for name, words in summary.failed.items())
-    return f"{compared} passed under {len(summary.compared)} protocols; no figures of {failed}"
+    return f"{compared} passed under {len(summary.values)} protocols; no figures of {failed}"
 
 
 def headline_rows(summary: ComparisonSummary, *, in_words: bool = False) -> list[list[str]]:
