@@ -146,19 +146,17 @@ class RunResult:
         said = f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, {digest}"
         parts: list[Part] = [text for text in (said, self.reason) if text]
         if self.violations:
-            rows = [["property", "step", "s", "seen"]]
-            for row in self.violations:
-                at = (f"{row.step:,}", f"{row.at_ms / 1000:,.3f}")
-                rows.append([f"`{row.property}`", *at, row.detail])
-            parts.append(Table(rows))
+            found = [[f"`{row.property}`", *_seen(row)] for row in self.violations]
+            parts.append(Table([["property", "step", "s", "seen"], *found]))
         if self.known_issues:
-            rows = [["known issue", "violates", "step", "s", "seen"]]
-            for known in self.known_issues:
-                at = (f"{known.step:,}", f"{known.at_ms / 1000:,.3f}")
-                rows.append([known.issue, f"`{known.property}`", *at, known.detail])
-            parts.append(Table(rows))
+            found = [[row.issue, f"`{row.property}`", *_seen(row)] for row in self.known_issues]
+            parts.append(Table([["known issue", "violates", "step", "s", "seen"], *found]))
         metrics = ([title_of(n), shown_in_unit(n, v)] for n, v in self.metrics.items())
         table = Table([["metric", "value"], *metrics])
         parts.append(Fold(f"{len(self.metrics)} metrics", [table]))
         title = f"{self.outcome}: seed {self.seed}, profile `{self.profile or 'none'}`"
         return html_fragment(Document(title, parts))
+
+
+def _seen(row: ViolationRow | KnownRow) -> list[str]:
+    return [f"{row.step:,}", f"{row.at_ms / 1000:,.3f}", row.detail]

@@ -11,12 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from io import BytesIO
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
@@ -24,6 +22,7 @@ from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
 from rebalance_sim.spark.reports.pairing import COMPARED, pair
 from rebalance_sim.spark.reports.report import Throughput
+from rebalance_sim.spark.store.experiment_tables import read_file, write_file
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
@@ -156,21 +155,13 @@ def read_comparison(out: Location) -> pd.DataFrame:
 
     Raises SweepError if there is none.
     """
-    try:
-        data = open_store(out).get(TABLE_FILE)
-    except OSError as problem:
-        raise SweepError(
-            f"{out} has no {TABLE_FILE}: is it a comparison, and complete?"
-        ) from problem
-    return pq.read_table(BytesIO(data), schema=COMPARISON).to_pandas()
+    return read_file(out, TABLE_FILE, "a comparison")
 
 
 def write_table(out: Location, estimates: Sequence[Estimate]) -> None:
     """Write the table ``comparison``; equal estimates are equal bytes."""
-    table = pa.Table.from_pylist([asdict(one) for one in estimates], schema=COMPARISON)
-    content = BytesIO()
-    pq.write_table(table, content, compression="zstd")
-    open_store(out).put(TABLE_FILE, content.getvalue())
+    rows = [asdict(estimate) for estimate in estimates]
+    write_file(out, TABLE_FILE, pa.Table.from_pylist(rows, schema=COMPARISON))
 
 
 def _known(runs: pa.Table) -> dict[str, int]:

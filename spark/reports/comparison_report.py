@@ -20,7 +20,7 @@ from rebalance_sim.spark.reports.comparison import (
 )
 from rebalance_sim.spark.reports.intervals import Median, in_unit
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.spark.reports.pairing import COMPARED, explained
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
@@ -99,7 +99,7 @@ def _costs(summary: ComparisonSummary) -> Iterator[doc.Part]:
         )
     yield doc.Heading("Medians over seeds, with 95 % intervals")
     yield "Less is better throughout."
-    yield doc.Table(headline_rows(summary, in_words=True))
+    yield doc.Table(headline_rows(summary))
     if summary.failures:
         yield doc.Heading("Runs to look at")
         rows = [["seed", "protocol", "outcome", "reason", "see it"]]
@@ -186,13 +186,12 @@ def compared_line(summary: ComparisonSummary) -> str:
     return f"{compared} passed under {len(summary.values)} protocols; no figures of {failed}"
 
 
-def headline_rows(summary: ComparisonSummary, *, in_words: bool = False) -> list[list[str]]:
-    """One row for each metric: its median under each protocol, with the interval; ``in_words``:
-    with what it is."""
+def headline_rows(summary: ComparisonSummary) -> list[list[str]]:
+    """One row for each metric: its median under each protocol, with the interval."""
     names = summary.plan.protocols
-    rows = [["metric", *(["what it is"] if in_words else []), "seeds", *names]]
+    rows = [["metric", "seeds", *names]]
     by_place = {(e.metric, e.protocol): e for e in summary.estimates}
-    for metric, words in COMPARED.items():
+    for metric in COMPARED:
         found = [by_place.get((metric, name)) for name in names]
         seeds = max((e.seeds for e in found if e), default=0)
         if seeds:
@@ -200,8 +199,7 @@ def headline_rows(summary: ComparisonSummary, *, in_words: bool = False) -> list
                 summary.failed.get(name, "") if e is None else " ".join(_median(e))
                 for name, e in zip(names, found, strict=True)
             )
-            about = [words] if in_words else []
-            rows.append([title_of(metric), *about, f"{seeds:,}", *medians])
+            rows.append([explained(metric), f"{seeds:,}", *medians])
     return rows
 
 

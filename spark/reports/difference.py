@@ -7,8 +7,9 @@ the code, the version or a profile, is what the difference is about.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -101,37 +102,34 @@ def difference_of(before: Location, after: Location) -> Difference:
     keys = [key for key in rows[0] if key in rows[1]]
     if not keys:
         raise SweepError(f"{before} and {after} have no run in common: no seed is in both")
-    pairs = [(rows[0][key], rows[1][key]) for key in keys]
-    moved = [key for key, (a, b) in zip(keys, pairs, strict=True) if a["digest"] != b["digest"]]
-    coverage = [_visited(side) for side in zip(*pairs, strict=True)]
+    pairs = {key: (rows[0][key], rows[1][key]) for key in keys}
+    moved = [key for key, (a, b) in pairs.items() if a["digest"] != b["digest"]]
     paired = pair(
         ((side, key[1:]), key[0], row["outcome"])
-        for key, both in zip(keys, pairs, strict=True)
+        for key, both in pairs.items()
         for side, row in zip(SIDES, both, strict=True)
     )
     seeds, left_out = frozenset(paired.seeds), {cell for _, cell in paired.failed}
-    compared = [
-        both
-        for key, both in zip(keys, pairs, strict=True)
-        if key[0] in seeds and key[1:] not in left_out
-    ]
+    is_compared = (key[0] in seeds and key[1:] not in left_out for key in pairs)
+    outcomes = _counts(pairs.values(), lambda row: [row["outcome"]])
+    coverage = _counts(pairs.values(), lambda row: [name for name, n in row["coverage"] if n])
     return Difference(
         before=plans[0],
         after=plans[1],
         common=len(pairs),
         other_steps=len(moved),
         first_seed=moved[0][0] if moved else None,
-        outcomes=_counts(pairs, lambda row: [row["outcome"]], order=tuple(OUTCOMES)),
-        known=_counts(pairs, lambda row: [name for name, times in row["known"] if times]),
-        won=sorted(coverage[1] - coverage[0]),
-        lost=sorted(coverage[0] - coverage[1]),
+        outcomes={name: outcomes[name] for name in OUTCOMES if name in outcomes},
+        known=_counts(pairs.values(), lambda row: [name for name, n in row["known"] if n]),
+        won=[name for name, (a, _) in coverage.items() if not a],
+        lost=[name for name, (_, b) in coverage.items() if not b],
         others=[
             OtherRun(key[0], key[1], a["outcome"], b["outcome"], b["reason"] or a["reason"])
-            for key, (a, b) in zip(keys, pairs, strict=True)
+            for key, (a, b) in pairs.items()
             if a["outcome"] != b["outcome"]
         ],
         failed={_words(side, *cell): words for (side, cell), words in paired.failed.items()},
-        metrics=tuple(_metrics(compared)),
+        metrics=tuple(_metrics(compress(pairs.values(), is_compared))),
     )
 
 
@@ -152,22 +150,13 @@ def _words(side: str, protocol: str, settings: tuple[tuple[str, str], ...]) -> s
     return " ".join(filter(None, [side, protocol, *map("=".join, settings)]))
 
 
-def _visited(rows: Sequence[_Row]) -> set[str]:
-    return {name for row in rows for name, count in row["coverage"] if count}
-
-
-def _counts(
-    pairs: Sequence[tuple[_Row, _Row]], names_of: Any, *, order: Sequence[str] = ()
-) -> dict[str, tuple[int, int]]:
+def _counts(pairs: Iterable[tuple[_Row, _Row]], names_of: Any) -> dict[str, tuple[int, int]]:
     """Name -> in how many runs of each sweep."""
-    sides = [Counter(n for row in side for n in names_of(row)) for side in zip(*pairs, strict=True)]
-    names = [*order, *sorted({*sides[0], *sides[1]} - set(order))]
-    return {
-        name: (sides[0][name], sides[1][name]) for name in names if sides[0][name] or sides[1][name]
-    }
+    a, b = (Counter(n for row in side for n in names_of(row)) for side in zip(*pairs, strict=True))
+    return {name: (a[name], b[name]) for name in sorted({*a, *b})}
 
 
-def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
+def _metrics(pairs: Iterable[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
     """Metrics that changed in some run, those that changed in most runs first."""
     values: dict[str, list[float]] = {}
     for a, b in pairs:

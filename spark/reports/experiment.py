@@ -127,7 +127,8 @@ def summary_of(
         if name in runs:
             runs[name] = runs[name].where(runs[name] != none)
     counts = Counter(runs["outcome"])
-    grouped = runs.assign(group=_groups(runs))
+    sides = _sides(runs)
+    grouped = runs.assign(group=runs[sides].agg(" ".join, axis=1) if sides else "")
     cells = zip(grouped["group"], grouped["cell"], strict=True)
     failed = pair(zip(cells, grouped["seed"], grouped["outcome"], strict=True)).failed
     compared = paired_runs(grouped, by=("group", "cell"))
@@ -148,15 +149,8 @@ def summary_of(
     )
 
 
-def _groups(frame: pd.DataFrame) -> pd.Series:
-    """Protocol and version of each run, as far as there are several."""
-    names = _sides(frame)
-    if not names:
-        return pd.Series("", index=frame.index)
-    return frame[names].agg(" ".join, axis=1)
-
-
 def _sides(frame: pd.DataFrame) -> list[str]:
+    """Protocol and version, as far as there are several."""
     return [name for name in ("protocol", "semantics") if frame[name].nunique() > 1]
 
 
@@ -224,11 +218,9 @@ def _failure(runs: pd.DataFrame, choice: str, base: object, value: object) -> st
 
 def _levels(frame: pd.DataFrame, choice: str, experiment: Experiment) -> list[object]:
     """The values of a choice that runs have, in the order in which the experiment names them."""
-    order = dict.fromkeys(frame.sort_values(["cell"], kind="stable")[choice])
-    named = experiment.protocols if choice == "protocol" else experiment.semantics
-    if choice in ("protocol", "semantics"):
-        return [name for name in named if name in order]
-    return list(order)
+    found = list(dict.fromkeys(frame.sort_values(["cell"], kind="stable")[choice]))
+    named = {"protocol": experiment.protocols, "semantics": experiment.semantics}
+    return [name for name in named.get(choice, found) if name in found]
 
 
 def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:

@@ -232,9 +232,7 @@ def _panel(picture: MetricPicture, panel: Panel) -> Any:
     return figure.update_xaxes(type="category", **order)
 
 
-def _reach(
-    lows: Sequence[float], values: Sequence[float], highs: Sequence[float]
-) -> dict[str, Any]:
+def _reach(lows: Any, values: Any, highs: Any) -> dict[str, Any]:
     """Intervals around values."""
     above, below = np.subtract(highs, values), np.subtract(values, lows)
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}

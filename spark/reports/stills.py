@@ -145,14 +145,9 @@ def _draw_panel(panel: Panel, axes: Any) -> None:
                 [m - low for m, low in zip(line.medians, line.lows, strict=True)],
                 [high - m for m, high in zip(line.medians, line.highs, strict=True)],
             ),
-            label=line.name,
-            color=colour,
-            linestyle="-" if line.is_joined else "none",
-            marker="o",
-            markersize=3.5,
-            linewidth=1.2,
-            capsize=2,
-        )
+            label=line.name, color=colour, linestyle="-" if line.is_joined else "none",
+            marker="o", markersize=3.5, linewidth=1.2, capsize=2,
+        )  # fmt: skip
     for x, words in zip(places(panel.failed), panel.failed.values(), strict=True):
         axes.plot([x], [0], marker="x", color=RED, linestyle="none", clip_on=False)
         axes.annotate(words, (x, 0), (0, 6), textcoords="offset points", rotation=90,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rebalance_sim.scenarios import document as doc
@@ -54,16 +56,11 @@ def write_report(out: Location, summary: SweepSummary) -> None:
 
 def sweep_document(store: Store, summary: SweepSummary, series: pd.DataFrame) -> doc.Document:
     """The report of the sweep in ``store``. Runs a few failing runs once more, to draw them."""
-    title = f"Sweep of `{summary.plan.base}`, seeds {summary.plan.seeds}"
-    parts = [
-        *_head(summary),
-        *_failures(store, summary),
-        *_costs(summary),
-        *_known(summary),
-        *_over_time(summary, series),
-        *_rest(summary),
-    ]
-    return doc.Document(title, parts)
+    failures, over_time = _failures(store, summary), _over_time(summary, series)
+    parts = (_head(summary), failures, _costs(summary), _known(summary), over_time, _rest(summary))
+    return doc.Document(
+        f"Sweep of `{summary.plan.base}`, seeds {summary.plan.seeds}", list(chain(*parts))
+    )
 
 
 def _head(summary: SweepSummary) -> Iterator[doc.Part]:
@@ -107,11 +104,9 @@ def _failures(store: Store, summary: SweepSummary) -> Iterator[doc.Part]:
             name = f"`{finding.name}` {finding.sentence}".strip()
             command = f"`{summary.replay_command(finding.first_seed)}`"
             rows.append([name, f"{finding.runs:,}", f"{finding.count:,}", command])
-        yield from (
-            doc.Heading("Violated properties"),
-            doc.Table(rows),
-            doc.Heading("Runs to look at"),
-        )
+        yield doc.Heading("Violated properties")
+        yield doc.Table(rows)
+        yield doc.Heading("Runs to look at")
         yield from _stories(store, summary)
         table = doc.Table(failure_rows(summary))
         yield doc.Fold(f"Runs that failed: {summary.failed:,}", [table], is_open=True)
@@ -125,14 +120,14 @@ def _stories(store: Store, summary: SweepSummary) -> Iterator[doc.Fold]:
             with local_file(store, trace_name(seed)) as path:
                 trace = read_trace(path)
         except ScenarioError as problem:  # somebody has put something else in its place
-            lines = [f"its trace cannot be read: {problem.problem}"]
-            yield _story(summary, seed, "no story", lines)
+            why = f"its trace cannot be read: {problem.problem}"
+            yield _story(summary, seed, "no story", [why])
             continue
         if trace.violations:
             kept[seed] = trace
         if len(kept) == STORIES_TOLD:
             break
-    body = _timeline_of(load_runner(summary.plan.runner), summary.plan.base)
+    body = partial(_timeline, load_runner(summary.plan.runner), summary.plan.base)
     for attempt in supervised(body, list(kept), summary.plan.limits):
         trace = kept[attempt.unit]
         first = trace.violations[0]
@@ -144,26 +139,18 @@ def _stories(store: Store, summary: SweepSummary) -> Iterator[doc.Fold]:
         yield _story(summary, attempt.unit, about, led_to(trace), timeline if is_same else None)
 
 
+def _timeline(runner: Runner, variant: Variant, seed: int) -> Timeline:
+    trace = TimelineTrace()
+    return make_timeline(f"{variant}-{seed}", runner(variant, seed, trace=trace), trace)
+
+
 def _story(
-    summary: SweepSummary,
-    seed: int,
-    about: str,
-    lines: Sequence[str],
-    timeline: Timeline | None = None,
+    summary: SweepSummary, seed: int, about: str, lines: list[str], drawn: Timeline | None = None
 ) -> doc.Fold:
     parts: list[doc.Part] = [doc.Lines([f"$ {summary.replay_command(seed)}", "", *lines])]
-    if timeline is not None:
-        parts.append(doc.Picture("Who owned what", lambda: [[timeline.interactive()]]))
+    if drawn is not None:
+        parts.append(doc.Picture("Who owned what", lambda: [[drawn.interactive()]]))
     return doc.Fold(f"Seed {seed}: {about}", parts, is_open=True)
-
-
-def _timeline_of(runner: Runner, variant: Variant) -> Callable[[int], Timeline]:
-    def body(seed: int) -> Timeline:
-        trace = TimelineTrace()
-        result = runner(variant, seed, trace=trace)
-        return make_timeline(f"{variant}-{seed}", result, trace)
-
-    return body
 
 
 def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
