@@ -17,7 +17,7 @@ import pyarrow as pa
 from rebalance_sim.scenarios import document as doc
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
-from rebalance_sim.spark.reports.intervals import Median, in_unit, median_of
+from rebalance_sim.spark.reports.intervals import MetricChange, in_unit, median_of
 from rebalance_sim.spark.reports.page_plots import outcome_bars, ways_of_change
 from rebalance_sim.spark.reports.pairing import explained, pair
 from rebalance_sim.spark.store.reading import read_plan, read_table
@@ -40,18 +40,6 @@ class OtherRun(NamedTuple):
     before: str
     after: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricChange:
-    """What has become of a metric, over the runs that are compared: the median of the
-    differences."""
-
-    metric: str
-    runs: int
-    difference: Median
-    less: int
-    more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

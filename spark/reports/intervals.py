@@ -74,6 +74,18 @@ def in_unit(metric: str, median: Median) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricChange:
+    """What has become of a metric, over the runs that are compared: the median of the
+    differences."""
+
+    metric: str
+    runs: int
+    difference: Median
+    less: int
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """A share of trials with its interval."""
 

@@ -18,8 +18,8 @@ from rebalance_sim.spark.store.tables import NO_VERDICT
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebalance_sim.spark.reports.difference import MetricChange
     from rebalance_sim.spark.reports.experiment import MetricPicture, Panel
+    from rebalance_sim.spark.reports.intervals import MetricChange
 
 GREEN, AMBER, RED, GREY, BLUE = "#3a7d44", "#d9a400", "#b23a48", "#8d99ae", "#33658a"
 _KINDS = {GREEN: "good", AMBER: "known", RED: "bad", GREY: ""}

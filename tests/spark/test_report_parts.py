@@ -15,12 +15,7 @@ from rebalance_sim.scenarios.document import Document, Fold, Picture, Table
 from rebalance_sim.scenarios.experiment import make_experiment
 from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.spark import SweepSummary
-from rebalance_sim.spark.reports.difference import (
-    Difference,
-    MetricChange,
-    OtherRun,
-    difference_document,
-)
+from rebalance_sim.spark.reports.difference import Difference, OtherRun, difference_document
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
 from rebalance_sim.spark.reports.experiment_report import (
     CELLS_LISTED,
@@ -28,7 +23,7 @@ from rebalance_sim.spark.reports.experiment_report import (
     experiment_document,
     headline_rows,
 )
-from rebalance_sim.spark.reports.intervals import Median
+from rebalance_sim.spark.reports.intervals import Median, MetricChange
 from rebalance_sim.spark.reports.markdown import markdown
 from rebalance_sim.spark.reports.page_plots import (
     band_over_time,
