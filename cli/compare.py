@@ -87,7 +87,7 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
-    from rebalance_sim.spark.reports.comparison_rows import (
+    from rebalance_sim.spark.reports.comparison_report import (
         compared_line,
         difference_rows,
         headline_rows,
@@ -103,7 +103,7 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
     if summary.seeds_compared:
         yield ""
         yield "medians over seeds, with 95 % intervals; less is better"
-        yield from _columns(headline_rows(summary))
+        yield from _columns([[row[0].split("\n")[0], *row[1:]] for row in headline_rows(summary)])
     for protocol in plan.protocols:
         rows = [row[:COLUMNS_SHOWN] for row in difference_rows(summary, protocol)]
         if protocol != summary.base and len(rows) > 1:

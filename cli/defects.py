@@ -90,14 +90,15 @@ def _write_page(
     figures: Sequence[DefectFigures], out: Path | None, *, seeds: int, enough: int
 ) -> Path | None:
     """``report.html`` in the folder of the runs; None without a folder, or without Plotly."""
-    from rebalance_sim.scenarios.html_page import has_plotly
-    from rebalance_sim.spark.detection.page import defects_page
+    from rebalance_sim.scenarios.html_page import has_plotly, html_page
+    from rebalance_sim.spark.detection.page import defects_document
     from rebalance_sim.spark.reports.markdown import PAGE_FILE
 
     if out is None or not has_plotly():
         return None
     file = out / PAGE_FILE
-    write_text(file, defects_page(figures, seeds=seeds, enough=enough).text())
+    document = defects_document(figures, seeds=seeds, enough=enough)
+    write_text(file, html_page(document))
     return file
 
 

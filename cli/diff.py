@@ -31,9 +31,8 @@ def diff(
 
     Exit code 0: every run took the same steps. 1: some did not.
     """
-    from rebalance_sim.scenarios.html_page import check_plotly
-    from rebalance_sim.spark.reports.difference import difference_of
-    from rebalance_sim.spark.reports.difference_page import difference_page
+    from rebalance_sim.scenarios.html_page import check_plotly, html_page
+    from rebalance_sim.spark.reports.difference import difference_document, difference_of
 
     if html is not None:
         check_plotly()
@@ -47,7 +46,7 @@ def diff(
         for line in _describe(found):
             say(line)
     if html is not None:
-        write_text(html, difference_page(before, after, found).text())
+        write_text(html, html_page(difference_document(before, after, found)))
     return OK if found.is_empty else FOUND
 
 

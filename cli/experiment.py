@@ -104,7 +104,7 @@ def _time(seconds: float) -> str:
 
 
 def _describe(summary: ExperimentSummary) -> Iterator[str]:
-    from rebalance_sim.spark.reports.experiment_rows import effect_rows, failed_rows
+    from rebalance_sim.spark.reports.experiment_report import effect_rows, failed_rows
 
     outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
     yield f"{len(summary.runs):,} runs of {summary.experiment.base}: {outcomes}"

@@ -62,7 +62,7 @@ def sweep(
     The same command on the same folder continues where an interrupted sweep stopped.
     """
     from rebalance_sim.spark import sweep as run_sweep
-    from rebalance_sim.spark.reports.limits import limit_objections
+    from rebalance_sim.spark.reports.report import limit_objections
 
     if runner != DEFAULT_RUNNER:
         sys.path.insert(0, os.getcwd())  # where a user's own runner usually is

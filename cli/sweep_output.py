@@ -91,7 +91,7 @@ class PlainLines:
 
 def describe(summary: SweepSummary) -> Iterator[str]:
     """What a sweep came to, line by line."""
-    from rebalance_sim.spark.reports.sweep_rows import client_line
+    from rebalance_sim.spark.reports.report import client_line
 
     throughput = summary.throughput
     total = len(summary.plan.seeds)

@@ -20,10 +20,10 @@ import pandas as pd
 from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.units import title_of, unit_of
 from rebalance_sim.spark import Limits, SeedRange, SweepPlan
-from rebalance_sim.spark.reports.experiment import WORDS, ExperimentSummary, summary_of
-from rebalance_sim.spark.reports.experiment_panels import pictures
-from rebalance_sim.spark.reports.experiment_plots import figure_of
-from rebalance_sim.spark.reports.experiment_rows import effect_rows, headline_rows
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
+from rebalance_sim.spark.reports.experiment_report import effect_rows, headline_rows
+from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.spark.reports.stills import figure_of
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 
 DOCS = Path(__file__).parent
@@ -33,7 +33,7 @@ HEADLINES = (
     "rebalance_ms_max",
 )
 """What the first page shows of the protocols."""
-_WORDS = {**WORDS, RESTART: "time without an owner from the restart on, summed over partitions"}
+_WORDS = {**COMPARED, RESTART: "time without an owner from the restart on, summed over partitions"}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Pages of HTML that stand for themselves: pictures, tables and style in one file, no network.
+"""A document as a page of HTML that stands for itself: pictures, tables and style in one file, no
+network.
 
 Plotly draws the pictures; it belongs to the extra ``rebalance-sim[report]``.
 """
@@ -8,9 +9,11 @@ from __future__ import annotations
 import html
 import importlib.util
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -34,107 +37,87 @@ def check_plotly() -> None:
         )
 
 
-class HtmlPage:
-    """A page that is written from top to bottom. As in Markdown, text may have `code` between
-    backticks, and [links](to/files) beside the page."""
+def html_page(document: doc.Document) -> str:
+    """The document as a page. Raises ScenarioError if Plotly is not installed."""
+    check_plotly()
+    from plotly.offline import get_plotlyjs
 
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._body: list[str] = [f"<h1>{_text(title)}</h1>"]
-        self._figure_count = 0
+    page = _PAGE.replace("{title}", html.escape(document.title.replace("`", "")))
+    page = page.replace("{body}", html_fragment(document))
+    return page.replace("{plotly}", get_plotlyjs())
 
-    def heading(self, text: str) -> None:
-        """The heading of a part."""
-        self._body.append(f"<h2>{_text(text)}</h2>")
 
-    def paragraph(self, text: str) -> None:
-        """Some text."""
-        self._body.append(f"<p>{_text(text)}</p>")
+def html_fragment(document: doc.Document) -> str:
+    """The document for a notebook: without style, and without the library of pictures."""
+    title = f"<h1>{_text(document.title)}</h1>"
+    return "\n".join([title, *_html(document.parts, count(1))])
 
-    def figures(self, values: Iterable[tuple[str, str, str]]) -> None:
-        """What a reader is to see first: (number, what it is, kind), as tiles. ``kind`` colours
-        it: ``good``, ``known``, ``bad``, or nothing."""
-        tiles = "".join(
-            f"<div class='tile {html.escape(kind)}'><b>{_text(number)}</b>{_text(words)}</div>"
-            for number, words, kind in values
+
+def _html(parts: Iterable[doc.Part], numbers: Iterator[int]) -> Iterator[str]:
+    """``numbers`` are those of figures: ids by lot would differ between equal pages."""
+    for part in parts:
+        match part:
+            case doc.Heading(text):
+                yield f"<h2>{_text(text)}</h2>"
+            case str(text):
+                yield f"<p>{_text(text)}</p>"
+            case doc.Tiles(tiles):
+                yield "<div class='tiles'>" + "".join(
+                    f"<div class='tile {kind}'><b>{_text(number)}</b>{_text(words)}</div>"
+                    for number, words, kind in tiles
+                ) + "</div>"  # fmt: skip
+            case doc.Lines(lines):
+                yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+            case doc.Table(rows):
+                yield _table(rows)
+            case doc.Picture():
+                for row in part.drawn() if part.drawn else ():
+                    drawn = [_drawn(figure, next(numbers)) for figure in row]
+                    if len(drawn) == 1:
+                        yield f"<div class='figure'>{drawn[0]}</div>"
+                    elif drawn:
+                        panels = (f"<div class='panel'>{panel}</div>" for panel in drawn)
+                        yield f"<div class='panels'>{''.join(panels)}</div>"
+            case doc.Fold():
+                state = " open" if part.is_open else ""
+                yield f"<details{state}><summary>{_text(part.title)}</summary>"
+                yield from _html(part.parts, numbers)
+                yield "</details>"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Its columns sort when their heads are pressed."""
+    if len(rows) < 2:
+        return "<p>None.</p>"
+    numeric = [
+        all(_is_number(row[at]) for row in rows[1:] if row[at]) for at in range(len(rows[0]))
+    ]
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if is_number else ''}>{_cell(cell)}</{tag}>"
+            for cell, is_number in zip(row, numeric, strict=True)
         )
-        self._body.append(f"<div class='tiles'>{tiles}</div>")
 
-    def lines(self, lines: Sequence[str]) -> None:
-        """Text as it is, such as commands and what they print."""
-        self._body.append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[1:])
+    return (
+        f"<div class='wide'><table><thead><tr>{cells(rows[0], 'th')}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """A table, its first row above it. Its columns sort when their heads are pressed. What
-        follows a line break within a cell is a remark, in small letters."""
-        if len(rows) < 2:
-            self._body.append("<p>None.</p>")
-            return
-        numeric = [
-            all(_is_number(row[at]) for row in rows[1:] if row[at]) for at in range(len(rows[0]))
-        ]
 
-        def cells(row: Sequence[str], tag: str) -> str:
-            return "".join(
-                f"<{tag}{' class=n' if is_number else ''}>{_cell(cell)}</{tag}>"
-                for cell, is_number in zip(row, numeric, strict=True)
-            )
+def _drawn(figure: Any, number: int) -> str:
+    from plotly.io import to_html
 
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[1:])
-        self._body.append(
-            f"<div class='wide'><table><thead><tr>{cells(rows[0], 'th')}</tr></thead>"
-            f"<tbody>{body}</tbody></table></div>"
-        )
-
-    def figure(self, figure: Any) -> None:
-        """A Plotly figure."""
-        self._body.append(f"<div class='figure'>{self._drawn(figure)}</div>")
-
-    def panels(self, figures: Iterable[Any]) -> None:
-        """Small Plotly figures side by side, as many as the screen is wide for."""
-        panels = "".join(f"<div class='panel'>{self._drawn(figure)}</div>" for figure in figures)
-        self._body.append(f"<div class='panels'>{panels}</div>")
-
-    def _drawn(self, figure: Any) -> str:
-        from plotly.io import to_html
-
-        self._figure_count += 1
-        drawn = to_html(
+    return str(
+        to_html(
             figure,
             include_plotlyjs=False,
             full_html=False,
             config={"responsive": True, "displayModeBar": False},
-            div_id=f"figure-{self._figure_count}",  # else by lot: equal pages are equal bytes
+            div_id=f"figure-{number}",
         )
-        return str(drawn)
-
-    def fold(self, title: str, *, is_open: bool = False) -> _Fold:
-        """What is written within is folded away under a title: ``with page.fold("Coverage"):``."""
-        return _Fold(self._body, title, is_open)
-
-    def fragment(self) -> str:
-        """What was written, for a notebook: without style, and without the library of pictures."""
-        return "\n".join(self._body)
-
-    def text(self) -> str:
-        """The page. Raises ScenarioError if Plotly is not installed."""
-        check_plotly()
-        from plotly.offline import get_plotlyjs
-
-        page = _PAGE.replace("{title}", html.escape(self._title.replace("`", "")))
-        return page.replace("{body}", "\n".join(self._body)).replace("{plotly}", get_plotlyjs())
-
-
-class _Fold:
-    def __init__(self, body: list[str], title: str, is_open: bool) -> None:
-        self._body = body
-        self._opening = f"<details{' open' if is_open else ''}><summary>{_text(title)}</summary>"
-
-    def __enter__(self) -> None:
-        self._body.append(self._opening)
-
-    def __exit__(self, *_: object) -> None:
-        self._body.append("</details>")
+    )
 
 
 def _text(text: str) -> str:

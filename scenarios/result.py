@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.document import Document, Fold, Part, Table
+from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.sim.observe.sampling import MetricSample
 
@@ -157,26 +158,21 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        page = HtmlPage(f"{self.outcome}: seed {self.seed}, profile `{self.profile or 'none'}`")
-        page.paragraph(
-            f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, "
-            f"digest `{self.digest}`"
-        )
-        if self.reason:
-            page.paragraph(self.reason)
+        digest = f"digest `{self.digest}`"
+        said = f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, {digest}"
+        parts: list[Part] = [text for text in (said, self.reason) if text]
         if self.violations:
-            rows = [["property", "step", "s", "seen"]]
-            for row in self.violations:
-                at = (f"{row.step:,}", f"{row.at_ms / 1000:,.3f}")
-                rows.append([f"`{row.property}`", *at, row.detail])
-            page.table(rows)
+            found = [[f"`{row.property}`", *_seen(row)] for row in self.violations]
+            parts.append(Table([["property", "step", "s", "seen"], *found]))
         if self.known_issues:
-            rows = [["known issue", "violates", "step", "s", "seen"]]
-            for known in self.known_issues:
-                at = (f"{known.step:,}", f"{known.at_ms / 1000:,.3f}")
-                rows.append([known.issue, f"`{known.property}`", *at, known.detail])
-            page.table(rows)
-        with page.fold(f"{len(self.metrics)} metrics"):
-            metrics = ([title_of(n), shown_in_unit(n, v)] for n, v in self.metrics.items())
-            page.table([["metric", "value"], *metrics])
-        return page.fragment()
+            found = [[row.issue, f"`{row.property}`", *_seen(row)] for row in self.known_issues]
+            parts.append(Table([["known issue", "violates", "step", "s", "seen"], *found]))
+        metrics = ([title_of(n), shown_in_unit(n, v)] for n, v in self.metrics.items())
+        table = Table([["metric", "value"], *metrics])
+        parts.append(Fold(f"{len(self.metrics)} metrics", [table]))
+        title = f"{self.outcome}: seed {self.seed}, profile `{self.profile or 'none'}`"
+        return html_fragment(Document(title, parts))
+
+
+def _seen(row: ViolationRow | KnownRow) -> list[str]:
+    return [f"{row.step:,}", f"{row.at_ms / 1000:,.3f}", row.detail]

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.document import Document, Picture
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.html_page import HtmlPage, check_plotly
+from rebalance_sim.scenarios.html_page import check_plotly, html_page
 from rebalance_sim.scenarios.ownership import OwnershipInterval
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
@@ -107,9 +108,8 @@ class Timeline(TimelineRows):
         return content.getvalue()
 
     def _page(self) -> str:
-        page = HtmlPage(self.title)
-        page.figure(self.interactive())
-        return page.text()
+        picture = Picture(self.title, lambda: [[self.interactive()]])
+        return html_page(Document(self.title, [picture]))
 
 
 def check_picture_file(file: Path | str) -> Path:

@@ -92,11 +92,11 @@ def check_metrics(experiment: Experiment, options: SweepOptions) -> None:
     elsewhere is known as well.
     """
     from rebalance_sim.scenarios.generate.generator import generate
-    from rebalance_sim.spark.reports.comparison import COMPARED
+    from rebalance_sim.spark.reports.pairing import COMPARED
 
     if options.runner == DEFAULT_RUNNER:
         generate(experiment.variants[0], experiment.first_seed)  # Raises ScenarioError.
-    known = {metric.name for metric in COMPARED}
+    known = set(COMPARED)
     if known.issuperset(experiment.metrics):
         return
     attempt = next(_attempts(experiment, options, [Unit(experiment.variants[0], 0)]))

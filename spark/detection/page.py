@@ -4,40 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.spark.detection.figures import DefectFigures
 from rebalance_sim.spark.detection.mix import command_of
 from rebalance_sim.spark.reports.page_plots import shares
 
 
-def defects_page(figures: Sequence[DefectFigures], *, seeds: int, enough: int) -> HtmlPage:
+def defects_document(figures: Sequence[DefectFigures], *, seeds: int, enough: int) -> doc.Document:
     """The page; ``seeds`` and ``enough`` are what the measurement was asked for."""
     noticed = [one for one in figures if one.noticed]
     unnoticed = [one for one in figures if not one.noticed]
-    page = HtmlPage(f"{len(noticed)} of {len(figures)} defects noticed")
-    page.paragraph(
-        f"Asked: does a sweep notice each of {len(figures)} defects, switched on one at a time? "
-        f"At most {seeds:,} runs of all profiles in turn for each"
-        + (f", fewer once {enough:,} of them noticed it." if enough else ".")
-    )
-    page.figures(
-        [
-            (f"{len(noticed)}", "noticed", "good"),
-            (f"{sum(one.reached > 0 for one in unnoticed)}", "reached, but not noticed", "known"),
-            (f"{sum(one.reached == 0 for one in unnoticed)}", "not reached", ""),
-        ]
-    )
+    parts: list[doc.Part] = [
+        (
+            f"Asked: does a sweep notice each of {len(figures)} defects, switched on one at a "
+            f"time? At most {seeds:,} runs of all profiles in turn for each"
+            + (f", fewer once {enough:,} of them noticed it." if enough else ".")
+        ),
+        doc.Tiles(
+            [
+                (f"{len(noticed)}", "noticed", "good"),
+                (f"{sum(o.reached > 0 for o in unnoticed)}", "reached, but not noticed", "known"),
+                (f"{sum(o.reached == 0 for o in unnoticed)}", "not reached", ""),
+            ]
+        ),
+    ]
     if unnoticed:
-        page.heading("Not noticed")
-        page.table(_unnoticed_rows(unnoticed))
+        parts += [doc.Heading("Not noticed"), doc.Table(_unnoticed_rows(unnoticed))]
     if noticed:
-        page.heading("How often they are noticed")
-        page.paragraph("Share of runs that notice a defect, with its 95 % interval.")
         rarest = sorted(noticed, key=lambda one: (one.density.value, one.defect))
         rows = [(o.defect, o.density.value, o.density.low, o.density.high) for o in rarest]
-        page.figure(shares(rows, "% of runs"))
-        page.table(_noticed_rows(rarest))
-    return page
+        parts += [
+            doc.Heading("How often they are noticed"),
+            "Share of runs that notice a defect, with its 95 % interval.",
+            doc.Picture("Share of runs", lambda: [[shares(rows, "% of runs")]]),
+            doc.Table(_noticed_rows(rarest)),
+        ]
+    return doc.Document(f"{len(noticed)} of {len(figures)} defects noticed", parts)
 
 
 def _unnoticed_rows(figures: Sequence[DefectFigures]) -> list[list[str]]:

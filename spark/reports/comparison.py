@@ -10,79 +10,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from io import BytesIO
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
-from rebalance_sim.spark.reports.pairing import pair
+from rebalance_sim.spark.reports.markdown import REPORT_FILE
+from rebalance_sim.spark.reports.pairing import COMPARED, pair
 from rebalance_sim.spark.reports.report import Throughput
+from rebalance_sim.spark.store.experiment_tables import read_file, write_file
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import COMPARISON, MISSING, OUTCOMES, PASSING
 
-REPORT_FILE = "report.md"
 TABLE_FILE = "comparison.parquet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedMetric:
-    """A metric of runs that is a cost: less of it is better. ``words`` say what it is."""
-
-    name: str
-    words: str
-
-
-COMPARED: tuple[ComparedMetric, ...] = tuple(
-    ComparedMetric(name=name, words=words)
-    for name, words in (
-        ("unowned_partition_ms", "time without an owner, summed over partitions"),
-        ("unowned_partition_ms_max", "longest time without an owner of one partition"),
-        ("availability_loss_percent", "share of partitions without an owner during rebalances"),
-        (
-            "member_stopped_ms",
-            "time of members without any partition, that had some before and after",
-        ),
-        ("group_stopped_ms", "time of whole groups without any partition"),
-        ("overlap_partition_ms", "time in which more than one client could fetch a partition"),
-        ("rebalance_episodes", "rebalances, from the first sign to the last client at rest"),
-        ("rebalance_ms", "length of all rebalances"),
-        ("rebalance_ms_max", "longest rebalance"),
-        ("member_rebalance_ms", "time of members busy with a rebalance"),
-        (
-            "crash_detection_ms_max",
-            "longest time from the death of a process until the group is rid of it",
-        ),
-        ("first_assignment_ms_mean", "from the start of a process to its first partition"),
-        ("settling_ms", "from the last fault to the last change"),
-        ("partition_moves", "times a partition changed its consumer"),
-        ("partition_moves_beyond_need", "partitions moved by a rebalance that need not have been"),
-        ("needless_revocations", "partitions given up and got back"),
-        ("callbacks_run", "rebalance callbacks"),
-        ("rebalance_requests", "membership requests during rebalances"),
-        ("heartbeats_sent", "heartbeats in all"),
-        ("group_records_written", "records of groups in the log"),
-        ("group_bytes_written", "size of records of groups in the log"),
-        ("lag_record_seconds", "lag, integrated over time"),
-        ("lag_records_max", "the highest lag of a partition"),
-        ("first_record_after_loss_ms_mean", "wait of a moved partition for its first record"),
-        (
-            "first_record_after_loss_ms_max",
-            "longest wait of a moved partition for its first record",
-        ),
-        ("records_reprocessed", "records processed again"),
-        ("records_lost", "records handed out and never processed"),
-    )
-)
-"""What is held side by side, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +62,8 @@ class ComparisonSummary:
 
     ``outcomes`` and ``known`` are by protocol. ``seeds`` are compared: each of their runs ended
     ``ok`` or ``known``. ``failed``: protocol -> what became of its runs, for protocols that have no
-    figures (``pairing.py``). ``failures``: seed, protocol, outcome and reason of the runs that did
-    not pass.
+    figures (``pairing.py``). ``values``: the metrics of all others, a row for each compared seed.
+    ``failures``: seed, protocol, outcome and reason of the runs that did not pass.
     """
 
     plan: SweepPlan
@@ -127,7 +73,7 @@ class ComparisonSummary:
     known: Mapping[str, Mapping[str, int]]
     seeds: tuple[int, ...]
     failed: Mapping[str, str]
-    unstable: Mapping[str, int]
+    values: Mapping[str, pd.DataFrame]
     estimates: tuple[Estimate, ...]
     failures: tuple[tuple[int, str, str, str], ...]
     throughput: Throughput
@@ -142,10 +88,10 @@ class ComparisonSummary:
         """How many seeds are compared."""
         return len(self.seeds)
 
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The protocols that have figures."""
-        return tuple(name for name in self.plan.protocols if name not in self.failed)
+    def unstable(self, protocol: str) -> int:
+        """In how many of the compared seeds its groups were not stable at the end."""
+        values = self.values.get(protocol, pd.DataFrame())
+        return int(values["settling_ms"].isna().sum()) if "settling_ms" in values else 0
 
     def failure_against_base(self, protocol: str) -> str:
         """Why this protocol is not held against the base; empty if it is."""
@@ -160,7 +106,7 @@ class ComparisonSummary:
 
     def frame(self) -> pd.DataFrame:
         """The estimates as a pandas frame, one row for each metric and protocol."""
-        return pd.DataFrame(_rows(self.estimates), columns=COMPARISON.names)
+        return pd.DataFrame(map(asdict, self.estimates), columns=COMPARISON.names)
 
 
 def summarise_comparison(
@@ -171,9 +117,10 @@ def summarise_comparison(
     if not plan.protocols:
         raise SweepError(f"{out} holds a sweep: nothing is compared in it")
     base = plan.protocols[0] if base is None else base
-    of_protocol = {name: _runs_of(runs, name) for name in plan.protocols}
-    columns = (runs.column(name).to_pylist() for name in ("protocol", "seed", "outcome"))
-    paired = pair(zip(*columns, strict=True))
+    heads = runs.select(["seed", "protocol", "outcome", "reason"]).to_pylist()
+    counts = Counter((row["protocol"], row["outcome"]) for row in heads)
+    of_protocol = {name: runs.filter(pc.field("protocol") == name) for name in plan.protocols}
+    paired = pair((row["protocol"], row["seed"], row["outcome"]) for row in heads)
     values = {
         name: _values(table, paired.seeds)
         for name, table in of_protocol.items()
@@ -184,16 +131,16 @@ def summarise_comparison(
         plan=plan,
         base=base,
         report=open_store(out).location(REPORT_FILE),
-        outcomes={name: _outcomes(table) for name, table in of_protocol.items()},
+        outcomes={
+            name: {outcome: counts[name, outcome] for outcome in OUTCOMES if counts[name, outcome]}
+            for name in plan.protocols
+        },
         known={name: _known(table) for name, table in of_protocol.items()},
         seeds=paired.seeds,
         failed=paired.failed,
-        unstable={
-            name: int((frame["settling_ms"].isna()).sum()) if "settling_ms" in frame else 0
-            for name, frame in values.items()
-        },
+        values=values,
         estimates=tuple(_estimates(values, base)),
-        failures=tuple(_failures(runs)),
+        failures=tuple(tuple(row.values()) for row in heads if row["outcome"] not in PASSING),
         throughput=Throughput(
             run_ms_mean=pc.mean(wall).as_py() or 0.0,
             run_ms_p99=pc.quantile(wall, 0.99)[0].as_py() or 0.0,
@@ -203,75 +150,48 @@ def summarise_comparison(
     )
 
 
-def read_values(out: Location, protocol: str, seeds: Sequence[int] | None = None) -> pd.DataFrame:
-    """The metrics of all runs under one protocol: a row for each seed, a column for each metric.
-
-    ``seeds``: only these. A metric that a run does not have is missing.
-    """
-    table = _runs_of(read_table(out, "runs"), protocol)
-    return _values(table, table.column("seed").to_pylist() if seeds is None else seeds)
-
-
 def read_comparison(out: Location) -> pd.DataFrame:
     """The table ``comparison`` of the folder of a comparison, as a pandas frame.
 
     Raises SweepError if there is none.
     """
-    try:
-        data = open_store(out).get(TABLE_FILE)
-    except OSError as problem:
-        raise SweepError(
-            f"{out} has no {TABLE_FILE}: is it a comparison, and complete?"
-        ) from problem
-    return pq.read_table(BytesIO(data), schema=COMPARISON).to_pandas()
+    return read_file(out, TABLE_FILE, "a comparison")
 
 
 def write_table(out: Location, estimates: Sequence[Estimate]) -> None:
     """Write the table ``comparison``; equal estimates are equal bytes."""
-    table = pa.Table.from_pylist(_rows(estimates), schema=COMPARISON)
-    content = BytesIO()
-    pq.write_table(table, content, compression="zstd")
-    open_store(out).put(TABLE_FILE, content.getvalue())
-
-
-def _rows(estimates: Sequence[Estimate]) -> list[dict[str, Any]]:
-    names = [field.name for field in fields(Estimate)]
-    return [{name: getattr(estimate, name) for name in names} for estimate in estimates]
-
-
-def _runs_of(runs: pa.Table, protocol: str) -> pa.Table:
-    return runs.filter(pc.field("protocol") == protocol)
-
-
-def _outcomes(runs: pa.Table) -> dict[str, int]:
-    counts = Counter(runs.column("outcome").to_pylist())
-    return {name: counts[name] for name in OUTCOMES if name in counts}
+    rows = [asdict(estimate) for estimate in estimates]
+    write_file(out, TABLE_FILE, pa.Table.from_pylist(rows, schema=COMPARISON))
 
 
 def _known(runs: pa.Table) -> dict[str, int]:
     """Known issue -> runs in which it showed."""
-    found = _entries(runs, "known")
-    shown = found[found["value"] > 0].groupby("name", sort=True)["seed"].nunique()
-    return {str(name): int(count) for name, count in shown.items()}
+    shown = (_by_seed(runs, "known") > 0).sum()
+    return {str(name): int(count) for name, count in shown.items() if count}
 
 
 def _values(runs: pa.Table, seeds: Sequence[int]) -> pd.DataFrame:
-    long = _entries(runs, "metrics")
-    wide = long.pivot(index="seed", columns="name", values="value").reindex(list(seeds))
+    wide = _by_seed(runs, "metrics").reindex(list(seeds))
     for name, none in MISSING.items():
         if name in wide:
             wide[name] = wide[name].where(wide[name] != none)
     return wide
 
 
-def paired_values(
-    values: Mapping[str, pd.DataFrame],
-) -> Iterator[tuple[ComparedMetric, pd.DataFrame]]:
+def _by_seed(runs: pa.Table, column: str) -> pd.DataFrame:
+    """A map column of ``runs``: a row for each seed, a column for each name."""
+    maps = runs.column(column)
+    names = {name for chunk in maps.chunks for name in chunk.keys.unique().to_pylist()}
+    columns = {n: pc.map_lookup(maps, pa.scalar(n), "first").to_pandas() for n in sorted(names)}
+    return pd.DataFrame(columns).set_axis(runs.column("seed").to_pylist())
+
+
+def paired_values(values: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Each metric of the protocols' ``values``, with a row for each seed in which all of them have
     one, and a column for each protocol. One that no seed has under all is left out."""
     for metric in COMPARED:
-        if values and all(metric.name in frame for frame in values.values()):
-            rows = pd.DataFrame({name: f[metric.name] for name, f in values.items()}).dropna()
+        if values and all(metric in frame for frame in values.values()):
+            rows = pd.DataFrame({name: frame[metric] for name, frame in values.items()}).dropna()
             if len(rows):
                 yield metric, rows
 
@@ -279,56 +199,23 @@ def paired_values(
 def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estimate]:
     for metric, rows in paired_values(values):
         for protocol in rows:
-            against = rows.get(base)
-            yield _estimate(metric.name, str(protocol), rows[protocol], against)
-
-
-def _estimate(metric: str, protocol: str, values: pd.Series, base: pd.Series | None) -> Estimate:
-    own = [float(value) for value in values]
-    differences = [] if base is None else [float(value) for value in values - base]
-    median = median_of(own)
-    difference = median_of(differences) if differences else NO_MEDIAN
-    return Estimate(
-        metric=metric,
-        protocol=protocol,
-        seeds=len(own),
-        median=median.value,
-        median_low=median.low,
-        median_high=median.high,
-        mean=math.fsum(own) / len(own),
-        p95=float(values.quantile(0.95)),
-        difference=difference.value,
-        difference_low=difference.low,
-        difference_high=difference.high,
-        won=sum(value < 0 for value in differences),
-        tied=sum(value == 0 for value in differences),
-        lost=sum(value > 0 for value in differences),
-    )
-
-
-def _entries(runs: pa.Table, column: str) -> pd.DataFrame:
-    """A map column of ``runs`` in long form: seed, name, value."""
-    chunks = runs.select(["seed", column]).to_batches()
-    parts = [
-        pa.table(
-            {
-                "seed": chunk["seed"].take(pc.list_parent_indices(_as_list(chunk[column]))),
-                "name": chunk[column].keys,
-                "value": chunk[column].items,
-            }
-        )
-        for chunk in chunks
-    ]
-    kind = runs.schema.field(column).type
-    empty = pa.schema({"seed": pa.int64(), "name": kind.key_type, "value": kind.item_type})
-    return pa.concat_tables([empty.empty_table(), *parts]).to_pandas()
-
-
-def _as_list(array: pa.MapArray) -> pa.ListArray:
-    return pa.ListArray.from_arrays(array.offsets, array.keys)
-
-
-def _failures(runs: pa.Table) -> Iterator[tuple[int, str, str, str]]:
-    failed = runs.filter(~pc.field("outcome").isin(sorted(PASSING)))
-    columns = (failed.column(n).to_pylist() for n in ("seed", "protocol", "outcome", "reason"))
-    yield from zip(*columns, strict=True)
+            own = rows[protocol].astype(float).tolist()
+            differences = (rows[protocol] - rows[base]).tolist() if base in rows else []
+            median = median_of(own)
+            difference = median_of(differences) if differences else NO_MEDIAN
+            yield Estimate(
+                metric=metric,
+                protocol=str(protocol),
+                seeds=len(own),
+                median=median.value,
+                median_low=median.low,
+                median_high=median.high,
+                mean=math.fsum(own) / len(own),
+                p95=float(rows[protocol].quantile(0.95)),
+                difference=difference.value,
+                difference_low=difference.low,
+                difference_high=difference.high,
+                won=sum(value < 0 for value in differences),
+                tied=sum(value == 0 for value in differences),
+                lost=sum(value > 0 for value in differences),
+            )

@@ -7,24 +7,29 @@ the code, the version or a profile, is what the difference is about.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from rebalance_sim.scenarios import document as doc
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
-from rebalance_sim.spark.reports.intervals import Median, median_of
-from rebalance_sim.spark.reports.pairing import pair
+from rebalance_sim.spark.reports.intervals import MetricChange, in_unit, median_of
+from rebalance_sim.spark.reports.page_plots import outcome_bars, ways_of_change
+from rebalance_sim.spark.reports.pairing import explained, pair
 from rebalance_sim.spark.store.reading import read_plan, read_table
-from rebalance_sim.spark.store.store import Location
-from rebalance_sim.spark.store.tables import MISSING, OUTCOMES
+from rebalance_sim.spark.store.store import Location, shown
+from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
 
 _COLUMNS = (
     "seed", "protocol", "settings", "outcome", "reason", "digest", "known", "coverage", "metrics",
 )  # fmt: skip
 SIDES = ("before", "after")
+CHANGES_DRAWN = 20
+"""Metrics with a bar, those that changed in most runs; all of them are in the table."""
 
 
 class OtherRun(NamedTuple):
@@ -35,18 +40,6 @@ class OtherRun(NamedTuple):
     before: str
     after: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricChange:
-    """What has become of a metric, over the runs that are compared: the median of the
-    differences."""
-
-    metric: str
-    runs: int
-    difference: Median
-    less: int
-    more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,37 +90,34 @@ def difference_of(before: Location, after: Location) -> Difference:
     keys = [key for key in rows[0] if key in rows[1]]
     if not keys:
         raise SweepError(f"{before} and {after} have no run in common: no seed is in both")
-    pairs = [(rows[0][key], rows[1][key]) for key in keys]
-    moved = [key for key, (a, b) in zip(keys, pairs, strict=True) if a["digest"] != b["digest"]]
-    coverage = [_visited(side) for side in zip(*pairs, strict=True)]
+    pairs = {key: (rows[0][key], rows[1][key]) for key in keys}
+    moved = [key for key, (a, b) in pairs.items() if a["digest"] != b["digest"]]
     paired = pair(
         ((side, key[1:]), key[0], row["outcome"])
-        for key, both in zip(keys, pairs, strict=True)
+        for key, both in pairs.items()
         for side, row in zip(SIDES, both, strict=True)
     )
     seeds, left_out = frozenset(paired.seeds), {cell for _, cell in paired.failed}
-    compared = [
-        both
-        for key, both in zip(keys, pairs, strict=True)
-        if key[0] in seeds and key[1:] not in left_out
-    ]
+    is_compared = (key[0] in seeds and key[1:] not in left_out for key in pairs)
+    outcomes = _counts(pairs.values(), lambda row: [row["outcome"]])
+    coverage = _counts(pairs.values(), lambda row: [name for name, n in row["coverage"] if n])
     return Difference(
         before=plans[0],
         after=plans[1],
         common=len(pairs),
         other_steps=len(moved),
         first_seed=moved[0][0] if moved else None,
-        outcomes=_counts(pairs, lambda row: [row["outcome"]], order=tuple(OUTCOMES)),
-        known=_counts(pairs, lambda row: [name for name, times in row["known"] if times]),
-        won=sorted(coverage[1] - coverage[0]),
-        lost=sorted(coverage[0] - coverage[1]),
+        outcomes={name: outcomes[name] for name in OUTCOMES if name in outcomes},
+        known=_counts(pairs.values(), lambda row: [name for name, n in row["known"] if n]),
+        won=[name for name, (a, _) in coverage.items() if not a],
+        lost=[name for name, (_, b) in coverage.items() if not b],
         others=[
             OtherRun(key[0], key[1], a["outcome"], b["outcome"], b["reason"] or a["reason"])
-            for key, (a, b) in zip(keys, pairs, strict=True)
+            for key, (a, b) in pairs.items()
             if a["outcome"] != b["outcome"]
         ],
         failed={_words(side, *cell): words for (side, cell), words in paired.failed.items()},
-        metrics=tuple(_metrics(compared)),
+        metrics=tuple(_metrics(compress(pairs.values(), is_compared))),
     )
 
 
@@ -148,22 +138,13 @@ def _words(side: str, protocol: str, settings: tuple[tuple[str, str], ...]) -> s
     return " ".join(filter(None, [side, protocol, *map("=".join, settings)]))
 
 
-def _visited(rows: Sequence[_Row]) -> set[str]:
-    return {name for row in rows for name, count in row["coverage"] if count}
-
-
-def _counts(
-    pairs: Sequence[tuple[_Row, _Row]], names_of: Any, *, order: Sequence[str] = ()
-) -> dict[str, tuple[int, int]]:
+def _counts(pairs: Iterable[tuple[_Row, _Row]], names_of: Any) -> dict[str, tuple[int, int]]:
     """Name -> in how many runs of each sweep."""
-    sides = [Counter(n for row in side for n in names_of(row)) for side in zip(*pairs, strict=True)]
-    names = [*order, *sorted({*sides[0], *sides[1]} - set(order))]
-    return {
-        name: (sides[0][name], sides[1][name]) for name in names if sides[0][name] or sides[1][name]
-    }
+    a, b = (Counter(n for row in side for n in names_of(row)) for side in zip(*pairs, strict=True))
+    return {name: (a[name], b[name]) for name in sorted({*a, *b})}
 
 
-def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
+def _metrics(pairs: Iterable[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
     """Metrics that changed in some run, those that changed in most runs first."""
     values: dict[str, list[float]] = {}
     for a, b in pairs:
@@ -184,3 +165,78 @@ def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
         if any(differences)
     ]
     yield from sorted(changes, key=lambda change: (-(change.less + change.more), change.metric))
+
+
+def difference_document(before: Location, after: Location, found: Difference) -> doc.Document:
+    """What the sweep in ``after`` shows and the one in ``before`` does not, to read."""
+    title = f"`{shown(before)}` and `{shown(after)}` side by side"
+    return doc.Document(title, list(_parts(found)))
+
+
+def _parts(found: Difference) -> Iterator[doc.Part]:
+    yield (f"Asked: what do two sweeps differ in, over the {found.common:,} runs that both have?")
+    yield f"Came out: {_answer(found)}"
+    failing = [one for one in found.others if one.after not in PASSING]
+    passing = [one for one in found.others if one.after in PASSING]
+    worse = sum(one.before in PASSING for one in failing)
+    better = sum(one.before not in PASSING for one in passing)
+    yield doc.Tiles(
+        [
+            (f"{found.common:,}", "runs in both", ""),
+            (f"{found.other_steps:,}", "took other steps", ""),
+            (f"{worse:,}", "passed before, and do no more", "bad" if worse else ""),
+            (f"{better:,}", "pass now, and did not before", "good" if better else ""),
+        ]
+    )
+    counts = {
+        side: {name: counts[at] for name, counts in found.outcomes.items()}
+        for at, side in enumerate(SIDES)
+    }
+    yield doc.Picture("Outcomes", lambda: [[outcome_bars(counts)]])
+    yield doc.Heading("What the sweeps differ in")
+    yield doc.Table([["", *SIDES], *found.plans])
+    if failing:
+        yield doc.Heading("Runs to look at")
+        yield doc.Table(_other_rows(failing))
+    if passing:
+        title = f"Runs that pass, with another outcome: {len(passing):,}"
+        yield doc.Fold(title, [doc.Table(_other_rows(passing))])
+    yield doc.Heading("Known issues, in runs")
+    known = ([name, f"{a:,}", f"{b:,}"] for name, (a, b) in found.known.items())
+    yield doc.Table([["known issue", *SIDES], *known])
+    if found.failed:
+        yield doc.Heading("No figures: runs did not pass")
+        yield doc.Table([["cell", "runs"], *found.failed.items()])
+    if found.metrics:
+        yield doc.Heading("What rebalances cost")
+        yield (
+            "Of the seeds that pass in all that is compared: in how many runs a metric is less "
+            "now, in how many it is more, and the median of the differences with its 95 % interval."
+        )
+        yield doc.Picture("Metrics", lambda: [[ways_of_change(found.metrics[:CHANGES_DRAWN])]])
+        rows = [["metric", "difference", "95 % interval", "less", "more", "runs"]]
+        for change in found.metrics:
+            counts_shown = (f"{count:,}" for count in (change.less, change.more, change.runs))
+            difference = in_unit(change.metric, change.difference)
+            rows.append([explained(change.metric), *difference, *counts_shown])
+        yield doc.Table(rows)
+    for way, names in (("won", found.won), ("lost", found.lost)):
+        if names:
+            yield doc.Fold(f"Coverage {way}: {len(names)} situations", [doc.Lines(names)])
+
+
+def _answer(found: Difference) -> str:
+    if found.is_empty:
+        return "Nothing: every run took the same steps."
+    first = f"{found.other_steps:,} runs took other steps, that of seed {found.first_seed} first"
+    if not found.others:
+        return f"{first}; every outcome is the same."
+    return f"{first}; {len(found.others):,} have another outcome."
+
+
+def _other_rows(others: Sequence[OtherRun]) -> list[list[str]]:
+    rows = [["seed", "outcomes", "why"]]
+    for one in others:
+        protocol = f" ({one.protocol})" if one.protocol else ""
+        rows.append([f"{one.seed}{protocol}", f"{one.before} → {one.after}", one.reason])
+    return rows

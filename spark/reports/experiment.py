@@ -1,4 +1,5 @@
-"""What an experiment says: each metric in each cell, and what every choice changes.
+"""What an experiment says: each metric in each cell, what every choice changes, and what pictures
+show of it.
 
 A metric of a cell is the median over the seeds that are compared, the same in every cell
 (``pairing.py``), with an exact interval (``intervals.py``). What a choice changes is a difference
@@ -9,16 +10,19 @@ seeds.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
-from rebalance_sim.scenarios.experiment import GRID, Experiment
+from rebalance_sim.scenarios.experiment import GRID, Cell, Experiment, Parameter, common
+from rebalance_sim.scenarios.units import unit_of
 from rebalance_sim.spark.plan import SweepPlan
-from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.intervals import Median, median_of
+from rebalance_sim.spark.reports.markdown import REPORT_FILE
 from rebalance_sim.spark.reports.pairing import failure_of, pair, paired_runs
 from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
 from rebalance_sim.spark.store.opening import open_store
@@ -26,9 +30,7 @@ from rebalance_sim.spark.store.reading import read_plan
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
 
-REPORT_FILE = "report.md"
-
-WORDS: Mapping[str, str] = {metric.name: metric.words for metric in COMPARED}
+LINES_MOST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,8 @@ def summary_of(
         if name in runs:
             runs[name] = runs[name].where(runs[name] != none)
     counts = Counter(runs["outcome"])
-    grouped = runs.assign(group=_groups(runs))
+    sides = _sides(runs)
+    grouped = runs.assign(group=runs[sides].agg(" ".join, axis=1) if sides else "")
     cells = zip(grouped["group"], grouped["cell"], strict=True)
     failed = pair(zip(cells, grouped["seed"], grouped["outcome"], strict=True)).failed
     compared = paired_runs(grouped, by=("group", "cell"))
@@ -146,15 +149,8 @@ def summary_of(
     )
 
 
-def _groups(frame: pd.DataFrame) -> pd.Series:
-    """Protocol and version of each run, as far as there are several."""
-    names = _sides(frame)
-    if not names:
-        return pd.Series("", index=frame.index)
-    return frame[names].agg(" ".join, axis=1)
-
-
 def _sides(frame: pd.DataFrame) -> list[str]:
+    """Protocol and version, as far as there are several."""
     return [name for name in ("protocol", "semantics") if frame[name].nunique() > 1]
 
 
@@ -222,11 +218,9 @@ def _failure(runs: pd.DataFrame, choice: str, base: object, value: object) -> st
 
 def _levels(frame: pd.DataFrame, choice: str, experiment: Experiment) -> list[object]:
     """The values of a choice that runs have, in the order in which the experiment names them."""
-    order = dict.fromkeys(frame.sort_values(["cell"], kind="stable")[choice])
-    named = experiment.protocols if choice == "protocol" else experiment.semantics
-    if choice in ("protocol", "semantics"):
-        return [name for name in named if name in order]
-    return list(order)
+    found = list(dict.fromkeys(frame.sort_values(["cell"], kind="stable")[choice]))
+    named = {"protocol": experiment.protocols, "semantics": experiment.semantics}
+    return [name for name in named.get(choice, found) if name in found]
 
 
 def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:
@@ -252,3 +246,124 @@ def _failures(plan: SweepPlan, frame: pd.DataFrame) -> Iterator[tuple[str, str, 
             variant, seed = plan.variants[place % count], frame["seed"].iloc[place]
             reason = str(frame["reason"].iloc[place])
             yield outcome, reason, f"rebalance-sim run {variant.options} --seed {seed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Medians of a metric, with the ends of their intervals, along a parameter."""
+
+    name: str
+    xs: tuple[Any, ...]
+    medians: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    is_joined: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One of the small pictures. ``xs`` are all places of its axis in order. ``failed``: place ->
+    what became of runs of cells there that have no figure."""
+
+    title: str
+    x_title: str
+    xs: tuple[Any, ...]
+    is_numeric: bool
+    is_log: bool
+    lines: tuple[Line, ...]
+    failed: Mapping[Any, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPicture:
+    """All panels of one metric: a row for each parameter, a column for each protocol and version.
+    If one other parameter is varied, each of its values has a line; if several are, or values are
+    drawn from ranges, every cell is a point. Every figure is over the same ``seeds``."""
+
+    metric: str
+    seeds: int
+    unit: str
+    rows: tuple[tuple[Panel, ...], ...]
+
+
+def pictures(summary: ExperimentSummary) -> Iterator[MetricPicture]:
+    """The picture of each metric of interest that runs have."""
+    experiment = summary.experiment
+    for metric in experiment.metrics:
+        points = [point for point in summary.points if point.metric == metric]
+        if points or (summary.failed and metric in summary.runs):
+            unit, scale = unit_of(metric)
+            parameters = experiment.vary or (None,)
+            yield MetricPicture(
+                metric=metric,
+                seeds=max((point.seeds for point in points), default=0),
+                unit=unit,
+                rows=tuple(_row(summary, points, parameter, scale) for parameter in parameters),
+            )
+
+
+def _row(
+    summary: ExperimentSummary, points: Sequence[Point], parameter: Parameter | None, scale: float
+) -> tuple[Panel, ...]:
+    cells = {cell.number: cell for cell in summary.experiment.cells}
+    xs = tuple(dict.fromkeys(_x(cell, parameter) for cell in cells.values()))
+    is_numeric = common(xs)
+    panels = []
+    for group in summary.groups:
+        of_group = [point for point in points if point.group == group]
+        failed: dict[Any, list[str]] = {}
+        for (name, number), words in summary.failed.items():
+            if name == group:
+                failed.setdefault(_x(cells[number], parameter), []).append(words)
+        panels.append(
+            Panel(
+                title=group,
+                x_title="" if parameter is None else parameter.name,
+                xs=xs,
+                is_numeric=is_numeric,
+                is_log=parameter is not None and parameter.scale == "log" and is_numeric,
+                lines=tuple(_lines(summary, of_group, cells, parameter, scale)),
+                failed={x: "; ".join(dict.fromkeys(words)) for x, words in failed.items()},
+            )
+        )
+    return tuple(panels)
+
+
+def _lines(
+    summary: ExperimentSummary,
+    points: Sequence[Point],
+    cells: Mapping[int, Cell],
+    parameter: Parameter | None,
+    scale: float,
+) -> Iterator[Line]:
+    others = [p for p in summary.experiment.vary if p is not parameter]
+    is_drawn = any(p.between is not None for p in summary.experiment.vary)
+    is_split = len(others) == 1 and not is_drawn and len(others[0].values) <= LINES_MOST
+    of_line: dict[str, list[Point]] = {} if is_split else {"": list(points)}
+    for point in points if is_split else ():
+        value = cells[point.cell].values[others[0].name]
+        of_line.setdefault(f"{others[0].name} = {shown(value)}", []).append(point)
+    for name, rows in of_line.items():
+        medians = [point.median for point in rows]
+        # An interval that is not known has no length.
+        ends = [(m.value, m.value) if math.isnan(m.low) else (m.low, m.high) for m in medians]
+        yield Line(
+            name=name,
+            xs=tuple(_x(cells[point.cell], parameter) for point in rows),
+            medians=tuple(median.value / scale for median in medians),
+            lows=tuple(low / scale for low, _ in ends),
+            highs=tuple(high / scale for _, high in ends),
+            is_joined=is_split or not (others or is_drawn),
+        )
+
+
+def _x(cell: Cell, parameter: Parameter | None) -> Any:
+    if parameter is None:
+        return ""
+    value = cell.values[parameter.name]
+    return value if common([value]) else shown(value)
+
+
+def shown(value: Any) -> str:
+    """A value of a parameter, for people."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

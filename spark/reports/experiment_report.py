@@ -1,70 +1,154 @@
-"""The pages of an experiment: a short one, and one with pictures to look into."""
+"""The report of an experiment: the question, the answer, pictures, and all figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from re import sub
 
-from rebalance_sim.scenarios.html_page import has_plotly
-from rebalance_sim.scenarios.units import title_of
-from rebalance_sim.spark.reports.experiment import REPORT_FILE, WORDS, ExperimentSummary
-from rebalance_sim.spark.reports.experiment_page import experiment_page
-from rebalance_sim.spark.reports.experiment_plots import draw_files
-from rebalance_sim.spark.reports.experiment_rows import (
-    FAILURES_LISTED,
-    NOTES,
-    cause_rows,
-    effect_rows,
-    failed_rows,
-    headline_rows,
-    outcome_rows,
-)
-from rebalance_sim.spark.reports.markdown import PAGE_FILE, section
-from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.scenarios import document as doc
+from rebalance_sim.scenarios.units import number, title_of
+from rebalance_sim.spark.reports import page_plots, stills
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
+from rebalance_sim.spark.reports.intervals import in_unit
+from rebalance_sim.spark.reports.markdown import write_document
+from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.store.store import Location
+from rebalance_sim.spark.store.tables import OUTCOMES
 
 CELLS_LISTED = 60
+FAILURES_LISTED = 20
+EFFECTS_FIRST = 8
+"""Effects that stand above all pictures: those on the first metric."""
+
+NOTES = (
+    "Every cell has the same seeds, and all random draws belong to one concern and one actor: two "
+    "cells differ in what is varied and in what follows from it. Medians are over seeds, with "
+    "exact 95 % intervals from order statistics; an effect is the median over seeds of the mean "
+    "difference between runs that differ in one choice alone. Of intervals about nothing, one in "
+    "twenty misses 0 by chance.",
+    "A cell in which a run did not pass has no figure, but says what became of its runs: seeds "
+    "that survive are the easy ones. All other cells have the same seeds, as many as stand beside "
+    "the figures: those that ended `ok` or `known`, and have the metric, in each of these cells.",
+)
 
 
 def write_experiment_report(out: Location, summary: ExperimentSummary) -> None:
     """Write ``report.md`` with its plots, and ``report.html`` if Plotly is installed."""
-    store, has_page = open_store(out), has_plotly()
-    files = draw_files(out, summary)
-    if has_page:
-        store.put(PAGE_FILE, experiment_page(summary).text().encode())
-    text = "\n".join(_page(summary, files, has_page))
-    store.put(REPORT_FILE, f"{text}\n".encode())
+    write_document(out, experiment_document(summary))
 
 
-def _page(summary: ExperimentSummary, files: dict[str, str], has_page: bool) -> Iterator[str]:
+def experiment_document(summary: ExperimentSummary) -> doc.Document:
+    """The report."""
+    parts = [*_head(summary), *_pictures(summary), *_rest(summary)]
+    return doc.Document(summary.experiment.question or "Experiment", parts)
+
+
+def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
     experiment = summary.experiment
-    yield f"# {experiment.question or 'Experiment'}"
-    yield ""
-    outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
+    sides = [f"{len(names)} {what}" for what, names in
+             (("protocols", experiment.protocols), ("versions", experiment.semantics))
+             if names]  # fmt: skip
+    shape = " x ".join([f"{len(experiment.cells):,} cells ({experiment.design})", *sides])
     yield (
-        f"{len(summary.runs):,} runs of `{experiment.base}`: {len(experiment.cells):,} cells "
-        f"({experiment.design}), {experiment.seeds:,} seeds each; {outcomes}."
+        f"Asked of `{experiment.base}`: {shape}, each with the same {experiment.seeds:,} seeds; "
+        f"{len(summary.runs):,} runs."
     )
-    if has_page:
-        yield ""
-        yield f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."
+    outcomes = summary.outcomes.items()
+    yield doc.Tiles([(f"{count:,}", name, page_plots.tile_of(name)) for name, count in outcomes])
+    header, *effects = effect_rows(summary)
+    if experiment.metrics and effects:
+        first = title_of(experiment.metrics[0])
+        yield f"What each choice changes of `{experiment.metrics[0]}`, seed by seed:"
+        yield doc.Table([header, *[row for row in effects if row[0] == first][:EFFECTS_FIRST]])
     if summary.failed:
-        yield from section("Cells without a figure: runs did not pass", failed_rows(summary))
-    for metric, file in files.items():
-        yield ""
-        yield f"**{title_of(metric)}**" + (f": {WORDS[metric]}." if metric in WORDS else "")
-        yield ""
-        yield f"![{title_of(metric)}]({file})"
-    rows = headline_rows(summary)
-    yield from section("Medians", rows[: CELLS_LISTED + 1])
-    if len(rows) > CELLS_LISTED + 1:
-        yield ""
-        yield f"And {len(rows) - CELLS_LISTED - 1:,} more rows: see `experiment_runs.parquet`."
-    yield from section("What each choice changes", effect_rows(summary))
-    yield from section("Rebalances by cause", cause_rows(summary))
-    failures = [["outcome", "reason", "command"]]
-    failures += [[*map(str, row)] for row in summary.failures[:FAILURES_LISTED]]
-    yield from section("Runs that did not pass", failures)
-    yield from section("Outcomes", outcome_rows(summary))
-    for note in NOTES:
-        yield ""
-        yield note
+        yield doc.Heading("Cells without a figure: runs did not pass")
+        yield doc.Table(failed_rows(summary))
+
+
+def _pictures(summary: ExperimentSummary) -> Iterator[doc.Part]:
+    for picture in pictures(summary):
+        title = title_of(picture.metric)
+        yield doc.Heading(COMPARED.get(picture.metric, "").capitalize() or picture.metric)
+        yield (
+            f"`{title}`: medians over the same {picture.seeds:,} seeds in every cell, with exact "
+            "95 % intervals. A cross is a cell without a figure."
+        )
+        yield doc.Picture(
+            title,
+            partial(map, partial(page_plots.panels, picture), picture.rows),
+            sub(r"\W", "_", picture.metric),
+            partial(stills.figure_of, picture),
+        )
+
+
+def _rest(summary: ExperimentSummary) -> Iterator[doc.Part]:
+    if summary.failures:
+        yield doc.Heading("Runs that did not pass")
+        rows = [["outcome", "reason", "command"]]
+        rows += [[o, why, f"`{line}`"] for o, why, line in summary.failures[:FAILURES_LISTED]]
+        yield doc.Table(rows)
+    yield doc.Fold("What each choice changes, all metrics", [doc.Table(effect_rows(summary))])
+    rest = "more rows: see `experiment_runs.parquet`"
+    yield doc.Fold("Medians, cell by cell", [doc.Table(headline_rows(summary), CELLS_LISTED, rest)])
+    rows = [["cause", "rebalances", "median length, s", "partitions moved"]]
+    for cause, found in summary.rebalances.groupby("cause", sort=True):
+        length = number(float(found["duration_ms"].median()) / 1000)
+        rows.append([str(cause), f"{len(found):,}", length, f"{int(found['moved'].sum()):,}"])
+    yield doc.Fold("Rebalances by cause", [doc.Table(rows)])
+    rows = [["outcome", "runs", "meaning"]]
+    rows += [[name, f"{count:,}", OUTCOMES[name]] for name, count in summary.outcomes.items()]
+    yield doc.Fold("Outcomes, and how to read this", [doc.Table(rows), *NOTES])
+
+
+def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
+    """One row for each metric and cell: its median under each protocol, with the interval, and over
+    how many seeds; or what became of its runs."""
+    experiment = summary.experiment
+    names = [parameter.name for parameter in experiment.vary]
+    rows = [["metric", *names, "seeds", *(group or "median" for group in summary.groups)]]
+    found = {(p.metric, p.cell, p.group): p for p in summary.points}
+    for metric in experiment.metrics:
+        if metric not in summary.runs:
+            continue
+        for cell in experiment.cells:
+            points = [found.get((metric, cell.number, group)) for group in summary.groups]
+            values = [shown(cell.values[name]) for name in names]
+            seeds = f"{max((point.seeds for point in points if point), default=0):,}"
+            cells = [
+                summary.failed.get((group, cell.number), "")
+                if point is None
+                else " ".join(in_unit(metric, point.median))
+                for group, point in zip(summary.groups, points, strict=True)
+            ]
+            rows.append([title_of(metric), *values, seeds, *cells])
+    return rows
+
+
+def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
+    """One row for each metric and choice: what it changes against the first of its kind, or what
+    became of the runs."""
+    rows = [
+        ["metric", "choice", "in", "difference [95 %]", "of the median", "seeds", "less", "more"]
+    ]
+    for effect in summary.effects:
+        choice = f"{effect.choice} {effect.value}, not {effect.base}"
+        row = [title_of(effect.metric), choice, effect.group]
+        if effect.difference is None:
+            rows.append([*row, effect.failed, "", "0", "", ""])
+            continue
+        share = "" if effect.relative is None else f"{effect.relative:+.0%}"
+        ways = (f"{count / effect.seeds:.0%}" for count in (effect.less, effect.more))
+        difference = " ".join(in_unit(effect.metric, effect.difference))
+        rows.append([*row, difference, share, f"{effect.seeds:,}", *ways])
+    return rows
+
+
+def failed_rows(summary: ExperimentSummary) -> list[list[str]]:
+    """One row for each cell without a figure."""
+    names = [parameter.name for parameter in summary.experiment.vary]
+    rows = [[*names, "in", "runs"]]
+    cells = {cell.number: cell for cell in summary.experiment.cells}
+    for (group, cell), words in summary.failed.items():
+        rows.append([*(shown(cells[cell].values[name]) for name in names), group, words])
+    return rows

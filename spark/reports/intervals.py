@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from rebalance_sim.scenarios.units import shown_in_unit
+
 _EXACT_UP_TO = 5_000
 """Beyond, the normal approximation names the same observation, or its neighbour."""
 
@@ -61,6 +63,26 @@ def _rank(count: int, tail: float) -> int:
         ways = ways * (count - rank) // (rank + 1)
         rank += 1
     return rank
+
+
+def in_unit(metric: str, median: Median) -> tuple[str, str]:
+    """A median of a metric and its interval, in the unit that the metric is shown in."""
+    value, low, high = (
+        shown_in_unit(metric, one) for one in (median.value, median.low, median.high)
+    )
+    return value, f"[{low}, {high}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricChange:
+    """What has become of a metric, over the runs that are compared: the median of the
+    differences."""
+
+    metric: str
+    runs: int
+    difference: Median
+    less: int
+    more: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

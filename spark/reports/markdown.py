@@ -1,31 +1,99 @@
-"""Parts of the pages that reports are."""
+"""A document as Markdown, and the files of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 
+from rebalance_sim.scenarios import document as doc
+from rebalance_sim.scenarios.html_page import has_plotly, html_page
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.store import Location, Store
+
+REPORT_FILE = "report.md"
 PAGE_FILE = "report.html"
 """The page with pictures to look into, beside the short one."""
+PLOT_FOLDER = "report"
 
 
-def section(title: str, rows: Sequence[Sequence[str]], plot: str | None = None) -> Iterator[str]:
-    """Lines of a heading, a table whose first row is its header, and the plot that goes with it."""
-    yield ""
-    yield f"## {title}"
-    yield ""
-    if len(rows) == 1:
+def write_document(out: Location, document: doc.Document, *, note: str = "") -> None:
+    """Write ``report.md`` with its still pictures, and ``report.html`` if Plotly is installed.
+
+    ``note`` is only for Markdown: equal results are equal pages.
+    """
+    store = open_store(out)
+    _write_stills(store, document.parts)
+    notes = [note] if note else []
+    if has_plotly():
+        store.put(PAGE_FILE, html_page(document).encode())
+        link = f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."
+        notes.append(link)
+    text = markdown(doc.Document(document.title, [*notes, *document.parts]))
+    store.put(REPORT_FILE, text.encode())
+
+
+def _write_stills(store: Store, parts: Iterable[doc.Part]) -> None:
+    for part in parts:
+        if isinstance(part, doc.Fold):
+            _write_stills(store, part.parts)
+        elif isinstance(part, doc.Picture) and part.still:
+            content, figure = BytesIO(), part.still()
+            if layout := figure.get_layout_engine():
+                layout.execute(figure)  # Once, and not by a drawing that is thrown away.
+                figure.set_layout_engine(None)
+            figure.savefig(content, format="png", dpi=110)
+            store.put(_file(part), content.getvalue())
+
+
+def _file(picture: doc.Picture) -> str:
+    return f"{PLOT_FOLDER}/{picture.name}.png"
+
+
+def markdown(document: doc.Document) -> str:
+    """The document as Markdown; what can be folded away is a part with a heading."""
+    return "\n\n".join([f"# {_text(document.title)}", *_blocks(document.parts)]) + "\n"
+
+
+def _blocks(parts: Iterable[doc.Part]) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case doc.Heading(text):
+                yield f"## {_text(text)}"
+            case str(text):
+                yield _text(text)
+            case doc.Tiles(tiles):
+                yield ", ".join(f"**{number}** {_text(words)}" for number, words, _ in tiles)
+            case doc.Lines(lines):
+                yield "\n".join(["```", *lines, "```"])
+            case doc.Table():
+                yield from _table(part)
+            case doc.Picture(still=None):
+                pass
+            case doc.Picture():
+                yield f"![{_text(part.title)}]({_file(part)})"
+                yield from filter(None, [_text(part.caption)])
+            case doc.Fold():
+                yield f"## {_text(part.title)}"
+                yield from _blocks(part.parts)
+
+
+def _table(table: doc.Table) -> Iterator[str]:
+    header, *rows = table.rows
+    if not rows:
         yield "None."
         return
-    for index, row in enumerate(rows):
-        yield "| " + " | ".join(_cell(cell) for cell in row) + " |"
-        if index == 0:
-            yield "|" + "---|" * len(row)
-    if plot is not None:
-        yield ""
-        yield f"![{title}]({plot})"
+    listed = rows[: table.listed]
+    yield "\n".join([_row(header), "|" + "---|" * len(header), *map(_row, listed)])
+    if len(listed) < len(rows):
+        yield f"And {len(rows) - len(listed):,} {table.rest}."
 
 
-def _cell(text: str) -> str:
-    """A name or a message is text: no column, no line and no HTML of the page."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;")
-    return text.replace("|", "\\|").replace("\n", " ")
+def _row(cells: Sequence[str]) -> str:
+    """A name or a message is no column and no line, and a remark follows a colon."""
+    texts = (_text(cell).replace("|", "\\|").replace("\n", ": ") for cell in cells)
+    return f"| {' | '.join(texts)} |"
+
+
+def _text(text: str) -> str:
+    """A name or a message is text: no HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")

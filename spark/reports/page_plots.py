@@ -5,217 +5,258 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rebalance_sim.scenarios.html_page import COLOURS
 from rebalance_sim.scenarios.units import number, unit_of
-from rebalance_sim.spark.reports.colours import GREY, RED, colour_of
+from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.spark.store.tables import NO_VERDICT
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebalance_sim.spark.reports.difference import MetricChange
+    from rebalance_sim.spark.reports.experiment import MetricPicture, Panel
+    from rebalance_sim.spark.reports.intervals import MetricChange
 
-BLUE = "#33658a"
+GREEN, AMBER, RED, GREY, BLUE = "#3a7d44", "#d9a400", "#b23a48", "#8d99ae", "#33658a"
+_KINDS = {GREEN: "good", AMBER: "known", RED: "bad", GREY: ""}
 GREY_FILL = "#e4e4e4"
 BINS = 30
 _TITLE_WIDTH = 44
 
+SERIES: Mapping[str, str] = {
+    "members": "members of the group",
+    "unowned_partitions": "partitions without an owner",
+    "group_epoch": "group epoch",
+    "event_purgatory_time_ms_max": "longest wait for a commit, ms",
+}
+"""Metric that is drawn over time -> what stands above it."""
+
+
+def colour_of(outcome: str) -> str:
+    """Green for what passed, amber for a known issue, red for a finding, grey for what was
+    not judged; the same in every picture and on every page."""
+    if outcome in ("vacuous", "not-judged", *NO_VERDICT):
+        return GREY
+    return {"ok": GREEN, "known": AMBER}.get(outcome, RED)
+
+
+def tile_of(outcome: str) -> str:
+    """The same as the kind of a tile of a document."""
+    return _KINDS[colour_of(outcome)]
+
 
 def outcome_bars(outcomes: Mapping[str, Mapping[str, int]]) -> Any:
     """A bar for each row (a protocol, or a sweep), made of its outcomes."""
-    from plotly.graph_objects import Figure
-
-    figure = Figure()
-    for outcome in dict.fromkeys(name for counts in outcomes.values() for name in counts):
-        figure.add_bar(
-            orientation="h",
-            y=list(outcomes),
-            x=[counts.get(outcome, 0) for counts in outcomes.values()],
-            name=outcome,
-            marker_color=colour_of(outcome),
-            hovertemplate=f"%{{x:,}} {outcome}<extra>%{{y}}</extra>",
-        )
-    _tidy(figure, height=90 + 34 * len(outcomes), x_title="runs")
-    figure.update_layout(
-        barmode="stack", legend={"orientation": "h", "y": 1.1, "yanchor": "bottom"}, margin_t=45
-    )
-    figure.update_yaxes(autorange="reversed")
-    return figure
-
-
-def histogram(metric: str, words: str, counts: Mapping[float, int], median: float) -> Any:
-    """How many runs have how much of a metric; its median is a line."""
-    from plotly.graph_objects import Figure
-
-    unit, scale = unit_of(metric)
-    values = np.array(list(counts), dtype=float) / scale
-    weights = np.array(list(counts.values()))
-    heights, edges = np.histogram(values, bins=BINS, weights=weights)
-    figure = Figure()
-    figure.add_bar(
-        x=(edges[:-1] + edges[1:]) / 2,
-        y=heights,
-        width=np.diff(edges),
-        marker_color=BLUE,
-        customdata=np.stack([edges[:-1], edges[1:]], axis=1),
-        hovertemplate="%{y:,} runs with %{customdata[0]:,.4g} .. %{customdata[1]:,.4g}"
-        f" {unit}<extra></extra>",
-    )
-    figure.add_vline(
-        x=median / scale,
-        line={"color": RED, "width": 1.5},
-        annotation={"text": f"median {number(median / scale)}", "font_size": 11},
-    )
-    _tidy(figure, title=words or metric, x_title=unit or metric, y_title="runs")
-    figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def boxes(metric: str, words: str, values: pd.DataFrame) -> Any:
-    """A box for each protocol: the middle half of the seeds, whiskers from 5 to 95 %. ``values``
-    has a row for each seed and a column for each protocol."""
-    from plotly.graph_objects import Figure
-
-    unit, scale = unit_of(metric)
-    figure = Figure()
-    for colour, name in zip(_colours(len(values.columns)), values, strict=True):
-        rows = values[name] / scale
-        low, q1, middle, q3, high = (float(rows.quantile(q)) for q in (0.05, 0.25, 0.5, 0.75, 0.95))
-        figure.add_box(
-            lowerfence=[low],
-            q1=[q1],
-            median=[middle],
-            mean=[float(rows.mean())],
-            q3=[q3],
-            upperfence=[high],
-            name=str(name),
-            x=[name],
-            marker_color=colour,
-            showlegend=False,
-        )
-    title = f"{words or metric}, n = {len(values):,} seeds"
-    _tidy(figure, title=title, y_title=unit or metric, height=320)
-    figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def band_over_time(title: str, metric: str, rows: pd.DataFrame) -> Any:
-    """A series of many runs: the median, the middle 80 %, and how many still continue."""
-    from plotly.graph_objects import Figure
-
-    # Of what several brokers or groups show, the highest.
-    of_seeds = rows.groupby(["at_ms", "seed"])["value"].max().groupby("at_ms")
-    low, middle, high = (of_seeds.quantile(q) for q in (0.1, 0.5, 0.9))
-    counts = of_seeds.count()
-    seconds = middle.index.to_numpy() / 1_000
-    figure = Figure()
-    figure.add_scatter(x=seconds, y=high, line_width=0, showlegend=False, hoverinfo="skip")
-    figure.add_scatter(
-        x=seconds, y=low, fill="tonexty", line_width=0, fillcolor="rgba(51,101,138,.2)",
-        showlegend=False, hoverinfo="skip",
-    )  # fmt: skip
-    figure.add_scatter(
-        x=seconds,
-        y=middle,
-        line_color=BLUE,
-        customdata=np.stack([low, high, counts], axis=1),
-        hovertemplate="%{x:,.0f} s: median %{y:,.4g}, 80 % in %{customdata[0]:,.4g} .. "
-        "%{customdata[1]:,.4g}, of %{customdata[2]:,} runs<extra></extra>",
-        showlegend=False,
-    )
-    figure.add_scatter(
-        x=seconds, y=counts, yaxis="y2", line={"color": GREY, "width": 1, "dash": "dot"},
-        hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
-    _tidy(figure, title=title, x_title="simulated time (s)")
-    figure.update_layout(
-        yaxis2={"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False,
-                "title": {"text": "runs", "font": {"color": GREY, "size": 11}}},
-        margin_r=50,
-    )  # fmt: skip
-    figure.update_yaxes(rangemode="tozero")
-    return figure
-
-
-def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
-    """A share with its interval for each name, on a scale of powers of ten."""
-    from plotly.graph_objects import Figure
-
-    shown = [(name, 100 * value, 100 * low, 100 * high) for name, value, low, high in rows]
-    figure = Figure()
-    figure.add_scatter(
-        x=[value for _, value, _, _ in shown],
-        y=[name for name, *_ in shown],
-        mode="markers",
-        marker={"color": BLUE, "size": 7},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [high - value for _, value, _, high in shown],
-            "arrayminus": [value - low for _, value, low, _ in shown],
-            "width": 2,
-        },
-        customdata=[(low, high) for _, _, low, high in shown],
-        hovertemplate="%{y}: %{x:.3g} % (%{customdata[0]:.3g} .. %{customdata[1]:.3g})"
-        "<extra></extra>",
-    )
-    least = min((value for _, value, _, _ in shown if value > 0), default=1.0)
-    _tidy(figure, x_title=title, height=100 + 17 * len(shown))
-    figure.update_xaxes(type="log", range=[math.log10(least) - 0.7, 2.1])
-    figure.update_yaxes(autorange="reversed", tickfont_size=10, automargin=True)
-    return figure
+    names = dict.fromkeys(name for counts in outcomes.values() for name in counts)
+    parts = {n: ([runs.get(n, 0) for runs in outcomes.values()], colour_of(n)) for n in names}
+    figure = _stacked(list(outcomes), parts, hover="%{{x:,}} {}<extra>%{{y}}</extra>", per_row=34)
+    return figure.update_layout(legend_y=1.1)
 
 
 def ways_of_change(changes: Sequence[MetricChange]) -> Any:
     """For each metric, the share of runs in which it is less than before, the same, and more."""
-    from plotly.graph_objects import Figure
-
-    figure = Figure()
-    names = [change.metric for change in changes]
-    counts = {
+    parts = {
         "less": ([change.less for change in changes], COLOURS[0]),
         "the same": ([change.runs - change.less - change.more for change in changes], GREY_FILL),
         "more": ([change.more for change in changes], COLOURS[1]),
     }
-    for way, (runs, colour) in counts.items():
-        figure.add_bar(
-            orientation="h",
-            y=names,
-            x=[100 * count / change.runs for count, change in zip(runs, changes, strict=True)],
-            name=way,
-            marker_color=colour,
-            customdata=runs,
-            hovertemplate=f"%{{y}}: {way} in %{{customdata:,}} runs (%{{x:.1f}} %)<extra></extra>",
-        )
-    _tidy(figure, height=110 + 18 * len(names), x_title="share of runs (%)")
-    figure.update_layout(
-        barmode="stack", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}, margin_t=45
+    hover = "%{{y}}: {} in %{{customdata:,}} runs (%{{x:.1f}} %)<extra></extra>"
+    names, runs = [change.metric for change in changes], [change.runs for change in changes]
+    return _stacked(names, parts, hover=hover, per_row=18, totals=runs)
+
+
+def _stacked(
+    names: Sequence[str],
+    parts: Mapping[str, tuple[Sequence[int], str]],
+    *,
+    hover: str,
+    per_row: int,
+    totals: Sequence[int] | None = None,
+) -> Any:
+    """A lying bar for each name, made of parts with a colour each; shares, if there are totals."""
+    bars = [
+        {
+            "type": "bar", "orientation": "h", "y": names, "customdata": counts, "name": part,
+            "x": [100 * n / of for n, of in zip(counts, totals, strict=True)] if totals else counts,
+            "marker_color": colour, "hovertemplate": hover.format(part),
+        }
+        for part, (counts, colour) in parts.items()
+    ]  # fmt: skip
+    x_title = "share of runs (%)" if totals else "runs"
+    figure = _figure(bars, height=100 + per_row * len(names), x_title=x_title)
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    figure.update_layout(barmode="stack", legend=legend, margin_t=45)
+    return figure.update_yaxes(autorange="reversed", tickfont_size=11)
+
+
+def binned(metric: str, counts: Mapping[float, int]) -> tuple[Any, Any]:
+    """How many runs have how much of a metric: heights, and edges in the unit of the metric."""
+    values = np.array(list(counts), dtype=float) / unit_of(metric)[1]
+    return np.histogram(values, bins=BINS, weights=np.array(list(counts.values())))
+
+
+def histogram(metric: str, counts: Mapping[float, int], median: float) -> Any:
+    """How many runs have how much of a metric; its median is a line."""
+    unit, scale = unit_of(metric)
+    heights, edges = binned(metric, counts)
+    bars = {
+        "type": "bar", "x": (edges[:-1] + edges[1:]) / 2, "y": heights, "width": np.diff(edges),
+        "marker_color": BLUE, "customdata": np.stack([edges[:-1], edges[1:]], axis=1),
+        "hovertemplate": "%{y:,} runs with %{customdata[0]:,.4g} .. %{customdata[1]:,.4g}"
+        f" {unit}<extra></extra>",
+    }  # fmt: skip
+    title = COMPARED.get(metric, metric)
+    figure = _figure([bars], title=title, x_title=unit or metric, y_title="runs")
+    words = {"text": f"median {number(median / scale)}", "font_size": 11}
+    figure.add_vline(x=median / scale, line={"color": RED, "width": 1.5}, annotation=words)
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def boxes(metric: str, values: pd.DataFrame) -> Any:
+    """A box for each protocol: the middle half of the seeds, whiskers from 5 to 95 %. ``values``
+    has a row for each seed and a column for each protocol."""
+    unit, scale = unit_of(metric)
+    ends = ("lowerfence", "q1", "median", "q3", "upperfence")
+    quantiles = (values / scale).quantile([0.05, 0.25, 0.5, 0.75, 0.95])
+    drawn = [
+        {
+            "type": "box", **{end: [q] for end, q in zip(ends, quantiles[name], strict=True)},
+            "mean": [(values[name] / scale).mean()], "name": str(name), "x": [name],
+            "marker_color": colour, "showlegend": False,
+        }
+        for colour, name in zip(cycle(COLOURS), values)
+    ]  # fmt: skip
+    title = f"{COMPARED[metric]}, n = {len(values):,} seeds"
+    figure = _figure(drawn, title=title, y_title=unit or metric, height=320)
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def bands_over_time(series: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Title -> the ``median`` of a series of many runs, from ``low`` to ``high`` the middle 80 %,
+    and how many ``runs`` still go on, by seconds. ``series`` is as ``reading.read_metrics`` gives
+    it."""
+    found = {}
+    for metric, title in SERIES.items():
+        rows = series[series["metric"] == metric]
+        if len(rows):
+            # Of what several brokers or groups show, the highest.
+            of_seeds = rows.groupby(["at_ms", "seed"])["value"].max().groupby("at_ms")
+            band = (
+                of_seeds.quantile([0.1, 0.5, 0.9])
+                .unstack()
+                .set_axis(["low", "median", "high"], axis=1)
+            )
+            found[title] = band.assign(runs=of_seeds.count()).set_index(band.index / 1_000)
+    return found
+
+
+def band_over_time(title: str, band: pd.DataFrame) -> Any:
+    """One of ``bands_over_time``."""
+    common = {"type": "scatter", "x": band.index.to_numpy(), "showlegend": False}
+    unseen = {**common, "line_width": 0, "hoverinfo": "skip"}
+    hover = (
+        "%{x:,.0f} s: median %{y:,.4g}, 80 % in %{customdata[0]:,.4g} .. %{customdata[1]:,.4g}, "
+        "of %{customdata[2]:,} runs<extra></extra>"
     )
-    figure.update_yaxes(autorange="reversed", tickfont_size=10)
-    return figure
+    lines = [
+        {**unseen, "y": band["high"]},
+        {**unseen, "y": band["low"], "fill": "tonexty", "fillcolor": "rgba(51,101,138,.2)"},
+        {**common, "y": band["median"], "line_color": BLUE, "hovertemplate": hover,
+         "customdata": band[["low", "high", "runs"]].to_numpy()},
+        {**unseen, "y": band["runs"], "yaxis": "y2",
+         "line": {"color": GREY, "width": 1, "dash": "dot"}, "line_width": 1},
+    ]  # fmt: skip
+    figure = _figure(lines, title=title, x_title="simulated time (s)")
+    axis = {"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False}
+    runs = {"text": "runs", "font": {"color": GREY, "size": 11}}
+    figure.update_layout(yaxis2={**axis, "title": runs}, margin_r=50)
+    return figure.update_yaxes(rangemode="tozero")
 
 
-def _tidy(
-    figure: Any, *, title: str = "", x_title: str = "", y_title: str = "", height: int = 290
-) -> None:
-    lines = textwrap.wrap(title, _TITLE_WIDTH)
+def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
+    """A share with its interval for each name, on a scale of powers of ten."""
+    names = [name for name, *_ in rows]
+    values, lows, highs = (np.array([row[at] for row in rows]) * 100 for at in (1, 2, 3))
+    points = {
+        "type": "scatter", "x": values, "y": names, "mode": "markers",
+        "marker": {"color": BLUE, "size": 7},
+        "error_x": {**_reach(lows, values, highs), "width": 2},
+        "customdata": np.stack([lows, highs], axis=1),
+        "hovertemplate": "%{y}: %{x:.3g} % (%{customdata[0]:.3g} .. %{customdata[1]:.3g})"
+        "<extra></extra>",
+    }  # fmt: skip
+    least = min((value for value in values if value > 0), default=1.0)
+    figure = _figure([points], x_title=title, height=100 + 17 * len(rows))
+    figure.update_xaxes(type="log", range=[math.log10(least) - 0.7, 2.1])
+    return figure.update_yaxes(autorange="reversed", tickfont_size=10)
+
+
+def panels(picture: MetricPicture, row: tuple[Panel, ...]) -> list[Any]:
+    """Small figures that share their vertical axis, so that protocols can be held side by side."""
+    tops = (high for panel in row for line in panel.lines for high in line.highs)
+    top = 1.06 * max(tops, default=0.0) or 1.0
+    return [_panel(picture, panel).update_yaxes(range=[0, top]) for panel in row]
+
+
+def _panel(picture: MetricPicture, panel: Panel) -> Any:
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "x": list(line.xs), "y": list(line.medians),
+            "error_y": _reach(line.lows, line.medians, line.highs),
+            "mode": "lines+markers" if line.is_joined else "markers",
+            "name": line.name or picture.metric, "showlegend": bool(line.name),
+            "marker_color": colour,
+        }
+        for colour, line in zip(cycle(COLOURS), panel.lines)
+    ]  # fmt: skip
+    if panel.failed:
+        crosses = {
+            "type": "scatter", "x": list(panel.failed), "y": [0.0] * len(panel.failed),
+            "text": list(panel.failed.values()), "textposition": "top center",
+            "textfont": {"color": RED, "size": 11}, "mode": "markers+text", "showlegend": False,
+            "marker": {"color": RED, "symbol": "x", "size": 9}, "cliponaxis": False,
+        }  # fmt: skip
+        traces.append(crosses)
+    titles = {"title": panel.title, "x_title": panel.x_title, "y_title": picture.unit}
+    figure = _figure(traces, **titles, height=320)
+    figure.update_layout(
+        showlegend=any(line.name for line in panel.lines), legend_orientation="h", legend_y=-0.22
+    )
+    if panel.is_numeric:
+        return figure.update_xaxes(type="log" if panel.is_log else "linear")
+    order = {"categoryorder": "array", "categoryarray": list(panel.xs)}
+    return figure.update_xaxes(type="category", **order)
+
+
+def _reach(lows: Any, values: Any, highs: Any) -> dict[str, Any]:
+    """Intervals around values."""
+    above, below = np.subtract(highs, values), np.subtract(values, lows)
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+
+
+def _figure(
+    traces: Sequence[Mapping[str, Any]],
+    *,
+    title: str = "",
+    x_title: str = "",
+    y_title: str = "",
+    height: int = 290,
+) -> Any:
+    from plotly.graph_objects import Figure
+
+    figure, lines = Figure(traces), textwrap.wrap(title, _TITLE_WIDTH)
     figure.update_layout(
         template="plotly_white",
         height=height + 16 * len(lines),
         bargap=0.02,
-        showlegend=True,
+        showlegend=len(traces) > 1,
         margin={"l": 10, "r": 15, "t": 20 + 18 * len(lines), "b": 40},
         title={"text": "<br>".join(lines), "font": {"size": 13}, "x": 0, "xref": "paper"},
         legend={"font": {"size": 11}},
     )
-    if len(figure.data) == 1:
-        figure.update_layout(showlegend=False)
     figure.update_xaxes(title={"text": x_title, "font": {"size": 12}}, automargin=True)
-    figure.update_yaxes(title={"text": y_title, "font": {"size": 12}}, automargin=True)
-
-
-def _colours(count: int) -> Sequence[str]:
-    return [COLOURS[place % len(COLOURS)] for place in range(count)]
+    return figure.update_yaxes(title={"text": y_title, "font": {"size": 12}}, automargin=True)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from xml.etree import ElementTree
 
+from rebalance_sim.scenarios.document import Document, Heading, Part, Table
 from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Checked
-from rebalance_sim.spark.reports.markdown import section
+from rebalance_sim.spark.reports.markdown import markdown
 
 VERDICTS = {
     FAILED: "another outcome than before, a new case that does not pass, or too much of a metric",
@@ -93,14 +94,12 @@ def as_json(checked: Sequence[Checked]) -> str:
 
 def as_markdown(checked: Sequence[Checked]) -> str:
     """A short summary, for a pull request: counts, then what needs a look."""
-    counts = counts_of(checked)
-    lines = ["# Regression", "", ", ".join(f"{count:,} {name}" for name, count in counts.items())]
+    counts = ", ".join(f"{count:,} {name}" for name, count in counts_of(checked).items())
+    parts: list[Part] = [counts]
     for verdict in (FAILED, CHANGED):
-        rows = [["case", "came to", "see it again"]]
         found = [one for one in checked if one.verdict == verdict]
-        rows += [[one.case.id, headline(one), f"`{one.replay}`"] for one in found[:LISTED]]
         if found:
-            lines += section(f"{verdict.capitalize()}: {VERDICTS[verdict]}", rows)
-        if len(found) > LISTED:
-            lines += ["", f"And {len(found) - LISTED:,} more."]
-    return "\n".join(lines) + "\n"
+            rows = ([one.case.id, headline(one), f"`{one.replay}`"] for one in found)
+            table = Table([["case", "came to", "see it again"], *rows], LISTED)
+            parts += [Heading(f"{verdict.capitalize()}: {VERDICTS[verdict]}"), table]
+    return markdown(Document("Regression", parts))

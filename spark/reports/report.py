@@ -1,27 +1,31 @@
-"""What a sweep found, as one value. Needs no Spark."""
+"""What a sweep found, as one value and as rows of tables. Needs no Spark."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
-from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.document import Document, Fold, Part, Table
+from rebalance_sim.scenarios.html_page import html_fragment
+from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
 from rebalance_sim.scenarios.result import UNPROVEN
-from rebalance_sim.scenarios.units import shown_in_unit, title_of
+from rebalance_sim.scenarios.units import shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.reports.markdown import REPORT_FILE
+from rebalance_sim.spark.reports.pairing import COMPARED, explained
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.store.opening import open_store
-from rebalance_sim.spark.store.reading import read_plan, read_summary
+from rebalance_sim.spark.store.reading import read_plan, read_summary, read_table
 from rebalance_sim.spark.store.store import Location, shown
-from rebalance_sim.spark.store.summary import Summary
+from rebalance_sim.spark.store.summary import Sighting, Summary
 from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 from rebalance_sim.spark.traces import traces_in
 
-REPORT_FILE = "report.md"
 NORMAL_95 = 1.96
 FAILURES_SHOWN = 5
+FAILURES_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +136,13 @@ class SweepSummary:
 
     def _repr_html_(self) -> str:
         """What a notebook shows; the whole is in the report."""
-        page = HtmlPage(f"Sweep of `{self.plan.base}`, seeds {self.plan.seeds}")
-        counts = ([name, f"{count:,}", OUTCOMES[name]] for name, count in self.outcomes.items())
-        page.table([["outcome", "runs", "meaning"], *counts])
-        rows = [["seed", "outcome", "reason", "see it"]]
-        for seed, outcome, reason in self.failures[:FAILURES_SHOWN]:
-            rows.append([str(seed), outcome, reason, f"`{self.replay_command(seed)}`"])
+        parts: list[Part] = [Table(outcome_rows(self))]
         if self.failures:
-            page.table(rows)
-        with page.fold(f"{len(self.metrics)} metrics"):
-            rows = [["metric", "runs", "median", "95 % below", "max"]]
-            for one in self.metrics:
-                values = (shown_in_unit(one.name, value) for value in (one.p50, one.p95, one.max))
-                rows.append([title_of(one.name), f"{one.runs:,}", *values])
-            page.table(rows)
-        page.paragraph(f"report: `{shown(self.report)}`")
-        return page.fragment()
+            parts.append(Table([row[:-1] for row in failure_rows(self)[: FAILURES_SHOWN + 1]]))
+        parts.append(Fold(f"{len(self.metrics)} metrics", [Table(metric_rows(self.metrics))]))
+        parts.append(f"report: `{shown(self.report)}`")
+        title = f"Sweep of `{self.plan.base}`, seeds {self.plan.seeds}"
+        return html_fragment(Document(title, parts))
 
     def trace_command(self, seed: int) -> str | None:
         """What to type to read its trace along; None if there is none."""
@@ -164,17 +159,14 @@ def summarise(
     """
     store = open_store(out)
     plan, total = read_plan(out), read_summary(out)
-    coverage = tuple(
-        Finding(name=name, sentence="", **asdict(one))
-        for name, one in sorted(total.coverage.items())
-    )
+    coverage = tuple(_findings(total.coverage))
     return SweepSummary(
         plan=plan,
         report=store.location(REPORT_FILE),
         runs=total.rows,
         stopped=stopped,
         outcomes={name: total.outcomes[name] for name in OUTCOMES if total.outcomes[name]},
-        violations=tuple(_violations(total)),
+        violations=tuple(_findings(total.violations)),
         known=tuple(_known(total)),
         coverage=coverage,
         missed=_missed(coverage) if plan.runner == DEFAULT_RUNNER else (),
@@ -194,11 +186,11 @@ def summarise(
     )
 
 
-def _violations(total: Summary) -> Iterator[Finding]:
-    for name, one in sorted(total.violations.items()):
+def _findings(found: Mapping[str, Sighting]) -> Iterator[Finding]:
+    for name, one in sorted(found.items()):
         yield Finding(
             name=name,
-            sentence=one.sentence,
+            sentence=getattr(one, "sentence", ""),
             runs=one.runs,
             count=one.count,
             first_seed=one.first_seed,
@@ -206,20 +198,11 @@ def _violations(total: Summary) -> Iterator[Finding]:
 
 
 def _known(total: Summary) -> Iterator[KnownFinding]:
-    for name, one in sorted(total.known.items()):
-        first = one.first
-        yield KnownFinding(
-            name=name,
-            sentence=first.get("title", ""),
-            runs=one.runs,
-            count=one.count,
-            first_seed=one.first_seed,
-            page=first.get("page", ""),
-            step=first.get("step", 0),
-            subject=first.get("subject", ""),
-            detail=first.get("detail", ""),
-            verdicts=dict(one.verdicts),
-        )
+    for finding in _findings(total.known):
+        issue = total.known[finding.name]
+        first = {k: v for k, v in issue.first.items() if k in ("page", "step", "subject", "detail")}
+        first |= {"sentence": issue.first.get("title", ""), "verdicts": dict(issue.verdicts)}
+        yield KnownFinding(**{**asdict(finding), **first})
 
 
 def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
@@ -241,3 +224,85 @@ def _metrics(total: Summary) -> Iterator[MetricSummary]:
             p99=values.quantile(0.99),
             max=values.max,
         )
+
+
+def outcome_rows(summary: SweepSummary) -> list[list[str]]:
+    """One row for each outcome that occurred."""
+    total = summary.runs or 1
+    rows = [["outcome", "runs", "share", "meaning"]]
+    for name, count in summary.outcomes.items():
+        rows.append([name, f"{count:,}", f"{count / total:.2%}", OUTCOMES[name]])
+    return rows
+
+
+def failure_rows(summary: SweepSummary) -> list[list[str]]:
+    """One row for each run that did not pass, those with a trace first."""
+    rows = [["seed", "outcome", "reason", "see it", "every step"]]
+    traced_first = sorted(summary.failures, key=lambda failure: failure[0] not in summary.traces)
+    for seed, outcome, reason in sorted(traced_first[:FAILURES_LISTED]):
+        trace = ""
+        if seed in summary.traces:
+            file = "/".join(str(summary.traces[seed]).rsplit("/", 2)[1:])
+            trace = f"[{file}]({file}): `rebalance-sim replay {file}`"
+        rows.append([str(seed), outcome, reason, f"`{summary.replay_command(seed)}`", trace])
+    left = summary.failed - FAILURES_LISTED
+    if left > 0:
+        rows.append(["...", "", f"{left:,} more in `runs/`", "", ""])
+    return rows
+
+
+def in_order(metrics: Sequence[MetricSummary]) -> list[MetricSummary]:
+    """What rebalances cost first, time without an owner before all; then the others by name."""
+    places = {name: place for place, name in enumerate(COMPARED)}
+    return sorted(metrics, key=lambda metric: places.get(metric.name, len(places)))
+
+
+def metric_rows(metrics: Sequence[MetricSummary]) -> list[list[str]]:
+    """One row for each metric."""
+    rows = [["metric", "runs", "median", "95 % below", "99 % below", "max", "mean ± 95 %"]]
+    for one in in_order(metrics):
+        values = (one.p50, one.p95, one.p99, one.max, one.mean, one.ci95)
+        *values_shown, mean, reach = (shown_in_unit(one.name, value) for value in values)
+        row = [explained(one.name), f"{one.runs:,}", *values_shown, f"{mean} ± {reach}"]
+        rows.append(row)
+    return rows
+
+
+def client_line(summary: SweepSummary) -> str:
+    """In how many runs clients ended fatal, never were stable or were idle, and for how long
+    partitions had no owner; empty if no run has measured it."""
+    metrics = {metric.name: metric for metric in summary.metrics}
+    if not metrics.keys() >= set(LIMITED):
+        return ""
+    counts = []
+    for name, words in zip(LIMITED[:3], ("ended fatal", "never stable", "idle"), strict=True):
+        some = sum(count for value, count in summary.distributions[name].items() if value)
+        counts.append(f"{words} in {some:,}")
+    longest = metrics[LIMITED[-1]]
+    ends = [f"{shown_in_unit(longest.name, end)} s" for end in (longest.p50, longest.max)]
+    return (
+        f"clients: {', '.join(counts)} of {metrics[LIMITED[0]].runs:,} runs; longest time of a "
+        f"partition without an owner: median {ends[0]}, at most {ends[1]}"
+    )
+
+
+def limit_objections(
+    out: Location, summary: SweepSummary, limits: Iterable[MetricLimit]
+) -> Iterator[str]:
+    """A line for each limit that runs of the sweep in ``out`` exceed, with the first of them.
+
+    Rows are read only if there is such a run. Raises SweepError.
+    """
+    longest = {metric.name: metric.max for metric in summary.metrics}
+    for limit in limits:
+        failed = f"failed on {limit_word(limit.metric)}"
+        if limit.metric not in longest:
+            yield f"{failed}: no run has this metric"
+        elif limit.is_exceeded_by(longest[limit.metric]):
+            rows = read_table(out, "runs").select(["seed", "metrics"]).to_pylist()
+            values = {row["seed"]: dict(row["metrics"]).get(limit.metric, 0) for row in rows}
+            over = [seed for seed, value in values.items() if limit.is_exceeded_by(value)]
+            yield (
+                f"{failed}: more than {limit.most:,g} in {len(over):,} of {len(rows):,} runs, "
+                f"the first is {summary.replay_command(over[0])}"
+            )

@@ -39,28 +39,29 @@ def write_experiment_tables(out: Location, experiment: Experiment) -> None:
     names = sorted({name for pairs in runs.column("metrics").to_pylist() for name, _ in pairs})
     rows = [dict(pairs) for pairs in runs.column("metrics").to_pylist()]
     metrics = {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names}
-    _write(out, RUNS_FILE, _joined(runs, cells, _OF_RUN, metrics))
+    write_file(out, RUNS_FILE, _joined(runs, cells, _OF_RUN, metrics))
     rebalances = read_table(out, "rebalances")
-    _write(out, REBALANCES_FILE, _joined(rebalances, cells, _OF_REBALANCE, {}))
+    write_file(out, REBALANCES_FILE, _joined(rebalances, cells, _OF_REBALANCE, {}))
 
 
 def read_experiment(out: Location) -> pd.DataFrame:
     """The runs of an experiment as a pandas frame, a row for each. Raises SweepError if the folder
     holds none."""
-    return _read(out, RUNS_FILE)
+    return read_file(out, RUNS_FILE)
 
 
 def read_rebalances(out: Location) -> pd.DataFrame:
     """The rebalances of an experiment as a pandas frame, a row for each. Raises SweepError if the
     folder holds none."""
-    return _read(out, REBALANCES_FILE)
+    return read_file(out, REBALANCES_FILE)
 
 
-def _read(out: Location, name: str) -> pd.DataFrame:
+def read_file(out: Location, name: str, kind: str = "an experiment") -> pd.DataFrame:
+    """A table that is one file of a finished folder. Raises SweepError if it is not there."""
     try:
         data = open_store(out).get(name)
     except OSError as problem:
-        raise SweepError(f"{out} has no {name}: is it an experiment, and complete?") from problem
+        raise SweepError(f"{out} has no {name}: is it {kind}, and complete?") from problem
     return pq.read_table(BytesIO(data)).to_pandas()
 
 
@@ -120,7 +121,8 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     return Setting.of("value", value).value
 
 
-def _write(out: Location, name: str, table: pa.Table) -> None:
+def write_file(out: Location, name: str, table: pa.Table) -> None:
+    """Write such a table; equal tables are equal bytes."""
     content = BytesIO()
     pq.write_table(table, content, compression="zstd")
     open_store(out).put(name, content.getvalue())

@@ -24,8 +24,9 @@ from rebalance_sim.spark import (
     sweep,
 )
 from rebalance_sim.spark.options import BACKENDS
-from rebalance_sim.spark.reports.comparison import COMPARED, read_values, summarise_comparison
-from rebalance_sim.spark.reports.comparison_rows import difference_rows, headline_rows
+from rebalance_sim.spark.reports.comparison import summarise_comparison
+from rebalance_sim.spark.reports.comparison_report import difference_rows, headline_rows
+from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import COMPARISON
 
@@ -59,7 +60,7 @@ def test_each_seed_has_a_row_for_each_protocol(
 def test_figures_are_those_of_the_runs_themselves(
     finished: tuple[Path, ComparisonSummary],
 ) -> None:
-    out, summary = finished
+    _, summary = finished
     own = {
         name: [run(generate(f"calm+{name}", seed)).metrics["partition_moves"] for seed in range(8)]
         for name in PROTOCOLS
@@ -79,7 +80,7 @@ def test_figures_are_those_of_the_runs_themselves(
     assert estimate.won == sum(value < 0 for value in differences)
     assert estimate.tied == differences.count(0)
     assert estimate.lost == sum(value > 0 for value in differences)
-    assert read_values(out, "consumer-range")["partition_moves"].tolist() == own["consumer-range"]
+    assert summary.values["consumer-range"]["partition_moves"].tolist() == own["consumer-range"]
 
 
 def test_a_protocol_does_not_differ_from_itself(
@@ -99,7 +100,7 @@ def test_the_table_is_typed_and_comes_back_as_a_frame(
     frame = read_comparison(out)
     assert list(frame.columns) == COMPARISON.names
     assert frame.equals(summary.frame())
-    assert set(frame.metric) <= {metric.name for metric in COMPARED}
+    assert set(frame.metric) <= set(COMPARED)
 
 
 def test_the_page_names_what_was_left_out_and_how_to_see_a_run(

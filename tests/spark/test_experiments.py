@@ -15,8 +15,7 @@ from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
 from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
 from rebalance_sim.spark.experiments import estimate
 from rebalance_sim.spark.reports.experiment import ExperimentSummary
-from rebalance_sim.spark.reports.experiment_report import write_experiment_report
-from rebalance_sim.spark.reports.experiment_rows import headline_rows
+from rebalance_sim.spark.reports.experiment_report import headline_rows, write_experiment_report
 
 ROOT = Path(__file__).parents[2]
 POOL = SweepOptions(backend="pool", processes=2, batch_size=2)
@@ -121,8 +120,7 @@ def test_the_page_stands_for_itself(summary: ExperimentSummary) -> None:
 def test_without_plotly_there_are_still_pictures(
     summary: ExperimentSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rebalance_sim.scenarios.html_page.has_plotly", lambda: False)
-    monkeypatch.setattr("rebalance_sim.spark.reports.experiment_report.has_plotly", lambda: False)
+    monkeypatch.setattr("rebalance_sim.spark.reports.markdown.has_plotly", lambda: False)
     write_experiment_report(tmp_path, summary)
     assert (tmp_path / "report" / "unowned_partition_ms.png").stat().st_size > 5_000
     assert not (tmp_path / "report.html").exists()

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from sample_plans import a_plan
 
+from rebalance_sim.scenarios.document import Document, Heading, Table
 from rebalance_sim.spark import job
-from rebalance_sim.spark.reports.markdown import section
+from rebalance_sim.spark.reports.markdown import markdown
 
 
 def test_a_table_of_a_report_has_no_html_from_a_name() -> None:
-    page = "\n".join(section("Runs", [["seen"], ["client <script>alert(1)</script> & | more"]]))
+    name = "client <script>alert(1)</script> & | more"
+    page = markdown(Document(name, [Heading(name), Table([["seen"], [name]])]))
     assert "<script>" not in page
     assert "client &lt;script>alert(1)&lt;/script> &amp; \\| more" in page
 

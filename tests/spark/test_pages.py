@@ -11,7 +11,8 @@ from sample_plans import with_options
 
 from rebalance_sim.cli.main import invoke
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.html_page import HtmlPage
+from rebalance_sim.scenarios.document import Document, Fold, Table
+from rebalance_sim.scenarios.html_page import html_page
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.settings import Setting
@@ -20,10 +21,9 @@ from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits, SweepSummary, compare, summarise, sweep, write_report
 from rebalance_sim.spark.detection.figures import DefectFigures
 from rebalance_sim.spark.detection.mix import command_of, needs_clean, scenario_of
-from rebalance_sim.spark.detection.page import defects_page
-from rebalance_sim.spark.reports.colours import colour_of
+from rebalance_sim.spark.detection.page import defects_document
 from rebalance_sim.spark.reports.intervals import share_of
-from rebalance_sim.spark.reports.page_plots import histogram
+from rebalance_sim.spark.reports.page_plots import colour_of, histogram
 
 POOL = {"backend": "pool", "processes": 1, "limits": Limits(soft_s=30, hard_s=60)}
 
@@ -158,7 +158,7 @@ def figures(defect: str, *, noticed: int, first: int | None) -> DefectFigures:
 def test_the_page_of_defects_has_those_first_that_are_not_noticed() -> None:
     rows = [figures("mut-early-grant", noticed=4, first=0),
             figures("KAFKA-16147", noticed=0, first=None)]  # fmt: skip
-    page = own_part(defects_page(rows, seeds=20, enough=4).text())
+    page = own_part(html_page(defects_document(rows, seeds=20, enough=4)))
     order = places(page, "1 of 2 defects noticed", "Not noticed", "KAFKA-16147",
                    "How often they are noticed", "--profile calm --seed 0")  # fmt: skip
     assert order == sorted(order)
@@ -196,16 +196,14 @@ def test_numbers_are_in_units_for_people() -> None:
 
 
 def test_a_histogram_counts_every_run() -> None:
-    figure = histogram("settling_ms", "", {1_000.0: 3, 9_000.0: 4}, 9_000.0)
+    figure = histogram("settling_ms", {1_000.0: 3, 9_000.0: 4}, 9_000.0)
     assert sum(figure.data[0].y) == 7
     assert max(figure.data[0].x) < 10
 
 
 def test_text_is_no_html_and_folds_close() -> None:
-    page = HtmlPage("<b> & `code`")
-    with page.fold("more"):
-        page.table([["a", "n"], ["<i>", "1,000"], ["[file](traces/a.gz)", "20"]])
-    text = own_part(page.text())
+    table = Table([["a", "n"], ["<i>", "1,000"], ["[file](traces/a.gz)", "20"]])
+    text = own_part(html_page(Document("<b> & `code`", [Fold("more", [table])])))
     assert "<h1>&lt;b&gt; &amp; <code>code</code></h1>" in text
     assert "<td>&lt;i&gt;</td><td class=n>1,000</td>" in text
     assert "<a href='traces/a.gz'>file</a>" in text

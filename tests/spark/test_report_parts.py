@@ -11,21 +11,30 @@ import pandas as pd
 import pytest
 from sample_plans import a_plan
 
+from rebalance_sim.scenarios.document import Document, Fold, Picture, Table
 from rebalance_sim.scenarios.experiment import make_experiment
+from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.spark import SweepSummary
-from rebalance_sim.spark.reports.difference import Difference, MetricChange, OtherRun
-from rebalance_sim.spark.reports.difference_page import difference_page
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, summary_of
-from rebalance_sim.spark.reports.experiment_page import experiment_page
-from rebalance_sim.spark.reports.experiment_panels import pictures
-from rebalance_sim.spark.reports.experiment_report import CELLS_LISTED, write_experiment_report
-from rebalance_sim.spark.reports.experiment_rows import effect_rows, headline_rows
-from rebalance_sim.spark.reports.intervals import Median
-from rebalance_sim.spark.reports.markdown import section
-from rebalance_sim.spark.reports.page_plots import band_over_time, histogram, ways_of_change
-from rebalance_sim.spark.reports.report import MetricSummary, Throughput
-from rebalance_sim.spark.reports.sweep_page import sweep_page
-from rebalance_sim.spark.reports.sweep_rows import outcome_rows
+from rebalance_sim.spark.reports.difference import Difference, OtherRun, difference_document
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
+from rebalance_sim.spark.reports.experiment_report import (
+    CELLS_LISTED,
+    effect_rows,
+    experiment_document,
+    headline_rows,
+)
+from rebalance_sim.spark.reports.intervals import Median, MetricChange
+from rebalance_sim.spark.reports.markdown import markdown
+from rebalance_sim.spark.reports.page_plots import (
+    band_over_time,
+    bands_over_time,
+    histogram,
+    panels,
+    ways_of_change,
+)
+from rebalance_sim.spark.reports.report import MetricSummary, Throughput, outcome_rows
+from rebalance_sim.spark.reports.stills import outcomes
+from rebalance_sim.spark.reports.sweep_report import sweep_document
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.tables import OUTCOMES
 
@@ -129,9 +138,9 @@ def test_an_experiment_that_varies_nothing_has_one_point() -> None:
 
 
 def test_the_page_of_an_experiment_has_all_that_its_tables_say() -> None:
-    page = experiment_page(a_summary()).fragment()
+    page = html_fragment(experiment_document(a_summary()))
     for said in (
-        "4 cells, each with the same 6 seeds; 24 runs",
+        "4 cells (grid), each with the same 6 seeds; 24 runs",
         "<b>24</b>ok",
         "<td>rule new, not old</td>",
         "<td class=n>36 [12, 61]</td>",
@@ -154,16 +163,15 @@ def test_panels_of_a_row_share_the_height_of_the_highest_interval() -> None:
 
 
 def _figures(summary: ExperimentSummary) -> list[Any]:
-    from rebalance_sim.spark.reports.experiment_page import _panels
-
-    return [figure for p in pictures(summary) for row in p.rows for figure in _panels(p, row)]
+    return [figure for p in pictures(summary) for row in p.rows for figure in panels(p, row)]
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_short_page_lists_so_many_cells_and_counts_the_others(tmp_path: Path, more: int) -> None:
+def test_a_short_page_lists_so_many_cells_and_counts_the_others(more: int) -> None:
     vary = {"rule": {"path": "world.group_id", "values": [*map(str, range(CELLS_LISTED + more))]}}
-    write_experiment_report(tmp_path, a_summary(vary=vary, metrics=[MOVES]))
-    text = (tmp_path / "report.md").read_text()
+    document = experiment_document(a_summary(vary=vary, metrics=[MOVES]))
+    text = markdown(document)
+    assert f"<td class=n>{CELLS_LISTED - 1 + more}</td>" in html_fragment(document)
     assert f"| {MOVES} | {CELLS_LISTED - 1} |" in text
     assert ("And 1 more rows" in text) is bool(more)
     assert ("more rows" in text) is bool(more)
@@ -195,7 +203,7 @@ def a_difference(**values: Any) -> Difference:
 
 
 def page_of(found: Difference) -> str:
-    return difference_page(Path("a"), Path("b"), found).fragment()
+    return html_fragment(difference_document(Path("a"), Path("b"), found))
 
 
 def test_the_page_of_a_difference_counts_what_got_worse_and_what_got_better() -> None:
@@ -259,16 +267,20 @@ def test_outcomes_of_a_sweep_are_shares_of_its_runs() -> None:
 
 def test_the_page_of_a_sweep_has_shares_of_its_runs_on_top(tmp_path: Path) -> None:
     nothing_failed = a_sweep(outcomes={"ok": 3, "known": 1}, failures=(), failed=0)
-    page = sweep_page(open_store(tmp_path), nothing_failed, pd.DataFrame()).fragment()
+    page = html_fragment(sweep_document(open_store(tmp_path), nothing_failed, pd.DataFrame()))
     assert "<b>3</b>ok (75.0%)" in page and "<b>1</b>known (25.0%)" in page
 
 
 def test_a_notebook_shows_outcomes_failures_and_metrics_of_a_sweep() -> None:
     shown = a_sweep()._repr_html_()
-    assert f"<td>stuck</td><td class=n>1</td><td>{OUTCOMES['stuck']}</td>" in shown
+    assert f"<td class=n>25.00%</td><td>{OUTCOMES['stuck']}</td>" in shown
     assert "<td class=n>2</td><td>stuck</td><td>A waits</td>" in shown
-    values = "".join(f"<td class=n>{value}</td>" for value in ("3", "1.5", "3", "3.5"))
-    assert f"<td>settling_ms (s)</td>{values}" in shown
+    values = ("3", "1.5", "3", "3", "3.5", "2 ± 0.1")
+    cells = "".join(f"<td class=n>{value}</td>" for value in values)
+    assert (
+        f"<td>settling_ms (s)<small>from the last fault to the last change</small></td>{cells}"
+        in shown
+    )
     assert "A waits" not in a_sweep(failures=())._repr_html_()
 
 
@@ -276,7 +288,7 @@ def test_a_notebook_shows_outcomes_failures_and_metrics_of_a_sweep() -> None:
 
 
 def test_a_histogram_has_its_runs_where_their_values_are_and_says_in_what_unit() -> None:
-    figure = histogram("settling_ms", "", {1_000.0: 3, 9_000.0: 4}, 9_000.0)
+    figure = histogram("settling_ms", {1_000.0: 3, 9_000.0: 4}, 9_000.0)
     [bars] = figure.data
     counted = {
         edge: count
@@ -297,7 +309,8 @@ def test_a_band_over_time_is_of_the_runs_that_last_so_long() -> None:
         + [(1_000, 4, 7.0)],
         columns=["at_ms", "seed", "value"],
     )
-    figure = band_over_time("members", "members", rows)
+    [(title, band)] = bands_over_time(rows.assign(metric="members")).items()
+    figure = band_over_time(title, band)
     high, low, middle, count = figure.data
     assert [tuple(line.x) for line in figure.data] == [(0.0, 1.0)] * 4
     # Deciles of 0 to 10; then of 7 and 9, the higher of two values of one seed.
@@ -321,10 +334,10 @@ def test_ways_of_change_add_up_to_all_runs() -> None:
 
 
 def test_a_table_of_markdown_has_one_line_below_its_header_and_says_none_without_rows() -> None:
-    rows = [["a", "b"], ["1", "2"], ["3", "4"]]
-    lines = list(section("Title", rows, "plot.png"))
-    assert lines == [
-        "", "## Title", "", "| a | b |", "|---|---|", "| 1 | 2 |", "| 3 | 4 |", "",
-        "![Title](plot.png)",
+    rows = [["a", "b"], ["1", "2"], ["3\nof 4", "4"]]
+    picture = Picture("Runs", name="plot", still=lambda: outcomes({"ok": 1}), caption="Seen.")
+    text = markdown(Document("Title", [Table(rows), Fold("Part", [Table(rows[:1]), picture])]))
+    assert text.splitlines() == [
+        "# Title", "", "| a | b |", "|---|---|", "| 1 | 2 |", "| 3: of 4 | 4 |", "", "## Part", "",
+        "None.", "", "![Runs](report/plot.png)", "", "Seen.",
     ]  # fmt: skip
-    assert list(section("Title", rows[:1], "plot.png")) == ["", "## Title", "", "None."]

@@ -16,12 +16,15 @@ import rebalance_sim as rs
 from rebalance_sim.scenarios.experiment import make_experiment
 from rebalance_sim.spark import SweepOptions, carry_out_experiment
 from rebalance_sim.spark.reports.difference import difference_of
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, summary_of
-from rebalance_sim.spark.reports.experiment_panels import pictures
-from rebalance_sim.spark.reports.experiment_plots import figure_of
-from rebalance_sim.spark.reports.experiment_report import write_experiment_report
-from rebalance_sim.spark.reports.experiment_rows import effect_rows, failed_rows, headline_rows
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
+from rebalance_sim.spark.reports.experiment_report import (
+    effect_rows,
+    failed_rows,
+    headline_rows,
+    write_experiment_report,
+)
 from rebalance_sim.spark.reports.pairing import COMPARED_OUTCOMES, failure_of, pair
+from rebalance_sim.spark.reports.stills import figure_of
 from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 
 METRIC = "unowned_partition_ms"
