@@ -7,7 +7,7 @@ Source: coordinator §3.2, §9.1, §9.3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

@@ -41,7 +41,7 @@ class Compared(CoordinatorWorld):
             return
         watchers = [kind(self.checker.model) for kind in INVARIANTS if kind.judges_states()]
         self.found_by_full = {w.id for w in watchers if w.full(self) is not None}
-        self.found_by_steps = OF_STATES & {v.property.id for v in self.checker.violations}
+        self.found_by_steps = OF_STATES & {v.property.id for v in self.checker.unexplained}
 
     @property
     def has_found(self) -> bool:
