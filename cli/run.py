@@ -206,6 +206,9 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     left = len(result.violations) - VIOLATIONS_SHOWN
     if left > 0:
         lines += ["", f"  and {left} more (--json has them all)"]
+    for one in result.suspected[:VIOLATIONS_SHOWN]:
+        lines += _describe_violation(one.row)
+        lines += [f"  maybe     {' or '.join(one.issues)}, as a known issue"]
     if story:
         lines += ["", "  what led to it, as replay --diff tells it:", *story]
     lines += [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -76,9 +75,8 @@ class Watcher:
 
     def __init__(self, view: WorldView) -> None:
         self.view = view
-        self.unexplained: list[Violation] = []
-        self.known: list[tuple[Violation, int]] = []
-        self.known_counts: Counter[tuple[str, str]] = Counter()
+        self.violations: list[Violation] = []
+        self.suspected: list[tuple[Violation, int]] = []
         self.at_step: dict[int, Callable[[Watcher, Step], Any]] = {}
         self.ending: Callable[[Watcher], Any] = lambda watcher: None
         self.liveness = LivenessCheck()
@@ -93,7 +91,7 @@ class Watcher:
         return {"watcher.seen": 1}
 
     def find(self, item: type[Property], step: int = 0) -> None:
-        self.unexplained.append(
+        self.violations.append(
             Violation(property=item, step_index=step, at_ms=self.view.now_ms, detail="it broke")
         )
 
@@ -188,12 +186,23 @@ def test_the_quiet_period_has_time_for_applications_that_seldom_poll(
 
 
 def test_known_issues_are_counted_and_are_no_violation() -> None:
-    def teach(watcher: Watcher) -> None:
-        watcher.known_counts.update({("a.b", "KAFKA-1"): 2, ("c.d", "KAFKA-1"): 1})
+    def make(view: WorldView) -> Watcher:
+        watcher = Watcher(view)
+        if "D12" in view.semantics.shipped_defects:
+            found = Violation(
+                property=PROPERTIES[0],
+                step_index=1,
+                at_ms=0,
+                detail="it broke",
+                suspects=("D12",),
+            )
+            watcher.suspected = [(found, 2), (replace(found, subject="client a"), 1)]
+        return watcher
 
-    result = run(SCENARIO, make_watcher=_taught(teach))
-    assert (result.outcome, result.known) == ("known", {"KAFKA-1": 3})
-    assert "KAFKA-1 (3 times)" in result.reason
+    result = run(SCENARIO, make_watcher=make)
+    assert (result.outcome, result.known) == ("known", {"D12": 3})
+    assert "D12 (3 times)" in result.reason
+    assert [row.times for row in result.known_issues] == [2, 1]
 
 
 def test_an_exception_of_our_own_is_an_outcome_with_type_message_and_place() -> None:
