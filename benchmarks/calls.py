@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rebalance_sim
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import load_scenario
 
@@ -61,12 +62,12 @@ def main() -> None:
 def profiled(paths: list[Path]) -> tuple[int, pstats.Stats]:
     """Steps of these scenarios, and what the profiler saw of them."""
     scenarios = [load_scenario(path) for path in paths]
-    run(scenarios[0], proves_known=False)  # what is loaded on first use is no part of a step
+    run(scenarios[0], prove=Prove.NONE)  # what is loaded on first use is no part of a step
     profile = cProfile.Profile()
     steps = 0
     for scenario in scenarios:
         profile.enable()
-        result = run(scenario, proves_known=False)
+        result = run(scenario, prove=Prove.NONE)
         profile.disable()
         steps += result.steps
     return steps, pstats.Stats(profile)

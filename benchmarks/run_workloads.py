@@ -31,8 +31,9 @@ def main() -> None:
 
     scenarios: dict[str, Scenario] = {}
     # Checkouts from before runs were proven have no such argument.
-    has_proofs = "proves_known" in inspect.signature(run).parameters
-    options: dict[str, Any] = {"proves_known": False} if has_proofs else {}
+    unproven: dict[str, Any] = {"prove": "none", "proves_known": False}  # by release
+    takes = inspect.signature(run).parameters
+    options = {name: value for name, value in unproven.items() if name in takes}
     for line in sys.stdin:
         what = line.strip()
         gc.collect()  # what the last run left is not this one's

@@ -14,7 +14,7 @@ from rebalance_sim.cli.expectations import FailOnOutcome, checked_outcomes, outc
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
-from rebalance_sim.spark import Limits, SweepOptions
+from rebalance_sim.spark import PROVE, Limits, SweepOptions
 from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def compare(
     ] = None,
     fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
+    prove: cli_options.Prove = PROVE[0],
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
@@ -64,6 +65,7 @@ def compare(
         batch_size=batch,
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
         retry=cli_options.retried(retry),
+        prove=prove,
         spark_settings=cli_options.spark_settings(conf),
     )
     with progress_bar("comparison") as on_progress:

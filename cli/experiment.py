@@ -14,7 +14,7 @@ from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import FailOnOutcome, checked_outcomes, outcome_objections
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep_output import progress_bar
-from rebalance_sim.spark import Limits, SweepOptions
+from rebalance_sim.spark import PROVE, Limits, SweepOptions
 from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def experiment(
     conf: cli_options.SparkSetting = None,
     fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
+    prove: cli_options.Prove = PROVE[0],
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
@@ -65,6 +66,7 @@ def experiment(
         batch_size=batch,
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
         retry=cli_options.retried(retry),
+        prove=prove,
         spark_settings=cli_options.spark_settings(conf),
     )
     if dry_run:

@@ -64,6 +64,13 @@ Retry = Annotated[
         help="Try runs again that a limit of the machine ended: no-verdict, or outcomes by name."
     ),
 ]
+Prove = Annotated[
+    str,
+    typer.Option(
+        help="Which known issues are held against runs without them: sampled (doubtful ones, and "
+        "all of one seed in eight), all, or none."
+    ),
+]
 TimeBudget = Annotated[str | None, typer.Option(help="Stop after this time, as in 90s, 30m or 2h.")]
 StopAfter = Annotated[
     int | None, typer.Option(min=1, help="Stop when so many runs have found something new.")

@@ -234,7 +234,8 @@ def _describe_known(result: RunResult) -> Iterator[str]:
         yield f"    violates  {row.property} at step {row.step}, after {_seconds(row.at_ms)}"
         yield f"    whose     {row.subject}" + (f", in {row.group_id}" if row.group_id else "")
         yield f"    seen      {row.detail}"
-        yield f"    since     step {row.cause_step}, {_seconds(row.cause_at_ms)}: {row.cause}"
+        if (cause := row.cause) is not None:
+            yield f"    since     step {cause.step}, {_seconds(cause.at_ms)}: {cause.what}"
         for verdict in sorted(filter(None, verdicts)):
             yield f"    {verdict:<8}  {VERDICTS[verdict]}"
         yield f"    see       {row.page}"

@@ -14,7 +14,14 @@ from rebalance_sim.cli.expectations import NOT_JUDGED, Expect, FailOn, expectati
 from rebalance_sim.cli.output import print_json, say
 from rebalance_sim.cli.sweep_output import as_json, describe, progress_bar
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
-from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits, SweepOptions
+from rebalance_sim.spark import (
+    DEFAULT_RUNNER,
+    METRICS_SEEDS,
+    PROVE,
+    TRACES,
+    Limits,
+    SweepOptions,
+)
 
 if TYPE_CHECKING:
     pass
@@ -52,6 +59,7 @@ def sweep(
     ] = TRACES,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     retry: cli_options.Retry = None,
+    prove: cli_options.Prove = PROVE[0],
     time_budget: cli_options.TimeBudget = None,
     stop_after: cli_options.StopAfter = None,
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
@@ -78,6 +86,7 @@ def sweep(
         metrics_seeds=0 if no_metrics else metrics_seeds,
         traces=traces,
         retry=cli_options.retried(retry),
+        prove=prove,
         time_budget_s=cli_options.seconds_of(time_budget),
         stop_after=stop_after,
     )

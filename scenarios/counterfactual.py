@@ -5,6 +5,8 @@ issue is fed the same: the last decision before the violation that it takes othe
 Then the run is made again without the issue. What it does not show is known; what shows without any
 that could be the reason is a violation. The random streams of a world belong to its parts, so that
 a repair changes what follows from the issue, and nothing else.
+
+A sweep cannot pay for all of that in each run (``Prove``).
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
-from rebalance_sim.invariants.known.catalogue import page_of
+from rebalance_sim.invariants.known.catalogue import every_issue, page_of
 from rebalance_sim.invariants.property import THE_GROUP
 from rebalance_sim.invariants.reference.difference import Difference
 from rebalance_sim.invariants.reference.tree import PROTOCOL
@@ -26,7 +29,9 @@ from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import (
     PASSING,
     REPAIRED,
+    SAMPLED,
     UNPROVEN,
+    Cause,
     KnownRow,
     RepairedRun,
     RunResult,
@@ -43,35 +48,49 @@ _COORDINATOR, _CLIENT, _HOST = "coordinator", "client", "host"
 Issues = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cause:
-    """What was decided otherwise than without the issue, and in which step."""
+class Prove(StrEnum):
+    """How much is found out about what known issues may be the reason of."""
 
-    step: int
-    at_ms: int
-    what: str
+    CAUSES = "causes"
+    """Each violation is held against runs without the issues, and the deciding step is told."""
+    ALL = "all"
+    """Each is held against runs without the issues."""
+    DOUBTFUL = "doubtful"
+    """Each that several issues may be the reason of; where there is one, it is taken for that."""
+    NONE = "none"
+    """Nothing is run again."""
 
 
 def prove_known(
-    scenario: Scenario, result: RunResult, run_once: Callable[[Scenario], RunResult]
+    scenario: Scenario,
+    result: RunResult,
+    run_once: Callable[[Scenario], RunResult],
+    prove: Prove = Prove.CAUSES,
 ) -> RunResult:
     """The result of a run, with what its suspected violations turn out to be.
 
     ``run_once`` runs a scenario as this one was run, and proves nothing. The result of a run that
     violates something else anyway comes back as it is.
     """
-    if not result.suspected or result.outcome in ("violation", "stuck"):
+    is_open = result.suspected and result.outcome not in ("violation", "stuck")
+    if not is_open or prove is Prove.NONE:
         return result
-    return _Proof(scenario, result, run_once).judged()
+    proof = _Proof(scenario, result, run_once, prove)
+    return proof.judged() if prove is Prove.CAUSES else proof.judged_at_less_cost()
 
 
 class _Proof:
     """What is found out about one run."""
 
     def __init__(
-        self, scenario: Scenario, result: RunResult, run_once: Callable[[Scenario], RunResult]
+        self,
+        scenario: Scenario,
+        result: RunResult,
+        run_once: Callable[[Scenario], RunResult],
+        prove: Prove,
     ) -> None:
         self._scenario = scenario
+        self._prove = prove
         self._result = result
         self._run_once = run_once
         most = max(one.row.step for one in result.suspected) + 1
@@ -103,6 +122,37 @@ class _Proof:
             for one, reason in zip(suspected, reasons, strict=True)
         )
         return self._with_known(rows, _repaired_run(repairs, repaired))
+
+    def judged_at_less_cost(self) -> RunResult:
+        """The same, from runs without one issue after the other: the first that takes a violation
+        away is the reason, whatever it decided. What none takes away is found out in full."""
+        suspected, reasons = self._result.suspected, []
+        tried: dict[str, None] = {}
+        for one in suspected:
+            if len(one.issues) == 1 and self._prove is Prove.DOUBTFUL:
+                reasons.append(one.issues[0])
+                continue
+            order = sorted(one.issues, key=lambda issue: (issue not in tried, issue in _OF_HOSTS))
+            found = next((i for i in order if self._takes_away((i,), [one])), None)
+            if found is None:
+                return self.judged()
+            tried[found] = None
+            reasons.append(found)
+        repairs = tuple(sorted(tried))
+        proven = [one for one, issue in zip(suspected, reasons, strict=True) if issue in tried]
+        if len(repairs) > 1 and not self._takes_away(repairs, proven):
+            return self.judged()
+        rows = tuple(
+            self._known(one, issue, REPAIRED if issue in tried else SAMPLED)
+            for one, issue in zip(suspected, reasons, strict=True)
+        )
+        return self._with_known(
+            rows, _repaired_run(repairs, self._without(repairs)) if repairs else None
+        )
+
+    def _takes_away(self, issues: Issues, suspected: Iterable[Suspected]) -> bool:
+        repaired = self._without(issues)
+        return repaired.outcome in PASSING and not any(_shows(repaired, one) for one in suspected)
 
     def _without(self, issues: Issues) -> RunResult:
         if issues not in self._repaired:
@@ -157,15 +207,15 @@ class _Proof:
                 raise  # else the run itself ended so
         return found
 
-    def _cause(self, issue: str, one: Suspected) -> _Cause:
+    def _cause(self, issue: str, one: Suspected) -> Cause:
         found = self._last_decision(issue, one)
         if found is not None:
             given = f"{found.subject}, given {found.given}"
             what = f"{given}: {found.what} is {found.decided}, and {found.reference} without it"
-            return _Cause(found.step_index, found.at_ms, what)
+            return Cause(found.step_index, found.at_ms, what)
         return self._parting(issue, one)
 
-    def _parting(self, issue: str, one: Suspected) -> _Cause:
+    def _parting(self, issue: str, one: Suspected) -> Cause:
         """Where the run without an issue of hosts goes another way; if it does so only after the
         violation, that is it."""
         scenario = replace(self._scenario, max_steps=one.row.step + 1)
@@ -174,14 +224,15 @@ class _Proof:
                 here, there = ({} if step is None else json.loads(step) for step in (line, other))
                 first = here or there
                 what = f"{_told(here)}, and {_told(there)} without it"
-                return _Cause(min(first["step"], one.row.step), first["at_ms"], what)
-        return _Cause(one.row.step, one.row.at_ms, one.row.detail)
+                return Cause(min(first["step"], one.row.step), first["at_ms"], what)
+        return Cause(one.row.step, one.row.at_ms, one.row.detail)
 
     # -- verdicts ------------------------------------------------------------------------------
 
     def _known(self, one: Suspected, issue: str, verdict: str) -> KnownRow:
         title, page = page_of(issue)
-        row, cause = one.row, self._cause(issue, one)
+        row = one.row
+        cause = self._cause(issue, one) if self._prove is Prove.CAUSES else None
         return KnownRow(
             issue=issue,
             title=title,
@@ -192,9 +243,7 @@ class _Proof:
             step=row.step,
             at_ms=row.at_ms,
             detail=row.detail,
-            cause=cause.what,
-            cause_step=cause.step,
-            cause_at_ms=cause.at_ms,
+            cause=cause,
             times=one.times,
             group_id=row.group_id,
             open_faults=row.open_faults,
@@ -202,7 +251,7 @@ class _Proof:
             verdict=verdict,
         )
 
-    def _with_known(self, rows: tuple[KnownRow, ...], repaired: RepairedRun) -> RunResult:
+    def _with_known(self, rows: tuple[KnownRow, ...], repaired: RepairedRun | None) -> RunResult:
         result = self._result
         counts: Counter[str] = Counter()
         for row in rows:
@@ -283,6 +332,9 @@ def _places(issue: str) -> set[str]:
             is_of_client = rule.__bases__[0].__module__.startswith(f"{PROTOCOL}.clients.")
             found.add(_CLIENT if is_of_client else _COORDINATOR)
     return found
+
+
+_OF_HOSTS = frozenset(issue for issue in every_issue() if _HOST in _places(issue))
 
 
 def _is_of_same_group(one: Suspected, other: Suspected) -> bool:

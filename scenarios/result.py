@@ -60,13 +60,24 @@ class Suspected:
     is_late: bool = False
 
 
+SAMPLED = "sampled"
 REPAIRED = "repaired"
 UNPROVEN = "unproven"
 VERDICTS: Mapping[str, str] = {
     REPAIRED: "the run without the known issue does not show this",
     UNPROVEN: "the run without the known issue gave no verdict on this",
+    SAMPLED: "no other known issue violates this; other seeds were run without it",
 }
 """What the repaired run says of a known issue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What was decided otherwise than without a known issue, and in which step."""
+
+    step: int
+    at_ms: int
+    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +86,8 @@ class KnownRow:
     repair.
 
     ``subject`` is who or what is concerned; ``cause`` is the last decision before it that is
-    another one without the issue, and ``cause_step`` where that was taken; ``times``: how often the
-    property was violated so. ``page`` is where the issue is described. ``is_late``: of a liveness
+    another one without the issue, if that was asked for; ``times``: how often the property was
+    violated so. ``page`` is where the issue is described. ``is_late``: of a liveness
     property, judged at the end of the run.
     """
 
@@ -89,9 +100,7 @@ class KnownRow:
     step: int
     at_ms: int
     detail: str
-    cause: str
-    cause_step: int
-    cause_at_ms: int
+    cause: Cause | None = None
     times: int = 1
     group_id: str = ""
     open_faults: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import every_property
 from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
-from rebalance_sim.scenarios.counterfactual import prove_known
+from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import RunResult, Suspected, ViolationRow
@@ -108,12 +108,12 @@ def run(
     properties: Sequence[type[Property]] | None = None,
     make_watcher: Callable[[WorldView], Watcher] | None = None,
     metrics_interval_ms: int | None = None,
-    proves_known: bool = True,
+    prove: Prove = Prove.CAUSES,
 ) -> RunResult:
     """Run a scenario, or that of a file, and check every property after every step.
 
     A run that violates only what known issues may be the reason of is run again without them
-    (``counterfactual.py``), unless ``proves_known`` is False.
+    (``counterfactual.py``), as far as ``prove`` says.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``properties`` are those that
     are checked, None for all, those of plug-ins included. ``make_watcher``, if given, is called
@@ -129,14 +129,12 @@ def run(
     watch = make_watcher or (lambda view: Checker(view, properties=chosen))
     with rare_collections():
         result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
-    if not proves_known:
-        return result
 
     def run_repaired(repaired: Scenario) -> RunResult:
         with rare_collections():
             return _Run(repaired, Trace(), watch, None).result()
 
-    return prove_known(scenario, result, run_repaired)
+    return prove_known(scenario, result, run_repaired, prove)
 
 
 def _read(scenario: Scenario | Path | str) -> Scenario:

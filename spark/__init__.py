@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rebalance_sim.spark.driver import extend, sweep
     from rebalance_sim.spark.errors import SparkSetupError, SweepError, SweepInterrupted
     from rebalance_sim.spark.experiments import carry_out_experiment, experiment
-    from rebalance_sim.spark.options import BACKENDS, METRICS_SEEDS, TRACES, SweepOptions
+    from rebalance_sim.spark.options import BACKENDS, METRICS_SEEDS, PROVE, TRACES, SweepOptions
     from rebalance_sim.spark.plan import SeedRange, SweepPlan
     from rebalance_sim.spark.progress import Progress
     from rebalance_sim.spark.reports.comparison import ComparisonSummary, read_comparison
@@ -34,6 +34,7 @@ __all__ = [
     "BACKENDS",
     "DEFAULT_RUNNER",
     "METRICS_SEEDS",
+    "PROVE",
     "TRACES",
     "ComparisonSummary",
     "Limits",
@@ -69,7 +70,7 @@ _HOMES = {
     "rebalance_sim.spark.driver": ("extend", "sweep"),
     "rebalance_sim.spark.progress": ("Progress",),
     "rebalance_sim.spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
-    "rebalance_sim.spark.options": ("BACKENDS", "METRICS_SEEDS", "TRACES", "SweepOptions"),
+    "rebalance_sim.spark.options": ("BACKENDS", "METRICS_SEEDS", "PROVE", "TRACES", "SweepOptions"),
     "rebalance_sim.spark.plan": ("SeedRange", "SweepPlan"),
     "rebalance_sim.spark.experiments": ("carry_out_experiment", "experiment"),
     "rebalance_sim.spark.store.experiment_tables": ("read_experiment", "read_rebalances"),

@@ -84,24 +84,27 @@ def seed_body(
     runner: Runner,
     *,
     interval_of: Callable[[int], int | None] = lambda seed: None,
+    prove_of: Callable[[int], str] = lambda seed: "all",
     keeps_rebalances: bool = False,
 ) -> Callable[[Unit], dict[str, Any]]:
     """What runs in the child: one run, to its row, but for ``timing``. ``interval_of`` says how
-    often a seed is sampled.
+    often a seed is sampled, ``prove_of`` how much is found out about known issues.
 
     A failing seed runs twice. If the second digest differs, that is the finding: a failure that
     cannot be replayed proves nothing about the protocol.
     """
-    can_sample = takes(runner, "metrics_interval_ms")
+    can_sample, can_prove = takes(runner, "metrics_interval_ms"), takes(runner, "prove")
 
     def body(unit: Unit) -> dict[str, Any]:
         variant, seed = unit
         interval_ms = interval_of(seed) if can_sample else None
-        options = {} if interval_ms is None else {"metrics_interval_ms": interval_ms}
+        options: dict[str, Any] = {"prove": prove_of(seed)} if can_prove else {}
+        if interval_ms is not None:
+            options["metrics_interval_ms"] = interval_ms
         result = runner(variant, seed, **options)
         run = run_row(unit, result)
         if result.outcome in ("violation", "stuck"):
-            again = runner(variant, seed)
+            again = runner(variant, seed, **({"prove": "none"} if can_prove else {}))
             if again.digest != result.digest:
                 run["outcome"] = "nondeterministic"
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
@@ -114,6 +117,7 @@ def _attempts(units: Sequence[Unit], plan: SweepPlan) -> Iterator[Attempt]:
     body = seed_body(
         load_runner(plan.runner),
         interval_of=plan.metrics_interval_of,
+        prove_of=plan.prove_of,
         keeps_rebalances=plan.keeps_rebalances,
     )
     return supervised(body, units, plan.limits)

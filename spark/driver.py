@@ -234,6 +234,7 @@ def _plan(
         metrics_interval_ms=options.metrics_interval_ms,
         metrics_seeds=options.metrics_seeds,
         keeps_rebalances=options.keeps_rebalances,
+        prove=options.prove,
         plugins=loaded_plugins(),
         begun_with=begun.begun_with if begun else 0,
     )

@@ -20,6 +20,11 @@ TRACES = 5
 """As many traces as a sweep keeps unless told otherwise: some hundred kilobytes each."""
 
 
+PROVE = ("sampled", "all", "none")
+"""Of which violations a sweep finds out which known issue is the reason: those that several may be
+the reason of, and all of one seed in eight; all; none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
     """Where and how seeds are run, and what is kept of them.
@@ -31,6 +36,7 @@ class SweepOptions:
     ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
     ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
     once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
+    ``prove``: one of ``PROVE``.
     ``retry``: outcomes whose runs are tried again, of those that are there already, also under
     wider ``limits`` than the sweep was begun with. After ``time_budget_s``, or when ``stop_after``
     runs have found something new, no more is run; the same call continues. Raises SweepError for an
@@ -48,6 +54,7 @@ class SweepOptions:
     metrics_seeds: int = METRICS_SEEDS
     traces: int = TRACES
     keeps_rebalances: bool = False
+    prove: str = PROVE[0]
     retry: tuple[str, ...] = ()
     time_budget_s: float | None = None
     stop_after: int | None = None
@@ -64,6 +71,8 @@ class SweepOptions:
                 f"settings of Spark ({', '.join(self.spark_settings)}): only the backend spark has "
                 "them: leave one of the two out"
             )
+        if self.prove not in PROVE:
+            raise SweepError(f"prove {self.prove!r}: choose one of {', '.join(PROVE)}")
         if not all(part for part in self.runner.partition(":")):
             raise SweepError(f"runner {self.runner!r}: write module:function")
         for name in ("processes", "batch_size", "metrics_interval_ms", "metrics_seeds", "traces"):

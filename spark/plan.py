@@ -17,10 +17,13 @@ from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark.errors import SweepError
-from rebalance_sim.spark.options import METRICS_SEEDS
+from rebalance_sim.spark.options import METRICS_SEEDS, PROVE
 from rebalance_sim.spark.supervised import Limits
 
-LAYOUT_VERSION = 6
+LAYOUT_VERSION = 7
+PROVEN_OF = 8
+"""One seed in so many is proven in full where a sweep proves a sample."""
+
 SEED_MAX = 2**63 - 1
 BATCH_SIZE_MAX = 100_000
 
@@ -100,10 +103,10 @@ class SweepPlan:
     evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``variants``:
     each seed is run once for each of them, all in the same batch; a comparison has one for each
     protocol, an experiment one for each cell and protocol, a sweep has a single one.
-    ``keeps_rebalances``: there is a row for each rebalance, too. ``plugins``: modules that are
-    loaded before anything is run. ``begun_with``: with how many seeds it was begun, if it was
-    extended since, else 0. Raises SweepError on a batch size outside 1 .. 100,000, an interval
-    below 1, a negative number of seeds, or a variant that is named twice.
+    ``keeps_rebalances``: there is a row for each rebalance, too. ``prove``: one of ``PROVE``.
+    ``plugins``: modules that are loaded before anything is run. ``begun_with``: with how many seeds
+    it was begun, if it was extended since, else 0. Raises SweepError on a batch size outside
+    1 .. 100,000, an interval below 1, a negative number of seeds, or a variant that is named twice.
     """
 
     variants: tuple[Variant, ...]
@@ -115,6 +118,7 @@ class SweepPlan:
     metrics_interval_ms: int = DEFAULT_INTERVAL_MS
     metrics_seeds: int = METRICS_SEEDS
     keeps_rebalances: bool = False
+    prove: str = PROVE[0]
     plugins: tuple[str, ...] = ()
     begun_with: int = 0
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -172,6 +176,13 @@ class SweepPlan:
             return None
         is_sampled = (seed - self.seeds.first) % self._stride == 0
         return self.metrics_interval_ms if is_sampled else None
+
+    def prove_of(self, seed: int) -> str:
+        """How much is found out about known issues in the run of this seed, whoever runs it: a
+        value of ``scenarios.counterfactual.Prove``."""
+        if self.prove != "sampled":
+            return self.prove
+        return "doubtful" if seed % PROVEN_OF else "all"
 
     def is_sampled(self, index: int) -> bool:
         """Whether some seed of a batch is sampled."""

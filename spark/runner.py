@@ -3,7 +3,8 @@
 A runner is a function ``(variant, seed) -> RunResult`` named ``"module:function"``. The default one
 generates the scenario and runs it; a sweep may name another, such as one that runs the scenarios
 of a researcher's own package. One that also takes ``metrics_interval_ms`` can be sampled, one that
-takes ``trace`` can be traced.
+takes ``trace`` can be traced, and one that takes ``prove`` is told how much to find out about known
+issues.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DEFAULT_RUNNER = "rebalance_sim.spark.runner:run_seed"
 
 
 class Runner(Protocol):
-    """What runs a seed. ``options``: those that it ``takes``, of the two named above."""
+    """What runs a seed. ``options``: those that it ``takes``, of the three named above."""
 
     def __call__(self, variant: Variant, seed: int, /, **options: Any) -> RunResult:
         """The result of a seed, a function of variant and seed alone."""
@@ -35,12 +36,16 @@ def run_seed(
     *,
     metrics_interval_ms: int | None = None,
     trace: Trace | None = None,
+    prove: str = "all",
 ) -> RunResult:
-    """Generate the scenario of ``(variant, seed)`` and run it."""
+    """Generate the scenario of ``(variant, seed)`` and run it. ``prove``: how much is found out
+    about known issues (``scenarios.counterfactual.Prove``)."""
+    from rebalance_sim.scenarios.counterfactual import Prove
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.runner import run
 
-    return run(generate(variant, seed), trace=trace, metrics_interval_ms=metrics_interval_ms)
+    scenario = generate(variant, seed)
+    return run(scenario, trace=trace, metrics_interval_ms=metrics_interval_ms, prove=Prove(prove))
 
 
 def takes(runner: Runner, option: str) -> bool:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.explore.actions import Action, Doing, Stimulus
 from rebalance_sim.scenarios.explore.explored import Path
 from rebalance_sim.scenarios.explore.explorer import Explorer
@@ -103,7 +104,7 @@ def scenario_of(explorer: Explorer, path: Path) -> Concrete:
     asked = [one for one in PROPERTIES if one.id == path.finding.property] or PROPERTIES
     for gap_ms, seed in product(_GAPS_MS, _SEEDS):
         scenario = _Timetable(explorer, path, gap_ms).scenario(seed)
-        result = run(scenario, properties=asked, proves_known=False)
+        result = run(scenario, properties=asked, prove=Prove.NONE)
         rows = (*result.violations, *(one.row for one in result.suspected))
         violated = [row.property for row in rows]
         if path.finding.property in violated:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_sim.invariants.step import WorldView
-from rebalance_sim.scenarios.counterfactual import prove_known
+from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.hunt.pairs import Interval, PairingChecker, setting_pairs
 from rebalance_sim.scenarios.result import OUTCOMES, RunResult
 from rebalance_sim.scenarios.runner import run
@@ -50,9 +50,9 @@ def evaluate(scenario: Scenario) -> Evaluation:
         checkers.append(PairingChecker(view))
         return checkers[-1]
 
-    result = run(scenario, make_watcher=watch, proves_known=False)
+    result = run(scenario, make_watcher=watch, prove=Prove.NONE)
     intervals = tuple(one for checker in checkers for one in checker.pairs.intervals)
-    judged = prove_known(scenario, result, lambda twin: run(twin, proves_known=False))
+    judged = prove_known(scenario, result, lambda twin: run(twin, prove=Prove.NONE), Prove.ALL)
     known = (f"known.{row.issue}.{row.property}" for row in judged.known_issues)
     return Evaluation(
         outcome=_outcome(scenario, judged),
@@ -67,7 +67,7 @@ def evaluate(scenario: Scenario) -> Evaluation:
 
 def _outcome(scenario: Scenario, result: RunResult) -> str:
     if result.outcome in ("violation", "stuck"):
-        again = run(scenario, proves_known=False)
+        again = run(scenario, prove=Prove.NONE)
         if again.digest != result.digest:
             return NONDETERMINISTIC
     return result.outcome

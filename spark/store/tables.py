@@ -118,13 +118,8 @@ KNOWN_ISSUES = pa.schema(
         _column("step", pa.int64(), "index of the first step that violated it so"),
         _column("at_ms", pa.int64(), "simulated time of that step, ms"),
         _column("detail", pa.string(), "what was seen"),
-        _column(
-            "cause_step", pa.int64(), "index of the last step before it that the issue decided"
-        ),
-        _column("cause_at_ms", pa.int64(), "simulated time of that step, ms"),
-        _column("cause", pa.string(), "what was decided there, and what without the issue"),
         _column("times", pa.int64(), "how often the property was violated so"),
-        _column("verdict", pa.string(), "what a run without the issue says"),
+        _column("verdict", pa.string(), "what a run without the issue says, or `sampled`"),
     ],
     metadata={"doc": "one row per known issue, property and subject, by seed and step"},
 )

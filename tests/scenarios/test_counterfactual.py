@@ -11,10 +11,11 @@ from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.properties.client.client_reconcile import DeliverOwned
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
-from rebalance_sim.scenarios.counterfactual import prove_known
+from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import (
     REPAIRED,
+    SAMPLED,
     UNPROVEN,
     RunResult,
     Suspected,
@@ -51,8 +52,9 @@ def test_a_known_issue_says_what_was_seen_of_whom_and_where_to_read_about_it() -
     assert first.page.startswith("docs/reference/defects.md#kafka-20332-")
     assert first.subject.startswith("client a, partition ")
     assert first.property == "client.deliver.owned"
-    assert first.cause_step < first.step
-    assert first.cause.startswith("a, given Poll: deliverable is [")
+    assert first.cause is not None
+    assert first.cause.step < first.step
+    assert first.cause.what.startswith("a, given Poll: deliverable is [")
     assert first.detail
 
 
@@ -69,7 +71,7 @@ class BlamesAnybody(DeliverOwned):
 def test_what_shows_without_the_issue_too_is_a_violation() -> None:
     """The property is one that the defect violates; the reason is another one."""
     properties: tuple[type[Property], ...] = (BlamesAnybody,)
-    unproven = run(shipped(), properties=properties, proves_known=False)
+    unproven = run(shipped(), properties=properties, prove=Prove.NONE)
     assert (unproven.outcome, unproven.violations, unproven.repaired) == ("known", (), None)
     assert unproven.known == {} and unproven.suspected
     result = run(shipped(), properties=properties)
@@ -82,7 +84,7 @@ def test_what_shows_without_the_issue_too_is_a_violation() -> None:
 
 def test_of_several_issues_the_one_that_decided_last_is_tried_first() -> None:
     """A client of 4.1 may back off wildly, too; it does not do so here."""
-    before = run(shipped(), proves_known=False)
+    before = run(shipped(), prove=Prove.NONE)
     both = ("KAFKA-19813", "KAFKA-20332")
     doubtful = replace(
         before, suspected=tuple(replace(one, issues=both) for one in before.suspected)
@@ -108,8 +110,47 @@ def test_an_issue_of_hosts_says_where_the_run_without_it_goes_another_way(issue:
     late = [one for one in judged.known_issues if one.is_late]
     assert late
     for one in late:
-        assert 0 < one.cause_step <= one.step and one.cause_at_ms < one.at_ms
-        assert one.cause.endswith("without it")
+        assert one.cause is not None
+        assert 0 < one.cause.step <= one.step and one.cause.at_ms < one.at_ms
+        assert one.cause.what.endswith("without it")
+
+
+def test_where_one_issue_alone_may_be_the_reason_a_sample_is_proven() -> None:
+    """The others are taken for it, and say so."""
+    result = run(shipped(), prove=Prove.DOUBTFUL)
+    assert (result.outcome, set(result.known)) == ("known", {"KAFKA-20332"})
+    assert {(row.verdict, row.cause) for row in result.known_issues} == {(SAMPLED, None)}
+    assert result.repaired is None
+    assert (result.unproven, result.suspected) == ((), ())
+
+
+def test_where_several_may_be_the_reason_each_is_tried_alone() -> None:
+    """Without looking for the step that decided."""
+    before = run(shipped(), prove=Prove.NONE)
+    both = ("KAFKA-19813", "KAFKA-20332")
+    doubtful = replace(
+        before, suspected=tuple(replace(one, issues=both) for one in before.suspected)
+    )
+    run_once, asked = runs(result("ok", *doubtful.suspected), result("ok"))
+    judged = prove_known(shipped(), doubtful, run_once, Prove.DOUBTFUL)
+    assert asked == [("KAFKA-19813",), ("KAFKA-20332",)]
+    assert set(judged.known) == {"KAFKA-20332"}
+    assert {(row.verdict, row.cause) for row in judged.known_issues} == {(REPAIRED, None)}
+
+
+@pytest.mark.parametrize("prove", [Prove.ALL, Prove.DOUBTFUL])
+def test_what_no_repair_takes_away_is_a_violation_at_any_cost(prove: Prove) -> None:
+    before = run(shipped(), prove=Prove.NONE)
+    both = ("KAFKA-19813", "KAFKA-20332")
+    doubtful = replace(
+        before, suspected=tuple(replace(one, issues=both) for one in before.suspected)
+    )
+    rows = tuple(one.row for one in before.suspected)
+    bad = result("violation", violations=rows)
+    run_once, asked = runs(bad, bad, bad)
+    judged = prove_known(shipped(), doubtful, run_once, prove)
+    assert asked == [("KAFKA-19813",), ("KAFKA-20332",), both]
+    assert (judged.outcome, judged.known_issues) == ("violation", ())
 
 
 # -- the judgement, with results made by hand ------------------------------------------------------

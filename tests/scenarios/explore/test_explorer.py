@@ -14,6 +14,7 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.explore.actions import Doing
 from rebalance_sim.scenarios.explore.explored import Explored
@@ -208,7 +209,7 @@ def test_d12_takes_thirteen_steps_and_its_scenario_shows_it() -> None:
 
     concrete = scenario_of(explorer, path)
     assert concrete.is_confirmed
-    result = run(parse_scenario(concrete.text()), proves_known=False)
+    result = run(parse_scenario(concrete.text()), prove=Prove.NONE)
     assert "cross.assigned_is_held" in {row.property for row in result.violations}
     world = replace(concrete.scenario.world, defects=(), quiet_period_ms=None)
     assert run(replace(concrete.scenario, world=world)).outcome == "ok"

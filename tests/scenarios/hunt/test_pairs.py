@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.hunt.evaluation import Evaluation, evaluate
 from rebalance_sim.scenarios.hunt.pairs import (
@@ -116,8 +117,8 @@ def _check_intervals(evaluation: Evaluation) -> None:
 
 def test_a_run_that_is_counted_is_the_same_run() -> None:
     scenario = generate("chaos", 2)
-    plain = run(scenario, proves_known=False)
-    counted = run(scenario, proves_known=False, make_watcher=PairingChecker)
+    plain = run(scenario, prove=Prove.NONE)
+    counted = run(scenario, prove=Prove.NONE, make_watcher=PairingChecker)
     assert counted.digest == plain.digest
     assert counted.violations == plain.violations
     pairs = {name for name in counted.coverage if name.startswith("pair.")}
