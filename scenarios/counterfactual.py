@@ -36,6 +36,7 @@ from rebalance_sim.scenarios.result import (
     RepairedRun,
     RunResult,
     Suspected,
+    ViolationRow,
 )
 from rebalance_sim.scenarios.rule_differences import Rules, watched_by
 from rebalance_sim.scenarios.scenario import Scenario
@@ -108,9 +109,13 @@ class _Proof:
         if repaired.outcome not in (*PASSING, _NO_VERDICT):
             return self._refuted(repairs, repaired)
         self._found = {one.issues[0]: None for one in suspected if len(one.issues) == 1}
-        reasons = [
-            one.issues if len(one.issues) == 1 else self._reason_of(one) for one in suspected
-        ]
+        reasons: list[Issues] = []
+        for one in suspected:
+            reason = self._reason_of(one)
+            if reason is None:
+                issues = tuple(sorted(one.issues))
+                return self._refuted(issues, self._without(issues))
+            reasons.append(reason)
         # One repair may make room for another issue in the same place.
         chosen = _together(reasons)
         alone = self._without(chosen)
@@ -161,9 +166,9 @@ class _Proof:
 
     # -- nomination ----------------------------------------------------------------------------
 
-    def _reason_of(self, one: Suspected) -> Issues:
+    def _reason_of(self, one: Suspected) -> Issues | None:
         """The issue whose repair alone takes the violation away; if there is none, all that may
-        have led to it."""
+        have led to it. None: it shows without any that is known to violate the property."""
         nominated = one.issues
         for nominated in self._nominations(one):
             for is_same in (_is_of_same_group, _is_same):
@@ -172,13 +177,19 @@ class _Proof:
                     if repaired.outcome in PASSING and not _shows(repaired, one, is_same):
                         self._found[issue] = None
                         return (issue,)
-        return nominated
+        if self._takes_away(tuple(sorted(nominated)), [one]):
+            return nominated
+        left = self._without(tuple(sorted(one.issues))).violations
+        is_left = any(_is_of_same_place(row, one.row) for row in left)
+        return None if is_left else one.issues
 
     def _nominations(self, one: Suspected) -> Iterator[Issues]:
         """What to try: first the issues that the run shows anyway, which costs least. Then those
         whose repair decides otherwise before the violation, that which does so last in front; and
         those of hosts, which no reference shows."""
         yield tuple(issue for issue in self._found if issue in one.issues)
+        if len(one.issues) == 1:
+            return
         differing = self._differing(one.issues)
         places = {_COORDINATOR if found.machine == _COORDINATOR else _CLIENT for found in differing}
         last: dict[str, int] = {}
@@ -337,9 +348,12 @@ def _places(issue: str) -> set[str]:
 _OF_HOSTS = frozenset(issue for issue in every_issue() if _HOST in _places(issue))
 
 
-def _is_of_same_group(one: Suspected, other: Suspected) -> bool:
-    mine, theirs = one.row, other.row
+def _is_of_same_place(mine: ViolationRow, theirs: ViolationRow) -> bool:
     return (mine.property, mine.group_id) == (theirs.property, theirs.group_id)
+
+
+def _is_of_same_group(one: Suspected, other: Suspected) -> bool:
+    return _is_of_same_place(one.row, other.row)
 
 
 def _is_same(one: Suspected, other: Suspected) -> bool:

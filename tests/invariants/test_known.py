@@ -10,7 +10,7 @@ from coordinator_world import CONFIG, CoordinatorWorld
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, suspects_of
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.versions.every_version import EVERY_VERSION
+from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 

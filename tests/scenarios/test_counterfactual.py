@@ -247,6 +247,17 @@ def test_what_takes_two_repairs_is_known_as_the_first_of_them() -> None:
     assert judged.repaired is not None and judged.repaired.repairs == BOTH
 
 
+def test_an_issue_excuses_no_property_that_it_is_not_known_to_violate() -> None:
+    """Without both nothing shows; without its own, the second still does."""
+    first, second = suspected("KAFKA-19813"), suspected(property_id="another.one")
+    left = result("violation", violations=violated("another.one"))
+    run_once, asked = runs(result("ok"), result("known", second), left)
+    judged = prove_known(shipped(), result("known", first, second), run_once)
+    assert asked == [BOTH, BOTH[:1], BOTH[1:]]
+    assert (judged.outcome, judged.suspected) == ("violation", (first,))
+    assert [row.property for row in judged.violations] == ["another.one"]
+
+
 def test_two_subjects_may_have_two_reasons() -> None:
     first, second = suspected(*BOTH, subject="client a"), suspected(*BOTH, subject="client b")
     run_once, asked = runs(
