@@ -10,8 +10,8 @@ from coordinator_world import CONFIG, CoordinatorWorld
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, suspects_of
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
 
 
 def lost_static_join(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
