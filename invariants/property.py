@@ -138,19 +138,13 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_effects": "a client's event had effects",
         "on_moved": "a client's state, epoch, assignment or fetchable set changed",
         "on_sent": "a client sent a heartbeat that is not its last one repeated in time",
-        "on_sent_owned": "a client sent a heartbeat with an owned list",
-        "on_joining": "a client sent a heartbeat at epoch 0",
-        "on_leaving": "a client sent a heartbeat at epoch -1 or -2",
         "on_event": "a client takes an event that is neither a tick, a poll nor a good heartbeat",
-        "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
-        "on_client_started": "a client process started",
         "on_escaped": "an exception escaped from a handler of a coordinator",
         "before_classic": "a shard handled a classic request, and the shadow model is as before",
         "on_classic": "a shard did something to a classic group",
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",
         "on_classic_commit": "a shard stored offsets of a commit for a classic group",
-        "on_classic_client": "a client of the classic protocol took an event that led to something",
         "on_full_check": "the group has had many steps since the last time",
         "on_ownership": "ownership moved, at the coordinator or at a client",
     }
@@ -163,7 +157,7 @@ class Interest:
     """Of what a client takes and wants, and a shard handles, the types that matter to an invariant;
     None: all of them.
 
-    ``events``: it is asked ``on_event`` and ``on_handled`` about these only; ``refusals``: and
+    ``events``: it is asked ``on_event`` about these only; ``refusals``: and
     about these answers where there is an error in them; ``effects``: and ``on_effects`` only where
     one of these is among them; ``requests``: and ``on_request``, ``on_released``,
     ``before_offsets``, ``before_classic`` and ``on_classic_request`` only about these.
@@ -226,8 +220,8 @@ class Property:
         self._notes_of_processes: list[dict[str, Any] | set[str]] = []
 
     def of_process(self, notes: _Notes) -> _Notes:
-        """Notes by client; what they say of one is forgotten when a process of it starts, before
-        ``on_client_started``: that one has sent, heard and been asked nothing yet."""
+        """Notes by client; what they say of one is forgotten when a process of it starts: that one
+        has sent, heard and been asked nothing yet."""
         self._notes_of_processes.append(notes)
         return notes
 

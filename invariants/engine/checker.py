@@ -113,15 +113,12 @@ class Checker:
         """Whom a step of a consumer group with classic members concerns."""
         self._ledgers = self.model.ledgers
         of_kinds = ListenersOfKinds(self._listeners)
-        self._classic = ClassicWatch(
-            self.model, of_kinds, self._listeners, self._ask, self._ask_about
-        )
+        self._classic = ClassicWatch(self.model, self._listeners, self._ask, self._ask_about)
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
             of_kinds,
-            self._on,
-            self._classic,
+            self._on["on_ownership"],
             self._ask,
             self._ask_about,
         )

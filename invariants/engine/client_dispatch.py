@@ -1,38 +1,35 @@
 """Shows what clients do to the invariants that listen to them, and keeps their shadow model.
 
-Which listeners a client has depends on its kind; members of the classic protocol have a shadow
-model of their own (``classic_dispatch.py``).
+Which listeners a client has depends on its kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
-from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
+from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
     AssignorMetadataChanged,
+    ClassicHeartbeatAnswered,
     ClientState,
     CloseConnection,
-    CommitOffsets,
     CommitReturned,
     Disconnected,
     HeartbeatAnswered,
     Poll,
     RaiseError,
     RequestExpired,
-    RunCallback,
     SendCommit,
     SendHeartbeat,
     StateChanged,
     Tick,
 )
-from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
-from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 
 class ClientWatch:
@@ -44,73 +41,66 @@ class ClientWatch:
         model: ShadowModel,
         quiet: QuietPeriod,
         listeners: Mapping[str, Listeners],
-        on: Mapping[str, tuple[Listener, ...]],
-        classic: ClassicWatch,
+        on_ownership: tuple[Listener, ...],
         ask: Callable[..., None],
         ask_about: Callable[..., None],
     ) -> None:
         self._model = model
         self._quiet = quiet
         self._listeners = listeners
-        self._on = on
-        self._classic = classic
+        self._on_ownership = on_ownership
         self._ask = ask
         self._ask_about = ask_about
-        self._entries = model.clients
 
     def on_event(self, step: Step) -> None:
         """A client took an event in."""
-        client = step.client
+        client, event, kind = step.client, step.event, type(step.event)
         if client is None:
             raise ValueError("a client.event step must name its client")
-        entry = self._entries.get(client.name)
+        entry = self._model.entry_of(client.name)
         if entry is None or entry.incarnation != client.incarnation:
-            if client.member.kind not in CLIENT_KINDS:
-                self._classic.on_client_event(step, client)
-                return
             entry = self._open_client(step, client)
-        kind = type(step.event)
-        is_routine = kind is Tick or kind is Poll
-        is_good_heartbeat = False
         if kind is HeartbeatAnswered:
-            entry.note_answer(step.event.correlation_id, step.event.response, step)
-            is_good_heartbeat = not step.event.response.error_code
-            is_routine = is_good_heartbeat and not step.effects
-        elif not is_routine:
+            code = event.response.error_code
+            is_routine = not code
+            is_paced = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            entry.note_end(
+                event.correlation_id,
+                has_failed=bool(code),
+                paced_ms=step.at_ms if is_paced else None,
+            )
+            entry.was_let_in = entry.was_let_in or (not code and event.response.member_epoch > 0)
+        elif kind is ClassicHeartbeatAnswered:
+            is_routine = not event.response.error_code
+        else:
+            is_routine = kind is Tick or kind is Poll
+        if not is_routine:
             self._note_event(step, entry, kind)
-        asked = None if is_routine else self._listeners[entry.kind].of_event(step.event)
-        if asked is not None and not is_good_heartbeat:
-            self._ask_about(asked.on_event[kind], step, entry)
+            self._ask_about(self._listeners[entry.kind].of_event(event), step, entry)
         if step.effects:
             self._effects(step, entry)
-        if entry.has_moved():
+        has_moved = entry.has_moved()
+        if has_moved or (entry.is_classic and step.effects):
             self._moved(step, entry)
+        # What a classic group has come to shows at the next event of whoever fetches.
+        if self._model.contested and (has_moved or entry.is_classic):
+            self._ask(self._on_ownership, step)
+        if has_moved:
             entry.catch_up()
-        if asked is not None:
-            self._ask_about(asked.on_handled[kind], step, entry)
 
     def on_started(self, step: Step) -> None:
-        """A process began."""
+        """A process began. One that comes back in the quiet period, as a supervisor sees to after a
+        fatal error, has all the time that a rebalance may take."""
         if step.client is not None:
-            # A process that comes back in the quiet period, as a supervisor sees to after a fatal
-            # error, has all the time that a rebalance may take.
             self._quiet.note_client_start(step.client.name, step.at_ms)
-            self._classic.forget(step.client.name)
-            if step.client.member.kind in CLIENT_KINDS:
-                self._open_client(step, step.client)
-            else:
-                self._close_client(step.client.name)
-                self._classic.on_client_started(step, step.client)
+            self._open_client(step, step.client)
 
     def on_crashed(self, step: Step) -> None:
         """A process is gone."""
-        if step.client is None:
-            return
-        entry = self._model.clients.get(step.client.name)
+        entry = None if step.client is None else self._model.entry_of(step.client.name)
         if entry is not None:
             self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
-        self._close_client(step.client.name)
-        self._classic.on_client_gone(step, step.client.name)
+            self._close_client(entry.name)
 
     def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
@@ -118,34 +108,28 @@ class ClientWatch:
             self._quiet.note_disturbance(step.at_ms)
         elif kind is Disconnected or kind is RequestExpired:
             for correlation_id in step.event.correlation_ids:
-                if entry.forget_request(correlation_id):
-                    entry.has_failed = True
-                    entry.failure_count += 1
-                    if kind is Disconnected:
-                        entry.lost_ms = step.at_ms
-        elif kind is CommitOffsets:
-            entry.commits_itself = True
-            entry.open_commits[step.event.commit_id] = OpenCommit(step.at_ms, step.event.is_sync)
+                entry.note_end(correlation_id, has_failed=True, paced_ms=step.at_ms)
+        else:
+            entry.note_event(step.event, step.at_ms)
 
     def _effects(self, step: Step, entry: ClientEntry) -> None:
         state = entry.state
         for effect in step.effects:
-            if type(effect) is SendHeartbeat:
+            kind = type(effect)
+            if kind is SendHeartbeat:
                 self._sent(step, entry, effect, state)
-            elif type(effect) is StateChanged:
+            elif kind is StateChanged:
                 state = effect.to_state
                 if state is not effect.from_state:
                     entry.state_since_ms = step.at_ms
-            elif type(effect) is SendCommit:
+            elif kind is SendCommit:
                 entry.committed_ms = step.at_ms
-            elif type(effect) is RaiseError:
+            elif kind is RaiseError:
                 entry.raised_ms = step.at_ms
-            elif type(effect) is RunCallback:
-                entry.callback_kind = effect.kind
-            elif type(effect) is CommitReturned:
+            elif kind is CommitReturned:
                 self._model.note_commit_returned(entry, effect.commit_id)
-            elif type(effect) is CloseConnection:
-                entry.forget_all_requests()
+            elif kind is CloseConnection:
+                entry.forget_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, step.effects))
             self._ask_about(self._listeners[entry.kind].on_effects[kinds], step, entry)
@@ -154,7 +138,6 @@ class ClientWatch:
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
     ) -> None:
         request = effect.request
-        member = entry.member
         is_repeated = (
             request is entry.last_request
             and state is entry.state
@@ -162,68 +145,46 @@ class ClientWatch:
             and not entry.in_flight
             and not entry.has_failed
             and request.topic_partitions is None
-            and request.member_epoch == member.member_epoch
-            and step.at_ms - entry.last_sent_ms >= member.heartbeat_interval_ms
-            and member.is_polling
-            and not entry.has_new_subscription
+            and step.at_ms - entry.last_sent_ms >= entry.member.heartbeat_interval_ms
         )
         if not is_repeated:
-            self._judge_sent(step, entry, request, state)
+            listeners = self._listeners[entry.kind].of["on_sent"]
+            self._ask(listeners, step, entry, request, state)
         entry.note_sent(effect.correlation_id, request, step.at_ms)
         if request.member_epoch <= JOIN_EPOCH:
             self._quiet.note_sent(request, step.at_ms)
 
-    def _judge_sent(
-        self,
-        step: Step,
-        entry: ClientEntry,
-        request: ConsumerGroupHeartbeatRequest,
-        state: ClientState,
-    ) -> None:
-        self._ask(self._listeners[entry.kind].of["on_sent"], step, entry, request, state)
-        if request.topic_partitions is not None:
-            self._ask(self._listeners[entry.kind].of["on_sent_owned"], step, entry, request)
-        if request.member_epoch == JOIN_EPOCH:
-            self._ask(self._listeners[entry.kind].of["on_joining"], step, entry, request)
-        elif request.member_epoch < JOIN_EPOCH:
-            self._ask(self._listeners[entry.kind].of["on_leaving"], step, entry, request)
-
     def _moved(self, step: Step, entry: ClientEntry) -> None:
-        model = self._model
-        member = entry.member
-        if member.member_id != entry.member_id:
+        model, member = self._model, entry.member
+        if member.member_id != entry.member_id and not entry.is_classic:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
         self._ask_about(self._listeners[entry.kind].of["on_moved"], step, entry)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)
-            fetchable = member.fetchable
-            if fetchable is not entry.fetchable:
-                model.refresh_fetchers(entry, fetchable)
-        if model.contested:
-            self._ask(self._on["on_ownership"], step)
+            if member.fetchable is not entry.fetchable:
+                model.refresh_fetchers(entry, member.fetchable)
 
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
         model = self._model
         self._close_client(client.name)
-        entry = model.clients[client.name] = ClientEntry(
-            client,
-            step.at_ms,
-            ignores_former_answers=model.ignores_former_answers[client.member.kind],
-        )
-        if entry.member_id:
-            model.by_member_id[entry.member_id] = entry
+        entry = ClientEntry(client, step.at_ms)
+        if entry.is_classic:
+            model.classic_clients[entry.name] = entry
+        else:
+            model.clients[entry.name] = entry
+            if entry.member_id:
+                model.by_member_id[entry.member_id] = entry
         model.refresh_fetchers(entry, client.member.fetchable)
-        listeners = self._listeners[entry.kind]
-        listeners.forget_process(entry.name)
-        self._ask_about(listeners.of["on_client_started"], step, entry)
+        self._listeners[entry.kind].forget_process(entry.name)
         return entry
 
     def _close_client(self, name: str) -> None:
-        entry = self._model.clients.pop(name, None)
+        model = self._model
+        entry = model.clients.pop(name, None) or model.classic_clients.pop(name, None)
         if entry is None:
             return
-        self._model.refresh_fetchers(entry, frozenset())
-        if self._model.by_member_id.get(entry.member_id) is entry:
-            del self._model.by_member_id[entry.member_id]
+        model.refresh_fetchers(entry, frozenset())
+        if model.by_member_id.get(entry.member_id) is entry:
+            del model.by_member_id[entry.member_id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
@@ -65,8 +65,8 @@ class Listeners:
             for name, places in _places_by_trigger(classes).items()
         }
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
-        self._of_granted = EventListeners.of(by_trigger, "events")
-        self._of_others = EventListeners.of(by_trigger, "events", "refusals")
+        self._of_granted = _Interested[type](by_trigger["on_event"], "events")
+        self._of_others = _Interested[type](by_trigger["on_event"], "events", "refusals")
         self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
         self.on_request = _Interested[type](by_trigger["on_request"], "requests")
         self.on_released = _Interested[type](by_trigger["on_released"], "requests")
@@ -87,11 +87,11 @@ class Listeners:
             return self
         return Listeners(chosen, self._visits)
 
-    def of_event(self, event: object) -> EventListeners:
+    def of_event(self, event: object) -> tuple[Listener, ...]:
         """Those whom an event may matter to, by its type. An answer without an error is the usual
         case, and matters to few."""
         is_granted = isinstance(event, Answered) and not has_error(event)
-        return self._of_granted if is_granted else self._of_others
+        return (self._of_granted if is_granted else self._of_others)[type(event)]
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts: no property remembers the last one."""
@@ -136,21 +136,6 @@ def _places_of_interested(
             for types in (getattr(watcher.interest, name) for name in about)
         )
     )
-
-
-class EventListeners(NamedTuple):
-    """By type of event: whom it matters to before its effects are entered, and after."""
-
-    on_event: Mapping[type, tuple[Listener, ...]]
-    on_handled: Mapping[type, tuple[Listener, ...]]
-
-    @classmethod
-    def of(cls, by_trigger: Mapping[str, tuple[Listener, ...]], *about: str) -> EventListeners:
-        """Those of these fields of an interest."""
-        return cls(
-            _Interested[type](by_trigger["on_event"], *about),
-            _Interested[type](by_trigger["on_handled"], *about),
-        )
 
 
 def has_error(answer: Answered[Any]) -> bool:

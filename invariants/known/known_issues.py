@@ -17,7 +17,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "KAFKA-19233": ("refusal.cause",),
         "KAFKA-19431": ("coordinator.subscribed_only",),
-        "KAFKA-19813": ("client.hb.backoff", "client.hb.backoff_bound"),
+        "KAFKA-19813": ("client.hb.pace",),
         "KAFKA-20066": ("offsets.commit_refusal_cause",),
         "KAFKA-20273": ("liveness.classic_partitions_owned", "liveness.partitions_owned"),
         "KAFKA-20332": ("client.deliver.owned", "client.revocation.committed"),
@@ -29,7 +29,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "classic-dropped-group": ("coordinator.group_kept",),
         "classic-early-conversion": ("classic.timers_armed", "refusal.server_error"),
         "classic-early-sync": ("classic.sync_is_durable",),
-        "classic-forgotten-assignor": ("client.fatal.cause",),
+        "classic-forgotten-assignor": ("classic.refusal_cause",),
         "classic-forgotten-owners": ("classic.exclusive_consumption", "offsets.commit_of_owner"),
         "classic-quiet-return": ("liveness.classic_partitions_owned", "liveness.partitions_owned"),
         "classic-recreated-topic": ("classic.exclusive_consumption", "offsets.commit_of_owner"),
@@ -56,7 +56,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cross.exclusive_consumption",
             "offsets.commit_of_owner",
         ),
-        "D13": ("client.start.committed", "client.start.processed", "offsets.of_this_topic"),
+        "D13": ("client.start.committed", "offsets.of_this_topic"),
         "D14": (
             "classic.timers_armed",
             "coordinator.removal_due",
@@ -80,7 +80,6 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "coordinator.timers_armed",
         ),
         "sim-late-answer": (
-            "client.fatal.cause",
             "client.join.cause",
             "cross.assigned_is_held",
             "cross.current_fits_target",
@@ -90,7 +89,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "sim-overtaken-commit": ("client.start.committed",),
         "sim-overtaken-heartbeat": ("liveness.partitions_owned",),
         "sim-repeated-ack": ("liveness.partitions_owned",),
-        "sim-retried-commit": ("client.commit.processed", "client.start.processed"),
+        "sim-retried-commit": ("client.commit.processed",),
         "sim-stale-subscription-type": (
             "coordinator.subscribed_only",
             "target.complete",

@@ -211,7 +211,8 @@ def _speaks_otherwise(a: Asked) -> bool:
     type_of_group = group.protocol_type if group and not a.is_consumer else CONSUMER_PROTOCOL_TYPE
     if not isinstance(request, JoinGroupRequest):
         offered = _offered(a.entry) if a.entry else [a.classic.protocols.get(a.epoch)]
-        known = next(iter(offered), None)
+        generation, told = a.told
+        known = told if generation == a.epoch else next(iter(offered), None)
         name, kind = (getattr(request, f"protocol_{n}", None) for n in ("name", "type"))
         return kind not in (None, type_of_group) or (None not in (name, known) and name != known)
     if not a.is_consumer and a.state is EMPTY:
@@ -244,7 +245,7 @@ class ClassicRefusalCause(_Refusals):
         "group, when it comes or while it waits; nobody joins who was not told its member id."
     )
     clauses = ("classic §1.7", "classic §2.1", "classic §2.8", "classic §7.5", "classic §7.6")
-    violated_by = ("KAFKA-20640", "KAFKA-7824")
+    violated_by = ("KAFKA-20640", "KAFKA-7824", "classic-forgotten-assignor")
     causes: ClassVar[_Causes] = {
         ErrorCode.NONE: ("it was told its member id", lambda a: not _lacks_id(a)),
         ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.step.request.group_id),
@@ -263,12 +264,21 @@ class ClassicRefusalCause(_Refusals):
         self._parked: dict[tuple[str, int], frozenset[ErrorCode] | None] = {}
         """Shard and operation of a request that waits -> all that was right when it came."""
         self._answered_ms: dict[str, int] = {}
+        self._told: dict[str, tuple[int, str | None]] = {}
+        """Member -> generation and assignor in the answer to its last JoinGroup."""
+
+    def on_released(self, step: Step) -> Finding | None:
+        """What a JoinGroup was answered, a SyncGroup may name (classic-forgotten-assignor)."""
+        answer = step.response
+        if isinstance(step.request, JoinGroupRequest) and not answer.error_code:
+            self._told[answer.member_id] = answer.generation_id, answer.protocol_name
+        return None
 
     def before_classic(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel
     ) -> Finding | None:
         """Whoever waits is judged when that is over; in a consumer group, it is for its record."""
-        asked = Asked(self.model, step, ledger, classic_model)
+        asked = self._asked(step, ledger, classic_model)
         if step.response is None:
             right = (code for code, (_, holds) in self.causes.items() if holds(asked))
             known = None if ledger.has_group else frozenset(right)
@@ -302,7 +312,12 @@ class ClassicRefusalCause(_Refusals):
             return None
         if code and (is_gone or (has_failed and code is ErrorCode.REBALANCE_IN_PROGRESS)):
             return None
-        return self.judge(code, Asked(self.model, step, self.model.new_ledger(), classic_model))
+        return self.judge(code, self._asked(step, self.model.new_ledger(), classic_model))
+
+    def _asked(self, step: Step, ledger: GroupLedger, classic_model: ClassicModel) -> Asked:
+        asked = Asked(self.model, step, ledger, classic_model)
+        asked.told = self._told.get(asked.member_id, asked.told)
+        return asked
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """A conversion that fails has answered whoever waited; so has one that is not written."""

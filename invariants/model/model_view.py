@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations, is_fit
@@ -47,7 +46,7 @@ class ModelView:
     offset_models: Mapping[str, OffsetModel]
     """Shard -> the offsets in its log, where something has made that worth reading."""
     clients: Mapping[str, ClientEntry]
-    classic_clients: Mapping[str, ClassicClientEntry]
+    classic_clients: Mapping[str, ClientEntry]
     """Clients of the classic protocol, apart from the others."""
     by_member_id: Mapping[str, ClientEntry]
     """Member id -> the living client that uses it."""
@@ -163,10 +162,9 @@ class ModelView:
             return None
         return shard
 
-    def every_client(self) -> list[tuple[str, AnyClientEntry]]:
+    def every_client(self) -> list[tuple[str, ClientEntry]]:
         """Clients of either protocol by name, in ascending order."""
-        entries: dict[str, AnyClientEntry] = {**self.clients, **self.classic_clients}
-        return sorted(entries.items())
+        return sorted({**self.clients, **self.classic_clients}.items())
 
     def acting_ledger(self) -> GroupLedger | None:
         """The ledger of the shard that serves the group; None while nobody does."""
@@ -192,10 +190,9 @@ class ModelView:
             and step.response.error_code is ErrorCode.NONE
         )
 
-    def member_of(self, client_name: str) -> GroupMember | None:
-        """The machine of a living client, of whatever kind."""
-        entry = self.clients.get(client_name) or self.classic_clients.get(client_name)
-        return None if entry is None else entry.member
+    def entry_of(self, client_name: str) -> ClientEntry | None:
+        """A living client, of whatever kind."""
+        return self.clients.get(client_name) or self.classic_clients.get(client_name)
 
     def user_of(self, member_id: str) -> GroupMember | None:
         """The living client that uses a member id, of whatever kind."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations
@@ -12,7 +11,6 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
-from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import (
@@ -31,19 +29,14 @@ class ShadowModel(ModelView):
         self.view = view
         self.group_id = view.group_id
         self.config = view.config
-        released = view.semantics.as_released
-        self.rules = released.coordinator
-        self.ignores_former_answers = {
-            JAVA: not released.member.takes_answers_of_former_memberships,
-            LIBRDKAFKA: False,
-        }
+        self.rules = view.semantics.as_released.coordinator
         self.ledgers: dict[str, GroupLedger] = {}
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)
         self.classic: dict[str, ClassicModel] = {}
         self.offset_models: dict[str, OffsetModel] = {}
         self.clients: dict[str, ClientEntry] = {}
-        self.classic_clients: dict[str, ClassicClientEntry] = {}
+        self.classic_clients: dict[str, ClientEntry] = {}
         self.by_member_id: dict[str, ClientEntry] = {}
         self.fetchers: dict[TopicPartition, dict[str, None]] = {}
         self.contested: dict[TopicPartition, None] = {}
@@ -109,7 +102,7 @@ class ShadowModel(ModelView):
                 for topic_id in (former, topic.topic_id):
                     self._recreated_ms.setdefault(topic_id, self.view.now_ms)
 
-    def note_commit_returned(self, entry: AnyClientEntry, commit_id: int) -> None:
+    def note_commit_returned(self, entry: ClientEntry, commit_id: int) -> None:
         """A commit of an application has come to its end."""
         commit = entry.open_commits.pop(commit_id, None)
         if commit is not None and commit.is_sync:
@@ -249,9 +242,7 @@ class ShadowModel(ModelView):
         if look.step.kind is StepKind.LOG_TRUNCATED:
             look.classic_model.undo_conversions(look.shard.log_end_offset)
 
-    def refresh_fetchers(
-        self, entry: ClientEntry | ClassicClientEntry, fetchable: frozenset[TopicPartition]
-    ) -> None:
+    def refresh_fetchers(self, entry: ClientEntry, fetchable: frozenset[TopicPartition]) -> None:
         """Enter what a client may fetch now; ``entry.fetchable`` is what it was before."""
         fetchers = self.fetchers
         for partition in entry.fetchable - fetchable:

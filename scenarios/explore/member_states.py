@@ -65,7 +65,6 @@ class MemberFacts(NamedTuple):
     fetchable: int = 0
     current: int = 0
     current_epoch: int = -1
-    is_releasing: bool = True
     is_idle: bool = True
     member_id: str = ""
     is_classic: bool = False
@@ -82,17 +81,6 @@ class _Kept(NamedTuple):
     known: int
     stimuli: tuple[Stimulus, ...]
     facts: MemberFacts
-
-
-_RELEASING = frozenset(
-    {
-        ClientState.FENCED,
-        ClientState.STALE,
-        ClientState.FATAL,
-        ClientState.PREPARE_LEAVING,
-        ClientState.LEAVING,
-    }
-)
 
 
 class MemberStates:
@@ -323,7 +311,6 @@ class MemberStates:
             fetchable=self.bits(member.fetchable),
             current=self.bits(member.current.partitions),
             current_epoch=member.current.local_epoch,
-            is_releasing=member.state in _RELEASING,
             is_idle=self._kind.is_idle(member),
             member_id=member.member_id,
             is_classic=self._kind.is_classic,

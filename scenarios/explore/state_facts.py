@@ -15,7 +15,6 @@ from rebalance_sim.scenarios.explore.member_states import MemberFacts
 
 STATE_PROPERTIES = (
     "cross.exclusive_consumption",
-    "cross.only_zombies_share",
     "cross.assigned_is_held",
     "cross.current_fits_target",
     "classic.exclusive_consumption",
@@ -42,8 +41,8 @@ def not_held(name: str, group: CoordinatorFacts, member: MemberFacts) -> Finding
 def shared(
     names: Sequence[str], group: CoordinatorFacts, members: Sequence[MemberFacts]
 ) -> Finding | None:
-    """``cross.exclusive_consumption`` and ``cross.only_zombies_share``, and the former where either
-    speaks the classic protocol: ``classic.exclusive_consumption``."""
+    """``cross.exclusive_consumption``, or ``classic.exclusive_consumption`` where either speaks the
+    classic protocol."""
     for one, other in combinations(range(len(members)), 2):
         if not members[one].fetchable & members[other].fetchable:
             continue
@@ -54,14 +53,6 @@ def shared(
                 f"{names[one]} and {names[other]} may fetch the same partition, and both are "
                 "members in good standing",
             )
-        for place in (one, other):
-            member = members[place]
-            is_excused = member.is_classic or _is_registered(group, member) or member.is_releasing
-            if not is_excused and member.epoch <= 0:
-                return Finding(
-                    "cross.only_zombies_share",
-                    f"{names[place]} is not in the group, and still fetches what another one does",
-                )
     return None
 
 

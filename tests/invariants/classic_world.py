@@ -240,6 +240,8 @@ class StubClient:
         fields.setdefault("local_assignors", ())
         fields.setdefault("state", ClientState.STABLE)
         fields.setdefault("member_id", name)
+        for never_read in ("target", "current", "commit_identity"):
+            fields.setdefault(never_read, None)
         fields.setdefault("running_callback", None)
         fields.setdefault("coordinator_id", None)
         fields.setdefault("leave_is_pending", False)

@@ -16,7 +16,6 @@ from falsified_offsets import FALSIFIED as IN_WORLDS
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.protocol.classic import classic_describe, classic_type
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
-from rebalance_sim.protocol.clients.common import backoff
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
 from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation
@@ -156,20 +155,12 @@ run_mutant(
 _describe = classic_describe.describe_classic
 
 
-def _reset_but_for_failures(self: Any) -> None:
-    self.in_flight = False
-    self.backoff_until_ms = None
-
-
 def _forgets_instance_ids(group: Any) -> Any:
     row = _describe(group)
     members = tuple(replace(member, group_instance_id=None) for member in row.members)
     return replace(row, members=members)
 
 
-run_mutant(
-    "counts-failures-for-ever", "whole", 9, (backoff.RequestPacer, "reset", _reset_but_for_failures)
-)
 run_mutant(
     "offsets-of-no-group",
     "operations",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.properties.client.client_reconcile import DeliverOwned
+from rebalance_sim.invariants.laws.commits import DeliverOwned
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.counterfactual import Prove, prove_known

@@ -220,18 +220,4 @@ def test_a_step_is_by_something_and_of_one_host() -> None:
 
 def test_what_measures_clients_by_the_clock_of_the_world_is_not_judged_then() -> None:
     names = {known.id for known in PROPERTIES if not known.outlives_clock_steps}
-    assert names == {
-        "classic.client.heartbeat_due",
-        "classic.client.joins_for_topics",
-        "client.reconcile.commits_first",
-        "client.commit.sync_tries_on",
-        "client.commit.one_interval",
-        "classic.client.prepare_backoff",
-        "client.commit.interval",
-        "client.hb.alive",
-        "client.hb.backoff",
-        "client.hb.backoff_bound",
-        "client.hb.pace",
-        "client.poll_timer",
-        "client.revocation.committed",
-    }
+    assert names == {"client.hb.pace", "client.revocation.committed"}

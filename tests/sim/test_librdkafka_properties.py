@@ -183,7 +183,7 @@ MUTANTS: dict[str, tuple[type, str, Any, str]] = {
         Heartbeats,
         "_on_error",
         _silent_after_an_error,
-        "client.hb.alive",
+        "liveness.converges",
     ),
     "keeps what it has given up": (Assignment, "remove", _nothing, "client.revoke_before_ack"),
     "a fence takes the epoch below 0": (

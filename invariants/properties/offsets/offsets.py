@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -95,7 +95,7 @@ class CommitOfOwner(Property):
         self._in_flight: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
         self._given_up: dict[str, list[OffsetCommitRequest]] = self.of_process({})
 
-    def on_event(self, step: Step, entry: AnyClientEntry) -> None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A commit is over for its client."""
         in_flight = self._in_flight.get(entry.name)
         if not in_flight:
@@ -107,7 +107,7 @@ class CommitOfOwner(Property):
             if (request := in_flight.pop(correlation_id, None)) is not None:
                 self._given_up.setdefault(entry.name, []).append(request)
 
-    def on_effects(self, step: Step, entry: AnyClientEntry) -> None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """A commit leaves, or the connection is closed, and nothing on it is waited for."""
         in_flight = self._in_flight.setdefault(entry.name, {})
         for effect in step.effects:

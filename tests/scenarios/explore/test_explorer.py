@@ -326,7 +326,7 @@ def test_bits_say_what_the_properties_say(defects: tuple[str, ...], kinds: tuple
             kinds=kinds,
         )
     )
-    judged = set(STATE_PROPERTIES) - {"cross.only_zombies_share", "cross.current_fits_target"}
+    judged = set(STATE_PROPERTIES) - {"cross.current_fits_target"}
     states = _walked(explorer, count=12, steps=60)
     found = set()
     for state in states:

@@ -1,0 +1,414 @@
+"""What an application is told: of its partitions, its errors and its commits, once and as it is.
+
+Sources: client §1.3, §2.3, §4.2, §5, §6.2, §7, §10.1; classic §3.2, §3.3, §4.2, §4.3, §4.5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
+    CallbackKind,
+    CallReturned,
+    ClassicHeartbeatAnswered,
+    ClientState,
+    Close,
+    CloseConnection,
+    CommitAnswered,
+    CommitOffsets,
+    CommitReturned,
+    CoordinatorSearchFailed,
+    Disconnected,
+    HeartbeatAnswered,
+    JoinGroupAnswered,
+    OffsetFetchAnswered,
+    PollingStopped,
+    RaiseError,
+    RequestExpired,
+    RunCallback,
+    SendCommit,
+    StateChanged,
+    Subscribe,
+    SyncGroupAnswered,
+    Unsubscribe,
+)
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC,
+    EVERY_KIND,
+    JAVA_KINDS,
+    LIBRDKAFKA,
+    LIBRDKAFKA_KINDS,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+_REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
+_STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
+
+ORDER = 205
+
+
+class CallbackBalance(Property):
+    """client C8, C13, §4.2, classic §3.3. A callback that failed, or was overtaken, is repeated,
+    and so is a revocation that unsubscribe or close cuts short; one that failed may have said
+    anything. To a classic client a topic is its name, whatever its id (classic §4.2)."""
+
+    id = "client.callback.balance"
+    sentence = (
+        "Callbacks come one by one and in balance: assigned, then once revoked or lost; a client "
+        "that is stable, or has closed, has told what it has, and no more."
+    )
+    clauses = (
+        *("client C8", "client C13", "client §4.2", "client §6.2", "client §10.1"),
+        *("classic §3.3", "classic §4.5"),
+    )
+    violated_by = (
+        *("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
+        "test:assigns-without-a-word",
+    )
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(
+        events=(CallbackCompleted, Subscribe, Close, Unsubscribe),
+        effects=(RunCallback, StateChanged, CallReturned),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._told: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = self.of_process({})
+        """Client -> partition -> its last callback, and whether that one may be repeated."""
+        self._running: dict[str, RunCallback] = self.of_process({})
+        self._silent: set[str] = self.of_process(set())
+        """Clients whose application has no listener, or one that has failed."""
+        self._until_ms: dict[str, int] = self.of_process({})
+        """Client -> when the call that blocks its application is over at the latest."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A callback has returned; or a call begins, which may run out of time."""
+        event, name = step.event, entry.name
+        if type(event) is CallbackCompleted:
+            running = self._running.pop(name, None)
+            if running is not None and event.failed:
+                self._silent.add(name)
+                told = self._told.setdefault(name, {})
+                told.update(dict.fromkeys(running.partitions, (running.kind, True)))
+        elif type(event) is Subscribe:
+            if not event.has_listener:
+                self._silent.add(name)
+        else:
+            own_ms = getattr(event, "timeout_ms", entry.member.config.default_api_timeout_ms)
+            self._until_ms[name] = step.at_ms + own_ms
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Follow callbacks; compare when the client comes to rest, or a call returns."""
+        finding, member = None, entry.member
+        for effect in step.effects:
+            if type(effect) is RunCallback:
+                finding = finding or self._tell(effect, entry)
+            elif type(effect) is CallReturned and entry.kind in JAVA_KINDS:
+                if step.at_ms < self._until_ms.get(entry.name, step.at_ms):
+                    finding = finding or self._compare(entry, set())
+        if member.state is ClientState.STABLE and entry.state is not ClientState.STABLE:
+            finding = finding or self._compare(entry, {*member.assigned})
+        return finding
+
+    def _tell(self, effect: RunCallback, entry: ClientEntry) -> Finding | None:
+        told = self._told.setdefault(entry.name, {})
+        running, self._running[entry.name] = self._running.get(entry.name), effect
+        if running is not None:
+            return Finding(f"{entry.name} starts {effect.kind.value} while another callback runs")
+        found = None
+        for partition in sorted(effect.partitions):
+            kind, is_open = told.get(partition, (None, True))
+            ends = effect.kind is not _ASSIGNED
+            if effect.is_obsolete:
+                # Overtaken by a fence or a leave, before or after the callback of that.
+                if kind is _ASSIGNED:
+                    told[partition] = effect.kind, True
+                continue
+            is_fine = is_open or (kind is _ASSIGNED) is ends
+            # What was revoked may be lost: the member was fenced in between; or it is revoked by a
+            # call again, as the assigned callback that would have followed never came (client R8).
+            is_fine = is_fine or (
+                kind is _REVOKED and (effect.kind is _LOST or entry.member.blocked_in is not None)
+            )
+            if not is_fine and found is None:
+                found = Finding(
+                    f"{entry.name} runs {effect.kind.value} for {self.model.name_of(partition)} "
+                    f"after {kind.value if kind else 'nothing'}",
+                    client=entry.name,
+                    partition=partition,
+                )
+            told[partition] = effect.kind, False
+        return found
+
+    def _compare(self, entry: ClientEntry, assigned: set[TopicPartition]) -> Finding | None:
+        told = self._told.setdefault(entry.name, {})
+        known = {p for p, (kind, _) in told.items() if kind is _ASSIGNED}
+        running = entry.member.running_callback
+        ending = running.partitions if running and running.kind is not _ASSIGNED else set()
+        silent, kept = assigned - known - ending, known - assigned
+        if entry.name in self._silent or not (silent or kept):
+            return None
+        if not all(self._has_one_id(p) for p in silent | kept):
+            self._told[entry.name] = dict.fromkeys(sorted(assigned), (_ASSIGNED, True))
+            return None
+        what = "was not told of" if silent else "was not told of the loss of"
+        return Finding(
+            f"{entry.name} is {entry.member.state.value}, and its application {what} "
+            f"{self.model.names_of(silent or kept)}",
+            client=entry.name,
+        )
+
+    def _has_one_id(self, partition: TopicPartition) -> bool:
+        """Whether the coordinator knows its topic, and no other of that name."""
+        shard = self.model.acting_shard()
+        by_id = shard.coordinator.image.by_id if shard else {}
+        return partition.topic_id in by_id and not self.model.is_recreated(partition)
+
+
+class CallbackIdentity(Property):
+    """client C14, §4.2; classic §3.2. One that a fence or a leave has overtaken is let off.
+    librdkafka keeps its identity until it joins again, and begins no other rebalance before the one
+    under way has ended (client §10.1). An eager Java client of the classic protocol calls for
+    nothing, too, before it joins."""
+
+    id = "client.callback.identity"
+    sentence = (
+        "onPartitionsRevoked is for members, onPartitionsLost for those that are none any more, "
+        "and neither is called without partitions."
+    )
+    clauses = ("client C14", "client §4.2", "classic §3.2", "classic §4.5")
+    violated_by = (
+        *("mut-client-revokes-on-fence", "mut-client-keeps-identity-on-fence"),
+        *("mut-client-rejoins-before-lost", "test:revokes-nothing"),
+    )
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(effects=(RunCallback,))
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Is there something to tell, and is the client a member as the callback starts?"""
+        for effect in step.effects:
+            if type(effect) is not RunCallback or effect.kind is _ASSIGNED:
+                continue
+            is_fine = self._has_cause(effect, entry)
+            if is_fine and (effect.is_obsolete or entry.is_classic):
+                continue
+            if not is_fine or not self._fits(effect.kind, entry):
+                of = self.model.names_of(effect.partitions)
+                return Finding(
+                    f"{entry.name} runs {effect.kind.value} for {of} at epoch "
+                    f"{entry.member.member_epoch} in {entry.member.state.value}",
+                    client=entry.name,
+                )
+        return None
+
+    @staticmethod
+    def _has_cause(effect: RunCallback, entry: ClientEntry) -> bool:
+        view = entry.member.classic
+        is_eager = entry.kind == CLASSIC and view is not None and not view.is_cooperative
+        is_before_join = effect.kind is _REVOKED and entry.member.blocked_in is None
+        return bool(effect.partitions) or (is_eager and is_before_join)
+
+    @staticmethod
+    def _fits(kind: CallbackKind, entry: ClientEntry) -> bool:
+        member = entry.member
+        if entry.kind == LIBRDKAFKA:
+            return kind is _REVOKED or member.state in _STRANGERS or entry.state in _STRANGERS
+        return (member.commit_identity is not None) is (kind is _REVOKED)
+
+
+_ANSWERS = (
+    *(HeartbeatAnswered, JoinGroupAnswered, SyncGroupAnswered, ClassicHeartbeatAnswered),
+    *(CommitAnswered, OffsetFetchAnswered, CoordinatorSearchFailed),
+)
+_E = ErrorCode
+_PASSES = frozenset(
+    (
+        *(_E.COORDINATOR_LOAD_IN_PROGRESS, _E.COORDINATOR_NOT_AVAILABLE, _E.NOT_COORDINATOR),
+        *(_E.REQUEST_TIMED_OUT, _E.UNKNOWN_TOPIC_ID, _E.UNKNOWN_TOPIC_OR_PARTITION),
+        _E.UNSTABLE_OFFSET_COMMIT,
+    )
+)
+"""What a Java client tries again without a word to its application (client §2.3, §2.5, §7)."""
+_REJOINS = _PASSES | frozenset(
+    (
+        *(_E.ILLEGAL_GENERATION, _E.MEMBER_ID_REQUIRED, _E.REBALANCE_IN_PROGRESS),
+        *(_E.UNKNOWN_MEMBER_ID, _E.FENCED_MEMBER_EPOCH, _E.STALE_MEMBER_EPOCH),
+    )
+)
+"""And what a client joins for, or once more (classic §4.2)."""
+
+
+def _codes(event: object) -> frozenset[ErrorCode]:
+    """The errors in an answer."""
+    of_all = getattr(event, "response", event)
+    codes = {getattr(of_all, "error_code", None), *getattr(of_all, "errors", {}).values()}
+    return frozenset(code for code in codes if code)
+
+
+class FatalCause(Property):
+    """client §2.3, §5; classic §4.3. Whether a refusal was right is for others to say
+    (``refusal.cause``, ``classic.refusal_cause``)."""
+
+    id = "client.fatal.cause"
+    sentence = "A client fails for good only when it is refused what no retry or rejoin changes."
+    clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
+    violated_by = ("test:fails-for-nothing",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(events=(JoinGroupAnswered,), effects=(StateChanged,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
+        """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A classic client looks at this answer only when its application polls (classic §4.2)."""
+        if not entry.member.is_polling:
+            self._unread[entry.name] = _codes(step.event)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """What was it told?"""
+        for effect in step.effects:
+            if type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
+                codes = _codes(step.event) or self._unread.pop(entry.name, frozenset())
+                if codes <= _REJOINS:
+                    told = " and ".join(code.name for code in sorted(codes)) or "no error"
+                    return Finding(f"{entry.name} fails for good, told {told}", client=entry.name)
+        return None
+
+
+class ErrorCause(Property):
+    """client §4.2, §5, §7. librdkafka tells that its poll timer has run out, and what passes."""
+
+    id = "client.error.cause"
+    sentence = (
+        "A call raises what the client was refused, once for each answer, and nothing that it "
+        "tries again by itself; or that a callback has failed."
+    )
+    clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
+    violated_by = ("KAFKA-17294",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(
+        events=(CallbackCompleted, PollingStopped), refusals=_ANSWERS, effects=(RaiseError,)
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._causes: dict[str, Counter[ErrorCode | None]] = self.of_process({})
+        """Client -> error -> how often it may still be raised; None: no error of the protocol."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember what may be raised."""
+        event, kind = step.event, type(step.event)
+        codes: frozenset[ErrorCode | None] = _codes(event)
+        if kind is JoinGroupAnswered or kind is SyncGroupAnswered:
+            codes -= _REJOINS
+        elif entry.kind in JAVA_KINDS:
+            codes -= _PASSES
+        if event.failed if kind is CallbackCompleted else kind is PollingStopped:
+            is_told = kind is CallbackCompleted or entry.kind in LIBRDKAFKA_KINDS
+            codes = frozenset((None,)) if is_told else codes
+        self._causes.setdefault(entry.name, Counter()).update(codes)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Has something happened that may be raised?"""
+        causes = self._causes.setdefault(entry.name, Counter())
+        for effect in step.effects:
+            if type(effect) is RaiseError:
+                causes[effect.error_code] -= 1
+                if causes[effect.error_code] < 0:
+                    what = effect.error_code.name if effect.error_code else "an error"
+                    return Finding(
+                        f"the application of {entry.name} is raised {what} ({effect.message}), "
+                        "which nothing since the last one accounts for",
+                        client=entry.name,
+                    )
+        return None
+
+
+class _Result:
+    """A commit that the application has not been told about yet. ``correlation_id``: of the only
+    request that was sent for it so far, as far as that is clear; ``is_last``: no other commit has
+    left since; ``went_well``: whether everything, or nothing, in the answer to that was good; None:
+    it is open, partly good, or may be of no matter because of a later one."""
+
+    def __init__(self, correlation_id: int | None) -> None:
+        self.correlation_id = correlation_id
+        self.is_last = correlation_id is not None
+        self.went_well: bool | None = None
+
+
+class CommitTold(Property):
+    """client §7, rows "commitSync" and "commitAsync". Only a commit that is sent while it is asked
+    for is judged by its answer, and by the first one: what is sent later may be another one."""
+
+    id = "client.commit.told"
+    sentence = (
+        "An application is told once what became of each commit that it asked for: success if it "
+        "was acknowledged, and failure if it was refused or lost."
+    )
+    clauses = ("client §7",)
+    violated_by = ("test:tells-results-again",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(
+        events=(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
+        effects=(CommitReturned, SendCommit, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._open: dict[str, dict[int, _Result]] = self.of_process({})
+        """Client -> number of a commit of its application -> what it can be told."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """The application commits, or what was sent has come to an end."""
+        event, results = step.event, self._open.setdefault(entry.name, {})
+        if type(event) is CommitOffsets:
+            sent = [one.correlation_id for one in step.effects if type(one) is SendCommit]
+            results[event.commit_id] = _Result(sent[0] if len(sent) == 1 else None)
+            return None
+        is_answer = type(event) is CommitAnswered
+        ended = (event.correlation_id,) if is_answer else event.correlation_ids
+        is_good = is_answer and not _codes(event)
+        is_bad = not is_answer or all(event.response.errors.values())
+        for result in results.values():
+            if result.correlation_id in ended:
+                result.went_well = is_good or (False if is_bad and result.is_last else None)
+                result.correlation_id = None
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Is it told about one that is open, and what is so?"""
+        results = self._open.setdefault(entry.name, {})
+        for effect in step.effects:
+            if type(effect) is CommitReturned:
+                result, code = results.pop(effect.commit_id, None), effect.error_code
+                if result is None or result.went_well is bool(code):
+                    told = code.name if code else "success"
+                    return Finding(
+                        f"{entry.name} tells its application {told} about commit "
+                        f"{effect.commit_id}, "
+                        + ("of which it was told before" if result is None else "which is not so"),
+                        client=entry.name,
+                    )
+            for result in results.values():
+                if type(effect) is CloseConnection:
+                    result.correlation_id = None
+                elif type(effect) is SendCommit and result.correlation_id != effect.correlation_id:
+                    result.went_well = result.went_well or None
+                    result.is_last = False
+        return None
