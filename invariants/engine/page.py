@@ -11,7 +11,7 @@ from rebalance_sim.invariants.property import TRIGGERS
 _OF_ONE_MACHINE = (
     *(f"coordinator C{n}" for n in (2, 6, 7, 12, 14, 15, 25)),
     *("coordinator E3", "coordinator L5"),
-    *(f"client C{n}" for n in (1, 2, 4, 6, 10, 18, 19, 20, 26, 27)),
+    *(f"client C{n}" for n in (1, 2, 4, 6, 10, 17, 18, 19, 20, 26, 27)),
     *(f"classic C{n}" for n in (1, 2, 3, 4, 5, 6, 14)),
     *(f"classic H{n}" for n in (3, 4, 5, 8, 10, 13)),
     "TLA+ ValidStableGroupState",

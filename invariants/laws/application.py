@@ -111,9 +111,12 @@ class CallbackBalance(Property):
         for effect in step.effects:
             if type(effect) is RunCallback:
                 finding = finding or self._tell(effect, entry)
-            elif type(effect) is CallReturned and entry.kind in JAVA_KINDS:
-                if step.at_ms < self._until_ms.get(entry.name, step.at_ms):
-                    finding = finding or self._compare(entry, set())
+            elif (
+                type(effect) is CallReturned
+                and entry.kind in JAVA_KINDS
+                and step.at_ms < self._until_ms.get(entry.name, step.at_ms)
+            ):
+                finding = finding or self._compare(entry, set())
         if member.state is ClientState.STABLE and entry.state is not ClientState.STABLE:
             finding = finding or self._compare(entry, {*member.assigned})
         return finding

@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, cast
 
 from rebalance_sim.protocol.clients import (
-    ClientState,
     Effect,
     FindCoordinator,
     GroupMember,

@@ -13,10 +13,7 @@ from falsified_coordinator import (
     mutant,
 )
 
-from rebalance_sim.protocol.clients import (
-    Subscribe,
-    Tick,
-)
+from rebalance_sim.protocol.clients import ClientState, Subscribe, Tick
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
@@ -46,6 +43,13 @@ def hasty_heartbeat() -> ClientWorld:
     world.falsify("a", Tick(), (world.last_heartbeat("a"),))
     world.run_for(1_000)
     world.falsify("a", Tick(), (world.last_heartbeat("a"),))
+    return world
+
+
+@mutant
+def fails_for_nothing() -> ClientWorld:
+    world = settled()
+    world.falsify("a", Tick(), world.change_state("a", ClientState.FATAL))
     return world
 
 
