@@ -11,17 +11,14 @@ from worlds import client, spec
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.protocol.clients import CallbackKind, ClientState
+from rebalance_sim.protocol.clients import CallbackKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA_KINDS
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
-from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
-from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_partition import ClientPartition
@@ -93,16 +90,6 @@ def _nothing(*arguments: Any) -> None:
     """In place of what a mutant leaves out."""
 
 
-def _signed_too_high(original: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-    def adopt(self: LibrdkafkaCore, epoch: int) -> None:
-        original(self, epoch)
-        if self.commit_identity is not None:
-            identity = self.commit_identity
-            self.commit_identity = identity._replace(member_epoch=identity.member_epoch + 1)
-
-    return adopt
-
-
 def _sent_as_if_newer(original: Callable[..., None]) -> Callable[..., None]:
     def transmit(self: Commits, commit: Any) -> None:
         epoch = commit.request.generation_id_or_member_epoch
@@ -128,26 +115,7 @@ def _static_leaves_for_good(original: Callable[..., None]) -> Callable[..., None
     return emit
 
 
-def _silent_after_an_error(self: Heartbeats, error_code: ErrorCode, message: str | None) -> None:
-    self._core.sends_full_request = True  # the request that failed is still taken to be in transit
-
-
-def _keeps_no_epoch(original: Callable[..., None]) -> Callable[..., None]:
-    def show(self: LibrdkafkaCore, state: ClientState | None = None) -> None:
-        original(self, state)
-        if self.state is ClientState.FENCED:
-            self.adopt_epoch(-1)
-
-    return show
-
-
 MUTANTS: dict[str, tuple[type, str, Any, str]] = {
-    "goes on though the application is away": (
-        PollWatch,
-        "switch",
-        _nothing,
-        "client.poll_timer",
-    ),
     "gives a heartbeat up without its connection": (
         CoordinatorLink,
         "cut",
@@ -161,12 +129,6 @@ MUTANTS: dict[str, tuple[type, str, Any, str]] = {
         _lost_always,
         "client.callback.identity",
     ),
-    "has an identity of its own": (
-        LibrdkafkaCore,
-        "adopt_epoch",
-        _signed_too_high(LibrdkafkaCore.adopt_epoch),
-        "client.identity",
-    ),
     "signs commits with the next epoch": (
         Commits,
         "_transmit",
@@ -179,19 +141,7 @@ MUTANTS: dict[str, tuple[type, str, Any, str]] = {
         _static_leaves_for_good(Heartbeats._emit),
         "client.leave.once",
     ),
-    "silent after an error": (
-        Heartbeats,
-        "_on_error",
-        _silent_after_an_error,
-        "liveness.converges",
-    ),
     "keeps what it has given up": (Assignment, "remove", _nothing, "client.revoke_before_ack"),
-    "a fence takes the epoch below 0": (
-        LibrdkafkaCore,
-        "show_state",
-        _keeps_no_epoch(LibrdkafkaCore.show_state),
-        "client.epoch.sign",
-    ),
 }
 
 
