@@ -188,7 +188,7 @@ class EpochCause(Property):
 
     id = "coordinator.epoch_cause"
     sentence = (
-        "A heartbeat raises the group epoch by one, and only if a subscription, subscribed topics "
+        "A heartbeat raises the group epoch by one, only if a subscription, subscribed topics "
         "or the preferred server-side assignor has changed; the first always does."
     )
     clauses = ("coordinator §2.4", "coordinator §2.10", "coordinator §5.3", "coordinator §7.2")

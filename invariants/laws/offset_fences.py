@@ -30,8 +30,8 @@ class CommitFenced(Property):
 
     id = "offsets.commit_fenced"
     sentence = (
-        "A commit is stored only at its member's epoch or generation, at an older epoch for what it "
-        "kept since, or at none in an empty group; not in CompletingRebalance."
+        "A commit is stored only at its member's epoch or generation, at an older epoch for what "
+        "it kept since, at none in an empty group; not in CompletingRebalance."
     )
     clauses = ("coordinator C22", "client O3", "classic C8", "classic §8.4", "defects S4")
     violated_by = ("mut-commit-no-fence", "KAFKA-19274", "test:classic-commit-unfenced")

@@ -196,7 +196,7 @@ class ClassicDescribed(_ClassicReads):
     id = "reads.classic_describe"
     sentence = (
         "DescribeGroups shows state, members and instance ids of a classic group, and while it is "
-        "Stable assignor, subscriptions and assignments; a consumer group is Dead."
+        "Stable, assignor, subscriptions and assignments; no consumer group."
     )
     clauses = ("coordinator §6.3", "classic §1.3")
     violated_by = ("test:describes-no-instance-ids",)

@@ -241,7 +241,7 @@ class ClassicRefusalCause(_Refusals):
 
     id = "classic.refusal_cause"
     sentence = (
-        "A classic request is refused only for what its code says of sender or group, when it comes "
+        "A classic request is refused only for what its code says of sender or group, as it comes "
         "or while it waits; nobody joins who was not told its member id."
     )
     clauses = ("classic §1.7", "classic §2.1", "classic §2.8", "classic §7.5", "classic §7.6")
