@@ -118,13 +118,12 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
     {
         "on_append": "a shard wrote records",
         "on_change": "a shard wrote records of the group",
-        "before_heartbeat": "a heartbeat was answered, and the shadow model is as it was before",
+        "before_request": "a shard handled any request, and the shadow model is as it was before",
         "on_heartbeat": "a heartbeat was answered, and it was not a steady one",
         "on_refused": "a heartbeat was answered with an error",
         "on_timers": "a shard armed or cancelled timers, beyond the session of the sender",
         "on_timer_fired": "a shard's timer fired",
         "on_request": "a shard handled any request",
-        "before_offsets": "a shard handled a request about offsets, and the model is as before",
         "on_read": "a shard answered a describe or a list",
         "on_assignment_request": "a shard answered a request of a member that computes a target",
         "on_commit": "a shard stored offsets of a commit",
@@ -140,7 +139,6 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_sent": "a client sent a heartbeat that is not its last one repeated in time",
         "on_event": "a client takes an event that is neither a tick, a poll nor a good heartbeat",
         "on_escaped": "an exception escaped from a handler of a coordinator",
-        "before_classic": "a shard handled a classic request, and the shadow model is as before",
         "on_classic": "a shard did something to a classic group",
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",
@@ -160,7 +158,7 @@ class Interest:
     ``events``: it is asked ``on_event`` about these only; ``refusals``: and
     about these answers where there is an error in them; ``effects``: and ``on_effects`` only where
     one of these is among them; ``requests``: and ``on_request``, ``on_released``,
-    ``before_offsets``, ``before_classic`` and ``on_classic_request`` only about these.
+    ``before_request`` and ``on_classic_request`` only about these.
     ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
     request has left it as it was but for timers.
     """
@@ -274,11 +272,3 @@ def goal(
         "only_with": only_with,
     }
     return type("Goal", (Property,), members)
-
-
-def first_of(findings: Iterable[Finding | None]) -> Finding | None:
-    """The first thing that is wrong; what follows is not judged."""
-    for finding in findings:
-        if finding is not None:
-            return finding
-    return None

@@ -39,26 +39,14 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
     ListGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import (
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-)
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import MemberState
 
 _STABLE = MemberState.STABLE
 _READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
-_OFFSET_REQUESTS = (
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    OffsetDeleteRequest,
-    DeleteGroupsRequest,
-)
-
 FULL_STEPS_PER_ENTRY = 4
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
 
@@ -111,7 +99,6 @@ class Checker:
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
-        self._ledgers = self.model.ledgers
         of_kinds = ListenersOfKinds(self._listeners)
         self._classic = ClassicWatch(self.model, self._listeners, self._ask, self._ask_about)
         clients = ClientWatch(
@@ -177,64 +164,55 @@ class Checker:
 
     # -- coordinator -----------------------------------------------------------------------
 
-    def _request(self, step: Step) -> None:
-        shard = step.shard
-        if shard is None:
-            raise ValueError("a coordinator.request step must name its shard")
-        ledger = self._ledgers.get(shard.name)
-        if ledger is None:
-            ledger = self.model.open_ledger(shard, without_last=len(step.records))
-        request, response = step.request, step.response
-        classic_group = self.model.classic_group_in(shard)
-        found: Sequence[Found] = ()
-        if type(request) in CLASSIC_REQUESTS:
-            found = self._classic.before_request(step, shard, ledger)
-        elif type(request) in _OFFSET_REQUESTS and response is not None:
-            classic_model = self.model.classic.get(shard.name)
-            before_offsets = self._listeners.before_offsets
-            found = gather(before_offsets[type(request)], step, ledger, classic_model)
-        if step.records:
-            self._append(step, shard)
-        if (
-            type(request) is ConsumerGroupHeartbeatRequest
-            and type(response) is ConsumerGroupHeartbeatResponse
-        ):
-            if self._is_steady(step, request, response, ledger):
-                ledger.heard_ms[request.member_id] = step.at_ms
-            else:
-                self._heartbeat(step, request, response, ledger, shard)
-        elif type(request) is OffsetCommitRequest:
-            if classic_group is None:
-                self._commit(step, response.errors)
-        elif type(request) in COMPUTATION_REQUESTS:
-            if step.records:
-                self._change(step, ledger, shard)
-            self._ask(self._on["on_assignment_request"], step)
-            self.model.computations.note_answer(shard.name, request, response)
-        elif step.records:
-            self._change(step, ledger, shard)
-        elif type(request) in _READS:
-            self._ask(self._on["on_read"], step)
-        elif type(request) is AlterGroupConfigRequest:
-            self.model.note_configs(shard, ledger)
-        if ledger.classic_count and type(request) in CLASSIC_REQUESTS:
-            ledger.note_classic_request(request, response, step.at_ms)
-        if classic_group is not None or self.model.classic or type(request) in CLASSIC_REQUESTS:
-            self._classic.on_request(step, shard, classic_group)
-        if type(request) is OffsetFetchRequest:
-            self.model.note_fetch(shard, request)
-        for listener in self._listeners.on_request[type(request)]:
-            finding = listener(step)
-            if finding is not None:
-                self._found(step, listener, finding)
-        if type(request) is JoinGroupRequest and self.model.has_dropped_group(shard):
-            ledger.forget_group()
-        self._report_all(step, found)
+    def _ledger(self, shard: ShardView, without_last: int) -> GroupLedger:
+        ledger = self.model.ledgers.get(shard.name)
+        return (
+            self.model.open_ledger(shard, without_last=without_last) if ledger is None else ledger
+        )
 
-    def _commit(self, step: Step, errors: Mapping[tuple[str, int], ErrorCode]) -> None:
-        stored = [partition for partition, code in errors.items() if not code]
-        if stored:
-            self._ask_about(self._on["on_commit"], step, stored)
+    def _request(self, step: Step) -> None:
+        shard, request, response = shard_of(step), step.request, step.response
+        kind, model = type(request), self.model
+        ledger = self._ledger(shard, len(step.records))
+        found: Sequence[Found] = ()
+        is_heartbeat = kind is ConsumerGroupHeartbeatRequest and response is not None
+        if is_heartbeat and self._is_steady(step, request, response, ledger):
+            ledger.heard_ms[request.member_id] = step.at_ms
+        else:
+            if response is not None or kind in CLASSIC_REQUESTS:
+                asked = self._listeners.before_request[kind]
+                found = gather(asked, step, ledger, model.classic.get(shard.name))
+            if is_heartbeat:
+                self._heartbeat(step, request, response, ledger)
+            elif step.records and kind is OffsetCommitRequest:
+                self._append(step, shard)
+            elif step.records:
+                self._enter(step, shard)
+        classic_group = model.classic_group_in(shard)
+        if kind is OffsetCommitRequest and classic_group is None:
+            stored = [partition for partition, code in response.errors.items() if not code]
+            if stored:
+                self._ask_about(self._on["on_commit"], step, stored)
+        elif kind in COMPUTATION_REQUESTS:
+            self._ask(self._on["on_assignment_request"], step)
+            model.computations.note_answer(shard.name, request, response)
+        elif kind in _READS:
+            self._ask(self._on["on_read"], step)
+        elif kind is AlterGroupConfigRequest:
+            model.note_configs(shard, ledger)
+        if ledger.classic_count and kind in CLASSIC_REQUESTS:
+            ledger.note_classic_request(request, response, step.at_ms)
+        if classic_group is not None or model.classic or kind in CLASSIC_REQUESTS:
+            self._classic.on_request(step, shard, classic_group)
+        if kind is OffsetFetchRequest:
+            model.note_fetch(shard, request)
+        self._ask(self._listeners.on_request[kind], step)
+        if kind is JoinGroupRequest and model.has_dropped_group(shard):
+            ledger.forget_group()
+        # What was found before the step was entered comes last: the other properties say what is
+        # wrong about the group, these only that it is not what the request comes to.
+        for listener, finding in found:
+            self._found(step, listener, finding)
 
     def _is_steady(
         self,
@@ -274,35 +252,30 @@ class Checker:
         request: ConsumerGroupHeartbeatRequest,
         response: ConsumerGroupHeartbeatResponse,
         ledger: GroupLedger,
-        shard: ShardView,
     ) -> None:
-        sender = request.member_id or response.member_id or ""
+        shard, sender = step.shard, request.member_id or response.member_id or ""
         before: MemberEntry | None = ledger.members.get(sender)
-        on = self._on_mixed if ledger.classic_count else self._on
-        found = gather(on["before_heartbeat"], step, ledger)
         is_refused = response.error_code is not ErrorCode.NONE
-        if not is_refused and request.member_epoch >= JOIN_EPOCH:
-            ledger.heard_ms[sender] = step.at_ms
         if step.records:
-            self._change(step, ledger, shard)
-            if not is_refused and request.member_epoch >= JOIN_EPOCH:
-                ledger.heard_ms[sender] = step.at_ms
+            self._enter(step, shard)
             if request.member_epoch <= JOIN_EPOCH:
                 self.liveness.quiet.note_received(request, step.at_ms)
+        if not is_refused and request.member_epoch >= JOIN_EPOCH:
+            ledger.heard_ms[sender] = step.at_ms
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask_about(on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if response.should_compute_assignment:
-            self.model.computations.note_chosen(shard.name, sender, ledger, step.at_ms)
+            self.model.computations.chosen[shard.name] = sender
         if step.timers:
             self._ask(on["on_timers"], step)
-        self._report_all(step, found)
 
     def _append(self, step: Step, shard: ShardView) -> None:
         self.model.note_append(step, shard)
         self._ask(self._on["on_append"], step)
 
-    def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
-        change = ledger.apply(step.records)
+    def _enter(self, step: Step, shard: ShardView) -> Change:
+        self._append(step, shard)
+        change = self.model.ledgers[shard.name].apply(step.records)
         self.model.note_change(step, shard, change)
         on = self._on_mixed if change.is_mixed else self._on
         self._ask_about(on["on_change"], step, change)
@@ -313,18 +286,11 @@ class Checker:
 
     def _timer(self, step: Step) -> None:
         shard = shard_of(step)
-        ledger = self.model.ledgers.get(shard.name)
-        if ledger is None:
-            ledger = self.model.open_ledger(shard, without_last=len(step.records))
-        change = None
-        if step.records:
-            self._append(step, shard)
-            change = self._change(step, ledger, shard)
+        ledger = self._ledger(shard, len(step.records))
+        change = self._enter(step, shard) if step.records else None
         self._classic.on_step(step, shard)
         if step.event.kind.group_type == "classic":
             return
-        if step.event.kind == "computation" and change is None:
-            self.model.computations.note_expired(shard.name, ledger)
         is_mixed = ledger.classic_count > 0 or (change is not None and change.is_mixed)
         on = self._on_mixed if is_mixed else self._on
         self._ask_about(on["on_timer_fired"], step, change)
@@ -334,11 +300,8 @@ class Checker:
     def _written(self, step: Step) -> None:
         shard = shard_of(step)
         if step.records:
-            ledger = self.model.ledgers.get(shard.name)
-            if ledger is None:
-                ledger = self.model.open_ledger(shard, without_last=len(step.records))
-            self._append(step, shard)
-            self._change(step, ledger, shard)
+            self._ledger(shard, len(step.records))
+            self._enter(step, shard)
         self._classic.on_step(step, shard)
 
     def _escaped(self, step: Step) -> None:
@@ -378,10 +341,7 @@ class Checker:
     def _released(self, step: Step) -> None:
         if type(step.request) in CLASSIC_REQUESTS:
             self._classic.on_answer(step)
-        for listener in self._listeners.on_released[type(step.request)]:
-            finding = listener(step)
-            if finding is not None:
-                self._found(step, listener, finding)
+        self._ask(self._listeners.on_released[type(step.request)], step)
 
     def _metadata(self, step: Step) -> None:
         self.model.note_topics(shard_of(step))
@@ -391,8 +351,7 @@ class Checker:
 
     def _configs(self, step: Step) -> None:
         shard = shard_of(step)
-        ledger = self.model.ledgers.get(shard.name) or self.model.open_ledger(shard)
-        self.model.note_configs(shard, ledger)
+        self.model.note_configs(shard, self._ledger(shard, 0))
 
     # -- findings --------------------------------------------------------------------------
 
@@ -409,24 +368,14 @@ class Checker:
             if finding is not None:
                 self._found(step, listener, finding)
 
-    def _report_all(self, step: Step, found: Sequence[Found]) -> None:
-        """What was found before the step was entered comes last: the other properties say what is
-        wrong about the group, these only that it is not what the request comes to."""
-        for listener, finding in found:
-            self._found(step, listener, finding)
-
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
-        self._report(step, self._listeners.owner_of(listener), finding)
-
-    def _has_set_clocks(self) -> bool:
-        return any(client.clock_was_set for client in self._view.clients().values())
-
-    def _report(self, step: Step, invariant: Property, finding: Finding) -> None:
-        if self.is_stopped:
-            return
-        if self.model.went_back_at_step is not None and not invariant.outlives_lost_commits:
-            return
-        if not invariant.outlives_clock_steps and self._has_set_clocks():
+        invariant, model = self._listeners.owner_of(listener), self.model
+        clients = self._view.clients().values()
+        if (
+            self.is_stopped
+            or (model.went_back_at_step is not None and not invariant.outlives_lost_commits)
+            or (not invariant.outlives_clock_steps and any(c.clock_was_set for c in clients))
+        ):
             return
         violation = Violation(
             property=type(invariant),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from rebalance_sim.invariants.engine.listeners import Found, Listeners, gather
+from rebalance_sim.invariants.engine.listeners import Listeners
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
-from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -34,19 +33,9 @@ class ClassicWatch:
         self._model = model
         self._on = of_group.of
         self._on_untouched = of_group.on_untouched
-        self._before_request = of_group.before_classic
         self._on_request = of_group.on_classic_request
         self._ask = ask
         self._ask_about = ask_about
-
-    def before_request(self, step: Step, shard: ShardView, ledger: GroupLedger) -> Sequence[Found]:
-        """A shard handled a classic request, of which nothing has been entered yet."""
-        listeners = self._before_request[type(step.request)]
-        if not listeners:
-            return ()
-        return gather(
-            listeners, step, ledger, self._model.classic.get(shard.name) or ClassicModel()
-        )
 
     def on_request(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> None:
         """A shard handled a request about the group, classic or not; ``group``: what it is now."""
@@ -78,7 +67,6 @@ class ClassicWatch:
             classic_model = self._model.classic[shard.name] = ClassicModel()
         if group is not None or classic_model.group is not None:
             look = classic_model.look(step, shard, group)
-            self._model.note_classic(look)
             changes = self._on["on_classic"]
             self._ask_about(self._on_untouched if look.is_untouched else changes, step, look)
         return classic_model

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rebalance_sim.invariants.laws.goals import COMPUTATION_NOTIFIED
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.properties.consumer.goals import COMPUTATION_NOTIFIED
 from rebalance_sim.invariants.property import Finding, Interest
 from rebalance_sim.invariants.step import Step, shard_of
-from rebalance_sim.protocol.assignors.client_side import StreamsAssignor
 from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, StateChanged
 from rebalance_sim.protocol.consumer.reconciliation import Situation
 from rebalance_sim.protocol.runtime.outcome import TimerKey
@@ -81,6 +80,10 @@ class Visits:
         request = step.request
         if step.response.should_compute_assignment:
             self.counts[COMPUTATION_NOTIFIED] += 1
+            sender = step.response.member_id
+            told = self.model.computations.chosen.get(shard_of(step).name, sender)
+            if told != sender:
+                self.counts["computation.replaced"] += 1
         if before is None or before.current is None or request.member_epoch < JOIN_EPOCH:
             return None
         if request.member_epoch == JOIN_EPOCH:
@@ -111,28 +114,13 @@ class Visits:
         if code is not ErrorCode.NONE or given is None:
             return None
         self.counts["computation.installed"] += 1
-        ledger = self.model.ledger_of(shard_of(step))
-        if ledger.group_epoch > given.group_epoch:
+        if self.model.ledger_of(shard_of(step)).group_epoch > given.group_epoch:
             self.counts["computation.installed_late"] += 1
-        if len({member.metadata_version for member in given.members}) > 1:
-            self.counts["computation.mixed_versions"] += 1
-        if any(
-            member.member_id not in ledger.members and member.instance_id in ledger.instances
-            for member in given.members
-        ):
-            self.counts["computation.to_heir"] += 1
-        runner = {task: row.member_id for row in request.members for task in row.partitions}
-        if given.assignor_name == StreamsAssignor.name and any(
-            runner.get(task, member.member_id) != member.member_id
-            for member in given.members
-            for task in member.topic_partitions
-        ):
-            self.counts["computation.warm_up_moved"] += 1
         return None
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """Count coordinators that are lost while they wait for a member."""
-        if self.model.computations.chosen(shard_of(step).name) is not None:
+        if shard_of(step).name in self.model.computations.chosen:
             self.counts["computation.failover"] += 1
         return None
 
@@ -157,12 +145,6 @@ class Visits:
         key: TimerKey = step.event
         if change is not None:
             self.counts[f"timer.{key.kind}"] += 1
-            if change.is_new_target and change.had_target_metadata:
-                self.counts["computation.by_broker_instead"] += 1
-        elif key.kind == "computation":
-            chosen = self.model.computations.chosen(shard_of(step).name)
-            if chosen is not None and chosen.is_replaced:
-                self.counts["computation.replaced"] += 1
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:

@@ -1,9 +1,9 @@
 """Every property of this package, found by being there.
 
 Each module below ``properties/`` or ``laws/`` may define properties: classes with an ``id``, or
-tuples of such classes. Modules are asked in ascending ``ORDER``, those without one last, by name;
-within a module the order is that of the definitions. So the cause of trouble comes before its
-consequences.
+tuples of such classes. Modules are asked in the order of ``ORDER``, those that it does not name
+last, by name; within a module the order is that of the definitions. So the cause of trouble comes
+before its consequences.
 """
 
 from __future__ import annotations
@@ -16,8 +16,33 @@ from types import ModuleType
 from rebalance_sim.invariants import laws, properties
 from rebalance_sim.invariants.property import Kind, Property
 
-LAST = 1_000
-"""The order of a module that does not say any."""
+ORDER = (
+    "laws.owners",
+    "laws.epochs",
+    "laws.targets",
+    "laws.log",
+    "laws.replay",
+    "laws.reads",
+    "laws.timers",
+    "laws.refusals",
+    "laws.offset_fences",
+    "laws.offsets",
+    "laws.classic",
+    "laws.answers",
+    "laws.ownership",
+    "laws.leaders",
+    "laws.conversions",
+    "laws.application",
+    "laws.requests",
+    "laws.commits",
+    "laws.assignors",
+    "laws.liveness",
+    "laws.debts",
+    "laws.goals",
+    "properties.client.goals",
+    "properties.classic.goals",
+)
+"""Modules, below this package or another one that properties are looked for in."""
 
 
 def find_properties(*packages: ModuleType) -> tuple[type[Property], ...]:
@@ -28,10 +53,10 @@ def find_properties(*packages: ModuleType) -> tuple[type[Property], ...]:
         for info in walk_packages(package.__path__, f"{package.__name__}.")
         if not info.ispkg
     ]
-    modules = sorted(
-        map(import_module, names), key=lambda m: (getattr(m, "ORDER", LAST), m.__name__)
-    )
-    return tuple(found for module in modules for found in _defined_in(module))
+    places = {name: place for place, name in enumerate(ORDER)}
+    prefix = laws.__name__.removesuffix("laws")
+    names.sort(key=lambda name: (places.get(name.removeprefix(prefix), len(ORDER)), name))
+    return tuple(found for name in names for found in _defined_in(import_module(name)))
 
 
 def _defined_in(module: ModuleType) -> Iterator[type[Property]]:

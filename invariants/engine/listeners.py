@@ -76,8 +76,7 @@ class Listeners:
             if not _owner_of(listener).interest.is_in_changes
         )
         """Of ``on_classic``, those to whom more than changes matter."""
-        self.before_offsets = _Interested[type](by_trigger["before_offsets"], "requests")
-        self.before_classic = _Interested[type](by_trigger["before_classic"], "requests")
+        self.before_request = _Interested[type](by_trigger["before_request"], "requests")
         self.on_classic_request = _Interested[type](by_trigger["on_classic_request"], "requests")
 
     def about(self, kind: str) -> Listeners:

@@ -26,8 +26,8 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "KAFKA-20601": ("classic.refusal_cause", "refusal.cause"),
         "KAFKA-20747": ("coordinator.static_members",),
         "PR-23542": ("refusal.cause",),
-        "classic-dropped-group": ("coordinator.group_kept",),
-        "classic-early-conversion": ("classic.timers_armed", "refusal.server_error"),
+        "classic-dropped-group": ("log.replay_equivalence",),
+        "classic-early-conversion": ("coordinator.timers_armed", "refusal.server_error"),
         "classic-early-sync": ("classic.sync_is_durable",),
         "classic-forgotten-assignor": ("classic.refusal_cause",),
         "classic-forgotten-owners": ("classic.exclusive_consumption", "offsets.commit_of_owner"),
@@ -58,7 +58,6 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "D13": ("client.start.committed", "offsets.of_this_topic"),
         "D14": (
-            "classic.timers_armed",
             "coordinator.removal_due",
             "coordinator.timers_armed",
             "liveness.classic_settles",
@@ -94,7 +93,6 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "coordinator.subscribed_only",
             "target.complete",
             "target.current",
-            "target.subscribed_only",
         ),
         "sim-unheard-grant": ("liveness.converges", "liveness.partitions_owned"),
         "tied-assignor-votes": (

@@ -15,8 +15,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupRequest,
 )
 
-ORDER = 172
-
 SLACK_MS = 10_000
 """Granted on top of each bound; a shard that is silent for longer is taken to be paused."""
 
@@ -56,13 +54,13 @@ class _Term:
 
 
 class RequestAnswered(Property):
-    """What is answered at once, and writes nothing, cannot be late."""
+    """What is answered at once, and writes nothing, cannot be late; nor is who has given up its
+    partition, or whose sender repeats the request or leaves."""
 
     id = "coordinator.request_answered"
     sentence = (
-        "A coordinator that keeps its partition answers a request within "
-        "offsets.commit.timeout.ms; a JoinGroup or SyncGroup that waits for others within the "
-        "longest rebalance timeout, unless its sender repeats it or leaves."
+        "A coordinator answers a request within offsets.commit.timeout.ms; a JoinGroup or "
+        "SyncGroup that waits for others within the longest rebalance timeout."
     )
     clauses = ("coordinator §9.4", "classic §2.5", "classic §2.6", "classic §2.8")
     violated_by = ("test:classic-refuses-silently",)

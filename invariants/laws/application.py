@@ -50,8 +50,6 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
 _STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
 
-ORDER = 205
-
 
 class CallbackBalance(Property):
     """client C8, C13, §4.2, classic §3.3. A callback that failed, or was overtaken, is repeated,

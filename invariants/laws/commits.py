@@ -39,8 +39,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
 from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-ORDER = 240
-
 
 def _intake_of(step: Step) -> IntakeView:
     """Records and positions of the step's client. Raises ValueError in a world without records."""

@@ -26,8 +26,6 @@ from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA_KINDS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-ORDER = 320
-
 _Debt = tuple[str, int, int] | None
 """What a client owes, since when, and how long that may take."""
 

@@ -17,8 +17,6 @@ from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 
-ORDER = 181
-
 _Shares = Mapping[str, list[NamedPartition]]
 _Claims = Mapping[str, Subscription]
 

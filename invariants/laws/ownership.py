@@ -19,8 +19,6 @@ from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-ORDER = 180
-
 
 class _OneOwner(Property):
     """Of topics that there are: nobody gets records of one that is gone. ``is_about_classic``:

@@ -1,7 +1,7 @@
 """Every refusal has a cause: for each code, what it says of the request and of the group before it.
 
 A code without a row is no answer to such a request. What must be refused, fences say
-(``coordinator.epoch_fence``, ``offsets.commit_fenced``, ``classic.commit_fenced``).
+(``coordinator.epoch_fence``, ``offsets.commit_fenced``).
 Sources: coordinator §2.11, §8.1-§8.6; classic §2.1-§2.8, §7.3-§7.6, §8.4.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from rebalance_sim.invariants.laws.asked import EMPTY, Asked
-from rebalance_sim.invariants.model.classic_model import ClassicModel
+from rebalance_sim.invariants.laws.epochs import explains_lost_response
+from rebalance_sim.invariants.laws.offset_fences import kept_since
+from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
-from rebalance_sim.invariants.properties.offsets.offsets import kept_since
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -27,8 +27,6 @@ from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Subscri
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-ORDER = 131
 
 _STABLE = ClassicGroupState.STABLE
 _PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -136,8 +134,8 @@ class RefusalCause(_Refusals):
 
     id = "refusal.cause"
     sentence = (
-        "A heartbeat is refused only for what its code says of the member, its epoch, its "
-        "instance, the group or the request: who joins again, or has missed an answer, is let in."
+        "A heartbeat is refused only for what its code says of member, epoch, instance, group or "
+        "request: who joins again, or has missed an answer, is let in."
     )
     clauses = ("coordinator §2.11", "classic §7.3", "defects L1", "defects L4", "defects L7")
     violated_by = (
@@ -162,14 +160,17 @@ class RefusalCause(_Refusals):
         ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is a wrong one", _is_at_other_epoch),
     }
 
-    def before_heartbeat(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    interest = Interest(requests=(consumer.ConsumerGroupHeartbeatRequest,))
+
+    def before_request(
+        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
+    ) -> Finding | None:
         """Of instance ids nothing is said, once one was given up for another (coordinator D2)."""
         code = step.response.error_code
         is_odd = step.request.instance_id is not None and bool(self.model.former_instances)
         if not code or is_odd or code is ErrorCode.UNKNOWN_SERVER_ERROR:  # ``ServerNeverFails``
             return None
-        classic = self.model.classic.get(step.shard.name)
-        return self.judge(code, Asked(self.model, step, ledger, classic))
+        return self.judge(code, Asked(self.model, step, ledger, classic_model))
 
 
 def _lacks_id(a: Asked) -> bool:
@@ -241,8 +242,8 @@ class ClassicRefusalCause(_Refusals):
 
     id = "classic.refusal_cause"
     sentence = (
-        "A request of the classic protocol is refused only for what its code says of sender or "
-        "group, when it comes or while it waits; nobody joins who was not told its member id."
+        "A classic request is refused only for what its code says of sender or group, as it comes "
+        "or while it waits; nobody joins who was not told its member id."
     )
     clauses = ("classic §1.7", "classic §2.1", "classic §2.8", "classic §7.5", "classic §7.6")
     violated_by = ("KAFKA-20640", "KAFKA-7824", "classic-forgotten-assignor")
@@ -274,8 +275,10 @@ class ClassicRefusalCause(_Refusals):
             self._told[answer.member_id] = answer.generation_id, answer.protocol_name
         return None
 
-    def before_classic(
-        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel
+    interest = Interest(requests=CLASSIC_REQUESTS)
+
+    def before_request(
+        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Whoever waits is judged when that is over; in a consumer group, it is for its record."""
         asked = self._asked(step, ledger, classic_model)
@@ -381,7 +384,7 @@ _OF_SIGNATURE: _Causes = {
 class _OfOffsets(_Refusals):
     """A request as a whole has a code, or each of its partitions."""
 
-    def before_offsets(
+    def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Look at what is refused."""
@@ -401,8 +404,8 @@ class CommitRefusalCause(_OfOffsets):
 
     id = "offsets.commit_refusal_cause"
     sentence = (
-        "A commit is refused only for what its code says of the committer, its epoch, the group or "
-        "the partition; not at an older epoch, if the member has kept its partitions since."
+        "A commit is refused only for what its code says of committer, epoch, group or partition; "
+        "not at an older epoch, if its partitions were kept since."
     )
     clauses = ("coordinator §8.1", "coordinator §8.4", "classic §8.4", "defects L4")
     violated_by = ("KAFKA-20066", "PR-16145")
@@ -426,8 +429,8 @@ class FetchRefusalCause(_OfOffsets):
 
     id = "offsets.fetch_refusal_cause"
     sentence = (
-        "An offset fetch that waits for commits is refused only if it is signed by nobody who is a "
-        "member, or not at its epoch; only a topic id that is gone is an error of its own."
+        "An offset fetch that waits for commits is refused only if its sender is no member, or at "
+        "another epoch; a topic id that is gone is an error of its own."
     )
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("test:fetch-refused-for-nothing",)

@@ -44,8 +44,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-ORDER = 230
-
 
 class EpochRises(Property):
     """client C3."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.classic.static_replacement import Replacement
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -28,7 +26,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
+from rebalance_sim.protocol.wire.records import GroupMetadata
 
 CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 _TOUCH_NOTHING = (HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest)
@@ -63,29 +61,12 @@ class MemberNote(NamedTuple):
 
     protocols: tuple[JoinGroupProtocol, ...]
     awaits_join: bool
-    awaits_sync: bool
-    protocol_names: tuple[str, ...]
     group_instance_id: str | None
 
-    @classmethod
-    def of(cls, member: ClassicMember) -> MemberNote:
-        """The member as it is now."""
-        return cls(
-            member.protocols,
-            member.awaiting_join is not None,
-            member.awaiting_sync is not None,
-            member.protocol_names(),
-            member.group_instance_id,
-        )
-
-    def is_of(self, member: ClassicMember) -> bool:
-        """Whether the member is as it was noted: what is read from its protocols follows."""
-        return (
-            member.protocols is self.protocols
-            and (member.awaiting_join is not None) is self.awaits_join
-            and (member.awaiting_sync is not None) is self.awaits_sync
-            and member.group_instance_id == self.group_instance_id
-        )
+    @property
+    def protocol_names(self) -> tuple[str, ...]:
+        """The assignors that it offers."""
+        return tuple(name for name, _ in self.protocols)
 
 
 class Written(NamedTuple):
@@ -97,44 +78,17 @@ class Written(NamedTuple):
     leader_id: str | None = None
 
 
-class Converted(NamedTuple):
-    """What a group was that has become a consumer group, and where in the log that begins.
-    ``begins_at``: where the record is that had made it a classic group, if it was a consumer group
-    before. ``written``: the records of its generations."""
-
-    offset: int
-    begins_at: int = -1
-    written: Mapping[int, Written] = MappingProxyType({})
-
-
-class GroupPicture(NamedTuple):
-    """A group, those of its members that have to be looked at, and how many of all await a join."""
-
-    group: ClassicGroup
-    shard: ShardView
-    touched: Collection[str]
-    awaiting_count: int
-
-
 @dataclass(slots=True)
 class ClassicLook:
-    """A group before and after a step; None: there was, or is, none. ``touched`` are the members
-    that may have changed and are there, ``gone`` the ids that are there no more."""
+    """A group after a step; None: there is none any more. ``touched`` are the members that may have
+    changed and are there; ``is_untouched``: a request has left it as it was, but for timers."""
 
     step: Step
     shard: ShardView
     classic_model: ClassicModel
     group: ClassicGroup | None
-    before: GroupSnapshot | None
-    now: GroupSnapshot | None
     touched: Collection[str] = ()
-    gone: frozenset[str] = frozenset()
-    former: ClassicGroup | None = None
-    """The group of before, where it is another one, or gone."""
-    picture: GroupPicture | None = None
-    """The group as it is now."""
     is_untouched: bool = False
-    """A request has left the group as it was, but for timers."""
 
 
 @dataclass(slots=True)
@@ -152,10 +106,6 @@ class ClassicModel:
     written: dict[int, Written] = field(default_factory=dict)
     parked: dict[int, Any] = field(default_factory=dict)
     """Operation -> JoinGroup or SyncGroup that waits for its answer."""
-    converted: list[Converted] = field(default_factory=list)
-    """The classic group as it was each time that it was converted."""
-    _begins_at: int = -1
-    """Where the record is that made the group what it is, if one did."""
     _emptied: tuple[ClassicGroup, int] | None = None
     """The group that has become Empty last in this term, and when that was by the wall clock."""
 
@@ -167,53 +117,23 @@ class ClassicModel:
             return None
         return self._emptied[1] if self.snapshot.state is ClassicGroupState.EMPTY else None
 
-    def undo_conversions(self, end_offset: int) -> None:
-        """Everything from this offset on is lost now: what was written before a conversion there
-        counts again."""
-        undone = None
-        while self.converted and self.converted[-1].offset >= end_offset:
-            undone = self.converted.pop()
-        if undone is None or undone.begins_at >= end_offset:
-            return  # Maybe that it was a classic group is lost, too.
-        for generation_id, written in undone.written.items():
-            if written.end_offset <= end_offset:
-                self.written.setdefault(generation_id, written)
-
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
         before, is_same = self.snapshot, group is self.group
-        look = ClassicLook(step, shard, self, group, before, None)
-        if not is_same:
-            look.former = self.group
-            if (
-                group is None
-                and self.group is not None
-                and any(
-                    isinstance(record, ConsumerGroupMetadata) and record.value is not None
-                    for record in step.records
-                )
-            ):
-                self.converted.append(
-                    Converted(
-                        shard.log_end_offset - len(step.records),
-                        self._begins_at,
-                        dict(self.written),
-                    )
-                )
-            self._begins_at = shard.log_end_offset - len(step.records) if step.records else -1
+        look = ClassicLook(step, shard, self, group)
         if group is None or not is_same:
             # A conversion, a deletion, or a group of the same name: ids of the old one may return.
-            self._forget_group()
+            self.group = self.snapshot = None
+            self.awaiting_count = 0
+            tables = self.members, self.gone, self.pending, self.protocols, self.written
+            for table in tables:
+                table.clear()
         if group is None:
             return look
         self.group = group
-        look.now = self.snapshot = now = GroupSnapshot.of(group)
-        if (
-            now.state is ClassicGroupState.EMPTY
-            and before is not None
-            and before.state is not now.state
-            and is_same
-        ):
+        self.snapshot = now = GroupSnapshot.of(group)
+        is_empty = now.state is ClassicGroupState.EMPTY
+        if is_empty and is_same and before and before.state is not now.state:
             self._emptied = group, wall_ms(step)
         if is_same and now == before and not _changes_ids(step):
             look.is_untouched = type(step.request) in _TOUCH_NOTHING
@@ -222,51 +142,31 @@ class ClassicModel:
                 self._note(member_id, group.members[member_id])
         else:
             look.touched = group.members.keys()
-            look.gone = self._enter_all(group)
+            self._enter_all(group)
         if not look.is_untouched:
             self._note_generation(step, shard, group)
-        look.picture = GroupPicture(group, shard, look.touched, self.awaiting_count)
         return look
 
-    def _forget_group(self) -> None:
-        self.group = self.snapshot = None
-        self.members.clear()
-        self.awaiting_count = 0
-        for kept in (self.gone, self.pending):
-            kept.clear()
-        for table in (self.protocols, self.written):
-            table.clear()
-
-    def _enter_all(self, group: ClassicGroup) -> frozenset[str]:
-        """Ids that are there no more."""
+    def _enter_all(self, group: ClassicGroup) -> None:
         known = self.members.keys() | self.pending
         for member_id in [m for m in self.members if m not in group.members]:
-            self._forget(member_id)
+            self.awaiting_count -= self.members.pop(member_id).awaits_join
         for member_id, member in group.members.items():
             self._note(member_id, member)
         self.pending = set(group.pending_join)
-        present = self.members.keys() | self.pending
-        gone = frozenset(known - present)
-        self.gone |= gone
-        self.gone -= present
-        return gone
+        self.gone = (self.gone | known) - self.members.keys() - self.pending
 
     def _note(self, member_id: str, member: ClassicMember) -> None:
-        before = self.members.get(member_id)
-        if before is not None and before.is_of(member):
-            return
-        note = MemberNote.of(member)
-        if before is not None:
-            if before[1:] == note[1:]:
-                self.members[member_id] = note
-                return
-            self._forget(member_id)
-        self.members[member_id] = note
-        self.awaiting_count += note.awaits_join
-
-    def _forget(self, member_id: str) -> None:
-        note = self.members.pop(member_id)
-        self.awaiting_count -= note.awaits_join
+        before, awaits_join = self.members.get(member_id), member.awaiting_join is not None
+        if (
+            before is None
+            or before.protocols is not member.protocols
+            or before.awaits_join is not awaits_join
+            or before.group_instance_id != member.group_instance_id
+        ):
+            note = MemberNote(member.protocols, awaits_join, member.group_instance_id)
+            self.members[member_id] = note
+            self.awaiting_count += awaits_join - (before is not None and before.awaits_join)
 
     def _note_generation(self, step: Step, shard: ShardView, group: ClassicGroup) -> None:
         state, generation_id = group.state, group.generation_id
@@ -316,14 +216,6 @@ class ClassicModel:
             self.written[value.generation] = Written(
                 0, {row.member_id: row.assignment for row in value.members}
             )
-
-
-def lacks_session(group: ClassicGroup, shard: ShardView, member_id: str) -> bool:
-    """Whether nobody watches a member that has no request parked."""
-    return (
-        not group.members[member_id].has_satisfied_heartbeat
-        and session_key(group.group_id, member_id) not in shard.armed_timers
-    )
 
 
 def _changes_ids(step: Step) -> bool:

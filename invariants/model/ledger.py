@@ -14,7 +14,6 @@ from typing import NamedTuple
 from rebalance_sim.invariants.model.computed_once import computed_once
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
-from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -106,10 +105,6 @@ class Change:
     group_epoch: tuple[int, int] = (0, 0)
     target_epoch: tuple[int, int] = (0, 0)
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
-    target_timestamp: int | None = None
-    """When the target before this batch was computed; None if nothing says so."""
-    had_target_metadata: bool = False
-    """Whether a client-side assignor had computed the target before this batch."""
     targets: dict[str, tuple[Target | None, Target | None]] = field(default_factory=dict)
     patterns: dict[str, None] = field(default_factory=dict)
     """Patterns that were resolved, or forgotten."""
@@ -117,8 +112,6 @@ class Change:
     """Members that may hold something else than before."""
     taken: list[Taken] = field(default_factory=list)
     is_group_removed: bool = False
-    is_by_client: bool = False
-    """A member computed the target, from the group as it was then."""
     upgraded: ClassicGroup | None = None
     """The classic group that the batch turned into a consumer group, as it was."""
     left_behind: list[str] = field(default_factory=list)
@@ -204,8 +197,6 @@ class GroupLedger:
         self.target_timestamp: int | None = None
         self.members: dict[str, MemberEntry] = {}
         self.targets: dict[str, Target] = {}
-        self.target_metadata: dict[str, AssignmentMetadata] = {}
-        """What a client-side assignor said beside the targets."""
         self.owner: dict[TopicPartition, str] = {}
         self.rivals: dict[TopicPartition, list[str]] = {}
         """Holders beside the owner: empty unless ownership is broken."""
@@ -266,12 +257,7 @@ class GroupLedger:
     def apply(self, records: tuple[Record, ...]) -> Change:
         """Enter a batch; the result says what it changed. Records of other groups, and offsets,
         are skipped."""
-        change = Change(
-            self,
-            records,
-            target_timestamp=self.target_timestamp,
-            had_target_metadata=bool(self.target_metadata),
-        )
+        change = Change(self, records)
         was_mixed = self.classic_count > 0 or any(type(r) is GroupMetadata for r in records)
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
         is_converted = False
@@ -295,10 +281,6 @@ class GroupLedger:
                         self._put(record.member_id, entry, None, change)
                 case ConsumerGroupTargetAssignmentMember():
                     self._put_target(record.member_id, record.value, change)
-                    if record.metadata is not None:
-                        self.target_metadata[record.member_id] = record.metadata
-                    elif self.target_metadata:
-                        self.target_metadata.pop(record.member_id, None)
                 case ConsumerGroupTargetAssignmentMetadata():
                     if record.value is None:
                         self.target_epoch, self.target_timestamp = -1, None
@@ -401,32 +383,13 @@ class GroupLedger:
         if old == new:
             return
         change.moved.add(member_id)
-        owner = self.owner
         for partition in old - new:
-            if owner.get(partition) == member_id:
-                others = self.rivals.get(partition)
-                if others is None:
-                    del owner[partition]
-                else:
-                    owner[partition] = others[0]
-                    self._drop_rival(self.rivals, partition, others[0])
-            else:
-                self._drop_rival(self.rivals, partition, member_id)
+            _release(self.owner, self.rivals, partition, member_id)
         for partition in new - old:
-            holder = owner.setdefault(partition, member_id)
+            holder = self.owner.setdefault(partition, member_id)
             if holder != member_id:
                 self.rivals.setdefault(partition, []).append(member_id)
                 change.taken.append(Taken(partition, member_id, holder))
-
-    @staticmethod
-    def _drop_rival(
-        rivals: dict[TopicPartition, list[str]], partition: TopicPartition, member_id: str
-    ) -> None:
-        left = [other for other in rivals[partition] if other != member_id]
-        if left:
-            rivals[partition] = left
-        else:
-            del rivals[partition]
 
     def _put_target(self, member_id: str, value: Target | None, change: Change) -> None:
         before = self.targets.get(member_id)
@@ -444,15 +407,7 @@ class GroupLedger:
         for member_id, (before, after) in change.targets.items():
             for partition in (before or _NOTHING) - (after or _NOTHING):
                 _add(count, partition.topic_id, -1)
-                if owner.get(partition) == member_id:
-                    others = rivals.get(partition)
-                    if others is None:
-                        del owner[partition]
-                    else:
-                        owner[partition] = others[0]
-                        self._drop_rival(rivals, partition, others[0])
-                elif partition in rivals:
-                    self._drop_rival(rivals, partition, member_id)
+                _release(owner, rivals, partition, member_id)
         for member_id, (before, after) in change.targets.items():
             for partition in (after or _NOTHING) - (before or _NOTHING):
                 _add(count, partition.topic_id, 1)
@@ -503,3 +458,21 @@ def _add(counts: dict[str, int], key: str, by: int) -> None:
         counts[key] = left
     else:
         counts.pop(key, None)
+
+
+def _release(
+    owner: dict[TopicPartition, str],
+    rivals: dict[TopicPartition, list[str]],
+    partition: TopicPartition,
+    member_id: str,
+) -> None:
+    """It has a partition no more; if others have it as well, one of them is the owner."""
+    others = rivals.pop(partition, None)
+    if others is None:
+        if owner.get(partition) == member_id:
+            del owner[partition]
+        return
+    left = [one for one in (owner[partition], *others) if one != member_id]
+    owner[partition] = left[0]
+    if len(left) > 1:
+        rivals[partition] = left[1:]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations, is_fit
-from rebalance_sim.invariants.model.config_history import ConfigHistory
+from rebalance_sim.invariants.model.group_settings import ConfigHistory
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
@@ -221,15 +221,13 @@ class ModelView:
         """Whether the only member that could compute a target runs its assignor. How long that
         takes is the application's own affair, and nobody can take its place."""
         ledger, shard = self.acting_ledger(), self.acting_shard()
-        chosen = None if shard is None else self.computations.chosen(shard.name)
+        chosen = self.computations.chosen.get(shard.name) if shard else None
         if ledger is None or chosen is None or ledger.group_epoch <= ledger.target_epoch:
             return False
-        entry = self.by_member_id.get(chosen.member_id)
+        entry = self.by_member_id.get(chosen)
         state = entry.member.computing_state if entry else None
         return state is ComputingState.COMPUTING and not any(
-            is_fit(ledger, member_id)
-            for member_id in ledger.members
-            if member_id != chosen.member_id
+            is_fit(ledger, member_id) for member_id in ledger.members if member_id != chosen
         )
 
     def can_upgrade(self, shard: ShardView) -> bool:

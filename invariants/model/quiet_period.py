@@ -79,16 +79,16 @@ class QuietPeriod:
         """A few heartbeat intervals, or times between two polls if these are longer, the
         assignment interval, one lost answer, and a few batches; of settings that were altered, the
         longest."""
-        config, history = self._view.config, self._model.config_history
+        config, longest_ms = self._view.config, self._model.config_history.longest_ms
         clients = self._view.clients().values()
         # Clients go by the interval of their last answer, which may be longer than today's.
         interval_ms = max(
             config.group_consumer_heartbeat_interval_ms,
-            history.longest_heartbeat_interval_ms,
+            longest_ms["heartbeat_interval"],
             *map(_between_events_ms, clients),
         )
         assignment_ms = max(
-            config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
+            config.group_consumer_assignment_interval_ms, longest_ms["assignment_interval"]
         )
         batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
         return SLACK_INTERVALS * interval_ms + assignment_ms + self._request_ms + batches_ms

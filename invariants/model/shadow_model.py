@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations
-from rebalance_sim.invariants.model.config_history import ConfigHistory
-from rebalance_sim.invariants.model.group_settings import heartbeat_interval_ms, session_timeout_ms
+from rebalance_sim.invariants.model.group_settings import ConfigHistory, setting_ms
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
-from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
-from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
+from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
@@ -83,8 +81,9 @@ class ShadowModel(ModelView):
     def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
         """Other settings are in force at a shard, or its ledger is new."""
         self.config_history.note(shard, self.view.now_ms)
-        ledger.heartbeat_interval_ms = heartbeat_interval_ms(shard.configs, self.group_id)
-        ledger.session_timeout_ms = session_timeout_ms(shard.configs, self.group_id)
+        configs, group_id = shard.configs, self.group_id
+        ledger.heartbeat_interval_ms = setting_ms(configs, group_id, "heartbeat_interval")
+        ledger.session_timeout_ms = setting_ms(configs, group_id, "session_timeout")
 
     def note_topics(self, shard: ShardView) -> None:
         """A shard has a metadata image that may be new."""
@@ -155,7 +154,6 @@ class ShadowModel(ModelView):
         for member_id in ledger.members:
             ledger.heard_ms[member_id] = heard_ms.get(member_id, at_ms)
             ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, at_ms)
-        self.computations.note_failed_write(shard.name)
 
     def note_loaded(self, shard: ShardView, at_ms: int) -> GroupLedger:
         """A shard became active: it knows what its log has, and all clocks start anew."""
@@ -187,9 +185,7 @@ class ShadowModel(ModelView):
 
     def note_change(self, step: Step, shard: ShardView, change: Change) -> None:
         """A batch was entered into a ledger."""
-        request = step.request
         change.group = self.group_in(shard)
-        change.is_by_client = type(request) is ConsumerGroupInstallAssignmentRequest
         change.ledger.note_states(change, step.at_ms)
         if self.went_back_at_step is not None:
             for member_id, (_, after) in change.members.items():
@@ -236,11 +232,6 @@ class ShadowModel(ModelView):
             if instance_id is not None and after and after.instance_id != instance_id:
                 self.former_instances.add(instance_id)
         self._converted = change.ledger.converted_epoch, change.ledger.target_timestamp
-
-    def note_classic(self, look: ClassicLook) -> None:
-        """A shard did something to a classic group."""
-        if look.step.kind is StepKind.LOG_TRUNCATED:
-            look.classic_model.undo_conversions(look.shard.log_end_offset)
 
     def refresh_fetchers(self, entry: ClientEntry, fetchable: frozenset[TopicPartition]) -> None:
         """Enter what a client may fetch now; ``entry.fetchable`` is what it was before."""

@@ -154,13 +154,6 @@ def member_ahead() -> CoordinatorWorld:
     return world
 
 
-@mutant
-def member_epoch_falls() -> CoordinatorWorld:
-    world = settled()
-    world.write(current("a", 2, parts_of(world, "a")))
-    return world
-
-
 # --- members --------------------------------------------------------------------------------------
 
 
@@ -219,9 +212,14 @@ def oversized() -> CoordinatorWorld:
 
 @mutant
 def torn_batch() -> CoordinatorWorld:
+    """It is noticed when the log is replayed, at the latest when it has doubled."""
     world = settled()
+    append = world.shard.append
     world.shard.append = lambda records: None  # type: ignore[method-assign]
     world.join("c")
+    world.shard.append = append  # type: ignore[method-assign]
+    for number in range(20):
+        world.join(f"m{number:02}")
     return world
 
 

@@ -10,7 +10,7 @@ from falsified_coordinator import current, parts_of, settled
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.invariants.engine.listeners import Listeners
-from rebalance_sim.invariants.properties.coordinator import committed
+from rebalance_sim.invariants.laws import log
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import CommitAnswered
@@ -65,7 +65,7 @@ def test_it_goes_on_if_asked_to_and_reports_each_property_once():
     world = settled()
     everything = [*parts_of(world, "a"), *parts_of(world, "b")]
     for _ in range(3):
-        world.write(current("a", 3, everything))
+        world.write(current("a", 4, everything))
     assert len(set(world.violated)) == len(world.violated) > 1
 
 
@@ -160,11 +160,11 @@ def test_a_commit_that_is_seen_during_a_load_forgets_nothing_that_was_committed_
 
 def test_every_invariant_can_be_switched_off_by_leaving_it_out():
     """A visible decision: the checker takes the list."""
-    kinds = tuple(k for k in INVARIANTS if k.id != "coordinator.target_epoch_bounded")
+    kinds = tuple(k for k in INVARIANTS if k.id != "coordinator.exclusive_ownership")
     world = CoordinatorWorld(properties=kinds, stop_at_first=False)
     world.join("a")
     world.write(current("a", 2, [0, 1, 2, 3]))
-    assert "coordinator.target_epoch_bounded" not in world.violated
+    assert "coordinator.exclusive_ownership" not in world.violated
 
 
 def test_a_fault_step_is_taken_without_complaint():
@@ -200,7 +200,7 @@ def test_an_answer_without_an_error_is_not_asked_of_who_wants_refusals():
 
 def long_committed(monkeypatch) -> CoordinatorWorld:
     """A world that has committed more than is kept record by record."""
-    monkeypatch.setattr(committed, "_KEPT", 4)
+    monkeypatch.setattr(log, "_KEPT", 4)
     world = settled()
     for number in range(20):
         world.join(f"m{number:02}", "missing")
@@ -212,10 +212,10 @@ def test_what_is_kept_of_committed_records_does_not_grow(monkeypatch):
     world = long_committed(monkeypatch)
     world.restart(list(world.shard.log))
     world.join("last")
-    (kept,) = (i for i in world.checker._invariants if type(i) is committed.CommittedKept)
+    (kept,) = (i for i in world.checker._invariants if type(i) is log.CommittedKept)
     assert len(world.shard.log) > 40
-    assert len(kept._committed) <= 16
-    assert kept._first + len(kept._committed) == world.shard.high_watermark
+    assert len(kept._recent) <= 16
+    assert kept._end == world.shard.high_watermark
     assert world.violated == []
 
 

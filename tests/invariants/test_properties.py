@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from falsified_at_work import FALSIFIED
 
+from rebalance_sim.invariants.engine import discovery
 from rebalance_sim.invariants.engine.discovery import (
     INVARIANTS,
     LIVENESS,
@@ -94,8 +95,6 @@ def test_the_documentation_is_made_from_the_properties():
 MODULE = """
 from rebalance_sim.invariants.property import Property, goal
 
-{order}
-
 class {name}(Property):
     id = "found.{name}"
     sentence = "It is found."
@@ -114,16 +113,15 @@ def zipped(tmp_path, monkeypatch):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("found_properties/__init__.py", "")
         archive.writestr("found_properties/inner/__init__.py", "")
-        archive.writestr("found_properties/inner/a.py", MODULE.format(name="late", order=""))
-        archive.writestr(
-            "found_properties/inner/b.py", MODULE.format(name="early", order="ORDER = 1")
-        )
+        archive.writestr("found_properties/inner/a.py", MODULE.format(name="late"))
+        archive.writestr("found_properties/inner/b.py", MODULE.format(name="early"))
     monkeypatch.syspath_prepend(path)
     return importlib.import_module("found_properties")
 
 
-def test_properties_are_found_by_being_there_also_in_a_zip(zipped):
-    """In the order that their modules ask for; a base class is no property."""
+def test_properties_are_found_by_being_there_also_in_a_zip(zipped, monkeypatch):
+    """Modules that ``ORDER`` names first; a base class is no property."""
+    monkeypatch.setattr(discovery, "ORDER", ("found_properties.inner.b",))
     found = find_properties(zipped)
     assert [item.id for item in found] == [
         "found.early",

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.property import goal
 
-ORDER = 430
-
 CLASSIC_JOIN = "rebalance.classic.member_joined"
 """Coverage: a classic group began to rebalance for a new member."""
 

@@ -8,8 +8,6 @@ from rebalance_sim.invariants.property import goal
 from rebalance_sim.protocol.clients import LEGAL_TRANSITIONS, ClientState
 from rebalance_sim.protocol.clients import ClientState as _S
 
-ORDER = 410
-
 _NEVER_SEEN = {
     (ClientState.JOINING, ClientState.STABLE),
     (ClientState.RECONCILING, ClientState.STABLE),

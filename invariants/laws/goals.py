@@ -1,4 +1,5 @@
-"""What a large sweep of consumer groups must have visited, or its silence proves nothing."""
+"""What a large sweep must have visited of consumer groups and coordinators, or its silence proves
+nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +7,8 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.property import goal
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
-
-ORDER = 400
 
 COMPUTATION_NOTIFIED = "computation.told"
 """Coverage: a member was told to compute a target (the text of KIP-848)."""
@@ -40,16 +40,36 @@ _SITUATIONS: Mapping[str, str] = {
 _OF_COMPUTATIONS: Mapping[str, str] = {
     "computation.installed": "A target that a member had computed was installed.",
     "computation.installed_late": "The group had moved on when its computed target was installed.",
-    "computation.to_heir": "A static successor was given what its predecessor was assigned.",
     "computation.stale_epoch": "A member that computed had to wait for its new epoch.",
-    "computation.replaced": "Another member took the place of one that was too slow.",
+    "computation.replaced": "Another member was told to compute while one had been told before.",
     "computation.refused_late": "A member that was replaced handed its target in.",
     "computation.failover": "A coordinator was lost while a member computed for it.",
-    "computation.by_broker_instead": "The broker computed for a group that had computed itself.",
-    "computation.mixed_versions": "Members of different metadata versions were assigned together.",
-    "computation.warm_up_moved": "A Streams task moved to a member that had warmed it up.",
 }
 """What must happen in a sweep in which members compute at all."""
+
+_ERRORS = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNSUPPORTED_ASSIGNOR,
+)
+
+_OF_ADMINISTRATORS = {
+    "members_remove.NONE": "An administrator removed members.",
+    "members_remove.UNKNOWN_MEMBER_ID": "An administrator removed a member that was none.",
+    "group_delete.NONE": "An administrator deleted a group.",
+    "group_delete.NON_EMPTY_GROUP": "An administrator was not to delete a group with members.",
+    "offsets_alter.NONE": "An administrator set offsets.",
+    "offsets_alter.UNKNOWN_MEMBER_ID": "An administrator was not to set offsets of a group.",
+    "offsets_delete.NONE": "An administrator deleted offsets.",
+    "offsets_delete.GROUP_SUBSCRIBED_TO_TOPIC": "Offsets of a subscribed topic were not deleted.",
+}
 
 GOALS = (
     *(
@@ -66,5 +86,24 @@ GOALS = (
     *(
         goal(f"sometimes.{name}", sentence, name, only_with=COMPUTATION_NOTIFIED)
         for name, sentence in _OF_COMPUTATIONS.items()
+    ),
+    *(
+        goal(
+            f"sometimes.error.{code.name.lower()}",
+            f"Somebody was answered {code.name}.",
+            f"error.{code.name}",
+            f"refusal.{code.name}",
+        )
+        for code in _ERRORS
+    ),
+    goal(
+        "sometimes.settings_altered",
+        "An administrator altered the settings of a group.",
+        "fault.group_config_change",
+    ),
+    goal("sometimes.write_failed", "A coordinator could not write.", "situation.failed_write"),
+    *(
+        goal(f"sometimes.admin.{counter.lower()}", sentence, f"admin.{counter}")
+        for counter, sentence in _OF_ADMINISTRATORS.items()
     ),
 )

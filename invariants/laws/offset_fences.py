@@ -1,18 +1,19 @@
-"""Committed offsets: who may write them.
+"""Offsets are written and shown at a member's epoch, and by who owns the partition.
 
-Sources: coordinator §8.1, §14; defects S4.
+Sources: coordinator §8.1, §8.2, §14; classic §8.4; defects S4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (
     CloseConnection,
     CommitAnswered,
@@ -20,47 +21,92 @@ from rebalance_sim.protocol.clients import (
     RequestExpired,
     SendCommit,
 )
-from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
-from rebalance_sim.protocol.wire.records import OffsetCommit
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-ORDER = 140
 
 
 class CommitFenced(Property):
-    """coordinator C22 and client O3."""
+    """coordinator C22, client O3, classic C8."""
 
     id = "offsets.commit_fenced"
     sentence = (
-        "A commit is stored only at the member's epoch, or at an older one for partitions kept "
-        "since then, or for a group without members at no epoch."
+        "A commit is stored only at its member's epoch or generation, at an older epoch for what "
+        "it kept since, at none in an empty group; not in CompletingRebalance."
     )
-    clauses = ("coordinator C22", "client O3", "defects S4")
-    violated_by = (
-        "mut-commit-no-fence",
-        "KAFKA-19274",
-    )
+    clauses = ("coordinator C22", "client O3", "classic C8", "classic §8.4", "defects S4")
+    violated_by = ("mut-commit-no-fence", "KAFKA-19274", "test:classic-commit-unfenced")
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
-        request: OffsetCommitRequest = step.request
-        ledger = self.model.ledger_of(step.shard)
-        epoch = request.generation_id_or_member_epoch
-        entry = ledger.members.get(request.member_id)
+        members = self.model.ledger_of(step.shard).members
+        entry, epoch = (
+            members.get(step.request.member_id),
+            step.request.generation_id_or_member_epoch,
+        )
         if entry is None:
-            if epoch < 0 and not ledger.members:
-                return None
-            return Finding(
-                f"a commit of {request.member_id or 'nobody'}, who is no member, was stored at "
-                f"epoch {epoch}",
-                member=request.member_id,
-            )
+            return self._of_nobody(step.request, members)
         if epoch == entry.epoch or (epoch < entry.epoch and kept_since(entry, epoch, stored)):
             return None
+        return self._found(step.request, f"the member is at {entry.epoch}")
+
+    def on_classic_commit(
+        self, step: Step, stored: Sequence[TopicPartition], classic_model: ClassicModel
+    ) -> Finding | None:
+        """Look at who committed, and when."""
+        request, group = step.request, classic_model.group
+        if group is None:
+            return None
+        if request.member_id not in group.members:
+            return self._of_nobody(request, group.members)
+        generation_id, is_open = group.generation_id, ClassicGroupState.COMPLETING_REBALANCE
+        if request.generation_id_or_member_epoch == generation_id and group.state is not is_open:
+            return None
+        return self._found(request, f"the group is {group.state.value} at {generation_id}")
+
+    def _of_nobody(self, request: OffsetCommitRequest, members: Collection[str]) -> Finding | None:
+        if request.generation_id_or_member_epoch < 0 and not members:
+            return None
+        return self._found(request, "who is no member")
+
+    def _found(self, request: OffsetCommitRequest, stored: str) -> Finding:
         return Finding(
-            f"a commit of {self.model.who(request.member_id)} at epoch {epoch} for "
-            f"{self.model.names_of(stored)} was stored; the member is at {entry.epoch}",
+            f"a commit of {self.model.who(request.member_id) or 'nobody'} at epoch "
+            f"{request.generation_id_or_member_epoch} was stored; {stored}",
             member=request.member_id,
+        )
+
+
+def kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
+    """Whether the member has had all of these since this epoch; it says so in record 8."""
+    if entry.current is None or epoch < 0:
+        return False
+    since = {**entry.current.pending_revocation, **entry.current.assigned}
+    return all(since.get(partition, epoch + 1) <= epoch for partition in partitions)
+
+
+class FetchFenced(Property):
+    """coordinator §8.2: a fetch that is signed needs its member, at exactly its epoch."""
+
+    id = "offsets.fetch_fenced"
+    sentence = "A signed offset fetch is answered at the member's present epoch only."
+    clauses = ("coordinator §8.2",)
+    violated_by = ("mut-fetch-no-fence",)
+    interest = Interest(requests=(OffsetFetchRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at every fetch of a member that was answered."""
+        request, member_id = step.request, step.request.member_id
+        if not request.require_stable or member_id is None or step.response.error_code:
+            return None
+        ledger = self.model.ledger_of(step.shard)
+        entry = ledger.members.get(member_id)
+        if not ledger.has_group or (entry is not None and entry.epoch == request.member_epoch):
+            return None
+        stored = "nobody" if entry is None else f"at {entry.epoch}"
+        return Finding(
+            f"offsets were shown to {self.model.who(member_id)} at epoch {request.member_epoch}; "
+            f"the member is {stored}",
+            member=member_id,
         )
 
 
@@ -147,50 +193,3 @@ class CommitOfOwner(Property):
         name = self.model.wire_name_of(shard, request.wire_topics, request.api_version, partition)
         topic = shard.coordinator.image.by_name.get(name or "")
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)
-
-
-class StoredAsAsked(Property):
-    """coordinator §8.4. ``offsets.of_this_topic`` looks at the topic."""
-
-    id = "offsets.stored_as_asked"
-    sentence = "A commit stores the offsets that it is told are accepted, and no others."
-    clauses = ("coordinator §8.4", "coordinator §9.1")
-    violated_by = ("test:stores-another-offset",)
-    judges_mixed = True
-    interest = Interest(requests=(OffsetCommitRequest,))
-
-    def before_offsets(
-        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
-    ) -> Finding | None:
-        """Compare answer and records."""
-        request, shard = step.request, step.shard
-        wire_topics, version = request.wire_topics, request.api_version
-        accepted = {
-            (self.model.wire_name_of(shard, wire_topics, version, p), p.partition): request.offsets[
-                p
-            ]
-            for p, code in step.response.errors.items()
-            if not code
-        }
-        stored = {
-            (record.topic, record.partition): record.value.offset
-            for record in step.records
-            if type(record) is OffsetCommit and record.value is not None
-        }
-        if stored == accepted:
-            return None
-        return Finding(
-            f"accepted was {sorted(accepted.values())}, stored {sorted(stored.values())}"
-        )
-
-
-def kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
-    """Whether the member has had all of these since this epoch; it says so in record 8."""
-    if entry.current is None or epoch < 0:
-        return False
-    assigned, pending = entry.current.assigned, entry.current.pending_revocation
-    for partition in partitions:
-        since = assigned.get(partition, pending.get(partition))
-        if since is None or since > epoch:
-            return False
-    return True

@@ -5,7 +5,8 @@ Sources: coordinator §14.3; client §12 (client O5, O6); defects L1-L3, L6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
@@ -16,8 +17,6 @@ from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-ORDER = 310
 
 
 class _OfMembers(Property):
@@ -36,6 +35,22 @@ class _OfMembers(Property):
                 and member.state is not ClientState.FATAL
             ):
                 yield self.model.clients[name]
+
+
+class GroupServed(Property):
+    """defects L6."""
+
+    id = "liveness.group_served"
+    sentence = "Once faults stop, some coordinator serves the group."
+    clauses = ("defects L6",)
+    violated_by = ("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614")
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.REMOVAL
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Is there an active shard?"""
+        if self.model.acting_shard() is None:
+            yield Late("the group", "has no active coordinator")
 
 
 class StaleMembersRemoved(_OfMembers):
@@ -116,17 +131,13 @@ class TargetComputed(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """A group that lacks its target."""
-        model = self.model
-        ledger, shard = model.acting_ledger(), model.acting_shard()
+        ledger, shard = self.model.acting_ledger(), self.model.acting_shard()
         if ledger is None or shard is None or ledger.group_epoch <= ledger.target_epoch:
             return
         if any(is_fit(ledger, member_id) for member_id in ledger.members):
-            chosen = model.computations.chosen(shard.name)
-            who = "nobody was" if chosen is None else f"{model.who(chosen.member_id)} was"
-            yield Late(
-                "the group",
-                f"lacks the target of epoch {ledger.group_epoch}; {who} told to compute it",
-            )
+            who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "nobody"
+            epoch = ledger.group_epoch
+            yield Late("the group", f"lacks the target of epoch {epoch}; {who} was told to compute")
 
 
 class Converges(_OfMembers):
@@ -134,9 +145,8 @@ class Converges(_OfMembers):
 
     id = "liveness.converges"
     sentence = (
-        "Once faults stop, and if no two clients have one instance id, "
-        "every subscribed, polling client that has not failed for good reaches "
-        "the group epoch and is stable, and so does the group."
+        "Once faults stop, and if no two clients have one instance id, every subscribed, polling "
+        "client that has not failed reaches the group epoch and is stable."
     )
     clauses = (
         "coordinator L1",
@@ -281,3 +291,56 @@ class PartitionsOwned(_OfMembers):
         if state.awaiting_assigned_callback:
             return f"waits for the assigned callback of {name}"
         return f"has no position at {name} yet ({state.fetch_state.value})"
+
+
+class PatternRefreshed(Property):
+    """coordinator §7.2, rule 7: any heartbeat has the patterns resolved that are older than the
+    newest topic, though nobody changes anything. Heartbeats of a classic member do not, and what
+    is deleted gives no cause to."""
+
+    id = "pattern.refreshed"
+    sentence = (
+        "Once faults stop, the patterns of a group with a client of the consumer protocol are "
+        "resolved to all topics that match; deleted ones may remain."
+    )
+    clauses = ("coordinator §7.2",)
+    violated_by = ("test:stale-pattern",)
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Compare each pattern with the topics."""
+        shard, ledger = self.model.acting_shard(), self.model.acting_ledger()
+        if shard is None or ledger is None or not ledger.pattern_count:
+            return
+        if not any(
+            entry.member.state is ClientState.STABLE and entry.member.member_id in ledger.members
+            for entry in self.model.clients.values()
+        ):
+            return
+        for pattern in sorted(ledger.pattern_count):
+            matches = _plain_pattern(pattern)
+            if matches is None:
+                continue
+            expected = {name for name in shard.coordinator.image.by_name if matches(name)}
+            resolved = ledger.resolved.get(pattern)
+            if resolved is None or not expected <= {*resolved}:
+                shown = "unresolved" if resolved is None else f"[{', '.join(sorted(resolved))}]"
+                yield Late(
+                    f"pattern {pattern}", f"is {shown}, and matches [{', '.join(sorted(expected))}]"
+                )
+
+
+_PLAIN = re.compile(r"[\w\-.*+|()?\[\]]*")
+"""Patterns that mean the same to every engine."""
+
+
+def _plain_pattern(text: str) -> Callable[[str], object] | None:
+    """What tells whether a whole name matches; None for a pattern that engines may not have
+    alike."""
+    if not _PLAIN.fullmatch(text):
+        return None
+    try:
+        return re.compile(text).fullmatch
+    except re.error:
+        return None  # Whether RE2 takes it is another question (coordinator V12).
