@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 _COMPONENTS = {"assignors": "assignor", "clients": "client", "hosting": "broker"}
 
@@ -37,3 +38,8 @@ class Defect:
     def has_scenario(self) -> bool:
         """Whether there is a scenario in which the defect shows."""
         return not self.unobserved
+
+
+def wrong(rules: type, **values: Any) -> type:
+    """A rule that only replaces these values of a rules class."""
+    return type(f"Wrong{rules.__name__}", (rules,), values)

@@ -3,7 +3,7 @@
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -30,15 +30,11 @@ class _SeparateDiffsOwnership(NoDoubleOwnershipAlarm):
                 self.add(epochs, after, new.member_epoch, strict=False)
 
 
-class LosesCancelledRevocation(ConsumerGroupRules):
-    ownership = _SeparateDiffsOwnership()
-
-
 DEFECT = Defect(
     id="KAFKA-16147",
     title="Ownership entry lost when a pending revocation is cancelled",
     source="apache/kafka#15212",
     versions="3.7.0 (early access); fixed in 3.8.0",
-    rules=(LosesCancelledRevocation,),
+    rules=(wrong(ConsumerGroupRules, ownership=_SeparateDiffsOwnership()),),
     properties=("defects S1",),
 )

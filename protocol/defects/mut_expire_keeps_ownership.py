@@ -3,7 +3,7 @@
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -23,13 +23,9 @@ class _ExpiredKeepsOwnership(NoDoubleOwnershipAlarm):
         super().update(epochs, old, new, strict=strict)
 
 
-class ExpiredKeepsOwnership(ConsumerGroupRules):
-    ownership = _ExpiredKeepsOwnership()
-
-
 DEFECT = Defect(
     id="mut-expire-keeps-ownership",
     title="Expired member keeps its ownership entries",
-    rules=(ExpiredKeepsOwnership,),
+    rules=(wrong(ConsumerGroupRules, ownership=_ExpiredKeepsOwnership()),),
     properties=("defects L1", "defects L2"),
 )
