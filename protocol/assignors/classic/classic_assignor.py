@@ -52,7 +52,6 @@ class ClassicAssignor(Protocol):
     @property
     def name(self) -> str:
         """The name under which members offer it in JoinGroup."""
-        ...
 
     @property
     def supports_cooperative(self) -> bool:
@@ -78,7 +77,6 @@ class ClassicAssignor(Protocol):
         ``partition_counts`` maps topic name to number of partitions; topics that it lacks are
         skipped. Raises EndlessAssignmentError.
         """
-        ...
 
     def assign_by_racks(
         self,

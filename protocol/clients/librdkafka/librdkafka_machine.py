@@ -47,17 +47,14 @@ class GroupRequests(Protocol):
 
     def run(self) -> None:
         """Send what is due."""
-        ...
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        ...
 
     @property
     def due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
-        ...
 
 
 class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
