@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,5 +42,14 @@ class Defect:
 
 
 def wrong(rules: type, **values: Any) -> type:
-    """A rule that only replaces these values of a rules class."""
+    """A rule that only replaces these values of a rules class, or decisions by ``always``."""
     return type(f"Wrong{rules.__name__}", (rules,), values)
+
+
+def always(decision: Any) -> Callable[..., Any]:
+    """A decision that comes out so, whatever it is about."""
+
+    def decide(*about: Any, **more: Any) -> Any:
+        return decision
+
+    return decide

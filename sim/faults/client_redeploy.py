@@ -14,7 +14,7 @@ from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, bound, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _SETTINGS = (
     "instance_id",
@@ -128,9 +128,7 @@ class ClientRedeploy(Fault):
         return True
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         client = targets.client(draw)
         down_ms, graceful = draw.between(rule.duration_ms), draw.chance(rule.graceful_probability)
         yield cls(
@@ -143,7 +141,7 @@ class ClientRedeploy(Fault):
 
 
 def drawn_settings(
-    draw: Draw, targets: FaultTargets, client: ClientSpec, to_kinds: tuple[str, ...]
+    draw: Draw, targets: Targets, client: ClientSpec, to_kinds: tuple[str, ...]
 ) -> dict[str, Any]:
     """Some settings of a client, each other than before with some probability."""
     config, names = targets.config, targets.topic_names

@@ -30,9 +30,9 @@ from rebalance_sim.protocol.runtime.discovery import modules_in
 if TYPE_CHECKING:
     from rebalance_sim.sim.draw import Draw
     from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-    from rebalance_sim.sim.faults.targets import FaultTargets
+    from rebalance_sim.sim.faults.targets import Targets
 
-    How = Callable[[Draw, DrawRule, FaultTargets, Mapping[str, Any]], Any]
+    How = Callable[[Draw, DrawRule, Targets, Mapping[str, Any]], Any]
     """Draws a field, as a profile's rule says, after the fields before it."""
 
 End = Callable[[], None]
@@ -61,9 +61,7 @@ def drawn_by(how: How) -> dict[str, Any]:
     return {"drawn_by": how}
 
 
-def away_ms(
-    draw: Draw, rule: DrawRule, targets: FaultTargets, so_far: Mapping[str, Any]
-) -> int | None:
+def away_ms(draw: Draw, rule: DrawRule, targets: Targets, so_far: Mapping[str, Any]) -> int | None:
     """How long the process of ``client`` is away; None: for good."""
     return targets.down_ms(draw, rule, so_far["client"])
 
@@ -119,9 +117,7 @@ class Fault(ABC):
         False: there is nothing that it could happen to."""
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         """One occurrence of this kind in a generated scenario, with what belongs to it.
 
         Here: its fields, one after the other, from the range that the profile gives

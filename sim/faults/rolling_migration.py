@@ -18,7 +18,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _COOPERATION_SHARE = 0.3
 
@@ -57,9 +57,7 @@ class RollingMigration(ClientBounce):
         world.client_processes.migrate(name, self.to_kind, self.to_version, self.assignors)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         group_id = targets.group(draw)
         team = targets.team(group_id)
         common = team[0].assignors

@@ -10,7 +10,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.fault import End, Fault, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,7 @@ class SurgeDeploy(Fault):
         return bool(starting) or any(clients.live(name) is not None for name in self.clients)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         """One half of a group is away before, and replaces the other."""
         group = targets.group(draw)
         away_ms = draw.between((0, at_ms))
