@@ -1,10 +1,10 @@
 """KAFKA-16147: Ownership entry lost when a pending revocation is cancelled."""
 
+from rebalance_sim.protocol.consumer.consumer_group import Epochs
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
 from rebalance_sim.protocol.defects.defect import Defect, wrong
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class _SeparateDiffsOwnership(NoDoubleOwnershipAlarm):
@@ -12,12 +12,7 @@ class _SeparateDiffsOwnership(NoDoubleOwnershipAlarm):
     does not look at the epoch it removes."""
 
     def update(
-        self,
-        epochs: dict[TopicPartition, int],
-        old: Member | None,
-        new: Member | None,
-        *,
-        strict: bool,
+        self, epochs: Epochs, old: Member | None, new: Member | None, *, strict: bool
     ) -> None:
         for name in ("assigned", "pending_revocation"):
             before = getattr(old, name) if old else {}

@@ -1,22 +1,17 @@
 """mut-expire-keeps-ownership: Expired member keeps its ownership entries."""
 
+from rebalance_sim.protocol.consumer.consumer_group import Epochs
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
 from rebalance_sim.protocol.defects.defect import Defect, wrong
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class _ExpiredKeepsOwnership(NoDoubleOwnershipAlarm):
     """The tombstone of a current assignment frees nothing."""
 
     def update(
-        self,
-        epochs: dict[TopicPartition, int],
-        old: Member | None,
-        new: Member | None,
-        *,
-        strict: bool,
+        self, epochs: Epochs, old: Member | None, new: Member | None, *, strict: bool
     ) -> None:
         if new is not None and new.member_epoch == -1:
             return

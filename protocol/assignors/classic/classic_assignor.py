@@ -92,6 +92,18 @@ class ClassicAssignor(Protocol):
         return self.assign(partition_counts=partition_counts, members=members)
 
 
+class RackAssignor(ClassicAssignor, Protocol):
+    """One that looks at racks: without any it assigns as if no replica had one."""
+
+    def assign(
+        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
+    ) -> Assigned:
+        """See ``ClassicAssignor``."""
+        return self.assign_by_racks(
+            partition_counts=partition_counts, members=members, replica_racks={}
+        )
+
+
 def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:
     """Members with an instance id first, by instance id; then the others by member id."""
     return sorted(
