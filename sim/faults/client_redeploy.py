@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -12,7 +12,7 @@ from rebalance_sim.sim.checks import not_none
 from rebalance_sim.sim.client.client_checks import check_assignors, check_kind, takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, bound, size
+from rebalance_sim.sim.faults.fault import End, Fault, Names, bound, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.targets import Targets
 
@@ -94,11 +94,7 @@ class ClientRedeploy(Fault):
         }
 
     def without(
-        self,
-        *,
-        clients: Collection[str] = (),
-        groups: Collection[str] = (),
-        topics: Collection[str] = (),
+        self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:
         """As usual; where no topic is left, the client keeps those it has."""
         if self.topics is not None and set(self.topics) <= set(topics):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     How = Callable[[Draw, DrawRule, Targets, Mapping[str, Any]], Any]
     """Draws a field, as a profile's rule says, after the fields before it."""
 
+Names = Collection[str]
 End = Callable[[], None]
 """Ends a fault that lasts."""
 
@@ -175,11 +176,7 @@ class Fault(ABC):
                     yield item.name, least
 
     def without(
-        self,
-        *,
-        clients: Collection[str] = (),
-        groups: Collection[str] = (),
-        topics: Collection[str] = (),
+        self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:
         """The fault in a world that lacks these; None if it concerned nothing else."""
         for name, gone in (("client", clients), ("group", groups), ("topic", topics)):
