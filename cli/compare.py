@@ -14,7 +14,7 @@ from rebalance_sim.cli.expectations import FailOnOutcome, checked_outcomes, outc
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
-from rebalance_sim.spark import PROVE, Limits, SweepOptions
+from rebalance_sim.spark import PROVE, SweepOptions
 from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FAILURES_SHOWN = 5
 COLUMNS_SHOWN = 7
 """Of the differences: without means and percentiles, which the report has."""
-_DEFAULTS = Limits()
 
 
 def compare(
@@ -49,8 +48,8 @@ def compare(
     fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
     prove: cli_options.Prove = PROVE[0],
-    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
     """Run each seed under several protocols, with the same faults, and say what differs.
 

@@ -13,7 +13,6 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import check_folder, print_json, say, write_text
 from rebalance_sim.cli.sweep_output import progress_bar
-from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
     from rebalance_sim.spark.detection.figures import DefectFigures
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 SEEDS = 2_000
 ENOUGH = 20
 """As of ``spark.detection.measure``, which is not imported for ``--help``; a test compares them."""
-_DEFAULTS = Limits()
 
 
 def defects(
@@ -50,8 +48,8 @@ def defects(
         bool, typer.Option("--require-noticed", help="Exit with 1 unless every one is noticed.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
     """Switch defects on, one at a time, and run the default profiles until they are noticed.
 

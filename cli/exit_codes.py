@@ -1,7 +1,5 @@
 """What the exit code of every command means."""
 
-from __future__ import annotations
-
 OK = 0
 FOUND = 1  # a violated property, a stuck group, a difference, or no verdict where one was due
 BAD_INPUT = 2

@@ -14,7 +14,7 @@ from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import FailOnOutcome, checked_outcomes, outcome_objections
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep_output import progress_bar
-from rebalance_sim.spark import PROVE, Limits, SweepOptions
+from rebalance_sim.spark import PROVE, SweepOptions
 from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 FAILURES_SHOWN = 5
 EFFECTS_SHOWN = 12
-_DEFAULTS = Limits()
 
 
 def experiment(
@@ -45,8 +44,8 @@ def experiment(
     fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
     prove: cli_options.Prove = PROVE[0],
-    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
     """Vary what a file says, run every cell with the same seeds, and report what it changes.
 

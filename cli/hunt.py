@@ -15,7 +15,6 @@ from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, INTERRUPTED, OK
 from rebalance_sim.cli.output import print_json, say, stderr
 from rebalance_sim.scenarios.plugin_names import plugin_options
-from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.hunt.hunt import Found
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 ROUND = 24
 """As of ``scenarios.hunt.hunt``, which is not imported for ``--help``; a test compares them."""
-_DEFAULTS = Limits()
 
 
 def hunt(
@@ -60,8 +58,8 @@ def hunt(
     master: cli_options.Master = None,
     conf: cli_options.SparkSetting = None,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:  # fmt: skip
     """Look for scenarios that fail, near those that reached something new.
 

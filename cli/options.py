@@ -16,6 +16,9 @@ from rebalance_sim.spark import Limits
 from rebalance_sim.spark.supervised import MACHINE_OUTCOMES
 
 HARD_LIMIT_FACTOR = 2
+LIMITS = Limits()
+"""Of one run, unless options say otherwise."""
+
 _SEED_MAX = 2**63 - 1
 
 ScenarioFile = Annotated[

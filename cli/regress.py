@@ -16,7 +16,6 @@ from rebalance_sim.cli.exit_codes import CHANGED, FOUND, INTERRUPTED, OK
 from rebalance_sim.cli.expectations import NOT_JUDGED, limits_of
 from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
 from rebalance_sim.scenarios.metric_limits import LIMIT_WORDS
-from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.variant import Variant
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 LOCK = Path("regress.lock.json")
 SHOWN = 20
 SEEDS_MOST = 1_000_000
-_DEFAULTS = Limits()
 
 
 def regress(
@@ -66,8 +64,8 @@ def regress(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes; without it, one per core.")
     ] = None,
-    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
     """Run scenarios and seeds again, and say what does not come out as the lock has it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,19 +14,7 @@ from rebalance_sim.cli.expectations import NOT_JUDGED, Expect, FailOn, expectati
 from rebalance_sim.cli.output import print_json, say
 from rebalance_sim.cli.sweep_output import as_json, describe, progress_bar
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
-from rebalance_sim.spark import (
-    DEFAULT_RUNNER,
-    METRICS_SEEDS,
-    PROVE,
-    TRACES,
-    Limits,
-    SweepOptions,
-)
-
-if TYPE_CHECKING:
-    pass
-
-_DEFAULTS = Limits()
+from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, PROVE, TRACES, SweepOptions
 
 
 def sweep(
@@ -62,8 +50,8 @@ def sweep(
     prove: cli_options.Prove = PROVE[0],
     time_budget: cli_options.TimeBudget = None,
     stop_after: cli_options.StopAfter = None,
-    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
     """Run a range of seeds and write typed tables and a report.
 

@@ -42,10 +42,8 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
     SyncGroupAnswered,
 )
-from rebalance_sim.protocol.clients.java.classic import (
-    ClassicConsumer,
-    ClassicConsumerConfig,
-)
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 
 _ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
     "JoinGroup": (JoinGroupAnswered, join_response),

@@ -28,7 +28,7 @@ from rebalance_sim.protocol.clients import (
     SendLeaveGroup,
     SendSyncGroup,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 
 # Fields that came with later versions than librdkafka's.

@@ -17,14 +17,16 @@ from typing import Any, get_type_hints
 
 from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
 from rebalance_sim.protocol.clients import ComputingState
-from rebalance_sim.protocol.clients.java.classic import (
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import (
     LEGAL_CLASSIC_TRANSITIONS,
-    REACTIONS,
     ClassicState,
+)
+from rebalance_sim.protocol.clients.java.classic.reactions import (
+    REACTIONS,
+    UNLISTED,
     Reaction,
     Reset,
 )
-from rebalance_sim.protocol.clients.java.classic.reactions import UNLISTED
 from rebalance_sim.protocol.clients.java.consumer.computing import COMPUTING_TRANSITIONS
 from rebalance_sim.protocol.consumer.computation import (
     COMPUTATION_TRANSITIONS,

@@ -51,20 +51,16 @@ class LivenessCheck(Protocol):
 
     def on_quiet_period_start(self, at_ms: int) -> None:
         """Nothing is disturbed from this time on."""
-        ...
 
     def verdict(self, at_ms: int) -> Sequence[Stuck]:
         """What is late at this time, with the reason."""
-        ...
 
     @property
     def due_ms(self) -> int:
         """From when on all liveness properties are judged, as far as is known now; -1: never."""
-        ...
 
     def not_judged(self, at_ms: int) -> str:
         """Why not all liveness properties are judged at this time; empty: they are."""
-        ...
 
 
 class Watcher(Protocol):
@@ -75,30 +71,24 @@ class Watcher(Protocol):
     def violations(self) -> Sequence[Violation]:
         """Violations that no known issue can be the reason of, in the order in which they were
         found."""
-        ...
 
     @property
     def suspected(self) -> Sequence[tuple[Violation, int]]:
         """Violations that a known issue may be the reason of: the first of each property and
         subject, and how often it showed."""
-        ...
 
     def after_step(self, step: Step) -> None:
         """A step has just happened."""
-        ...
 
     def at_end(self) -> None:
         """The quiet period is over."""
-        ...
 
     def coverage(self) -> Mapping[str, int]:
         """What was visited, by name."""
-        ...
 
     @property
     def liveness(self) -> LivenessCheck:
         """Judges what has to happen once faults have stopped."""
-        ...
 
 
 def run(

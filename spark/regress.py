@@ -25,7 +25,6 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.pool import run_calls
 from rebalance_sim.spark.supervised import MACHINE_OUTCOMES, Limits, supervised
 
-LOCK_FILE = "regress.lock.json"
 LOCK_LAYOUT = 1
 FRESH_CHUNK = 50
 """So many fresh seeds are begun at a time, and the clock is looked at between."""

@@ -337,9 +337,9 @@ class StartCommitted(Property):
         )
         _, number = self._numbers.get(id(request), (request, self._count))
         for record in step.records:
-            topic = by_name.get(record.topic) if type(record) is OffsetCommit else None
-            if topic is None:
+            if type(record) is not OffsetCommit or record.topic not in by_name:
                 continue
+            topic = by_name[record.topic]
             partition = TopicPartition(topic.topic_id, record.partition)
             offset = record.value.offset if record.value else None
             known = self._committed.get(partition)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import lru_cache
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import (
     CancelTimer,
     Completion,
@@ -75,36 +77,30 @@ def sync_key(group_id: str) -> TimerKey:
     return TimerKey(ClassicTimer.SYNC, group_id)
 
 
+@dataclass(slots=True, eq=False)
 class Operation:
     """Collects an Outcome while handlers change groups in place.
 
     ``wall_ms`` is ``now_ms`` by the wall clock.
     """
 
-    __slots__ = (
-        "completions",
-        "config",
-        "now_ms",
-        "on_commit",
-        "rebalances",
-        "records",
-        "rules",
-        "timed_out",
-        "timers",
-        "wall_ms",
-    )
+    context: InitVar[CoordinatorContext[ClassicGroupRules]]
+    _: KW_ONLY
+    now_ms: int
+    wall_ms: int = field(init=False)
+    config: CoordinatorConfig = field(init=False)
+    rules: ClassicGroupRules = field(init=False)
+    completions: list[Completion] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    timers: list[TimerCommand] = field(default_factory=list)
+    on_commit: Continuation | None = None
+    rebalances: list[Rebalance] = field(default_factory=list)
+    timed_out: int = 0
 
-    def __init__(self, context: CoordinatorContext[ClassicGroupRules], *, now_ms: int) -> None:
+    def __post_init__(self, context: CoordinatorContext[ClassicGroupRules]) -> None:
+        self.wall_ms = self.now_ms + context.wall_offset_ms
         self.config = context.config
         self.rules = context.rules
-        self.now_ms = now_ms
-        self.wall_ms = now_ms + context.wall_offset_ms
-        self.completions: list[Completion] = []
-        self.records: list[Record] = []
-        self.timers: list[TimerCommand] = []
-        self.on_commit: Continuation | None = None
-        self.rebalances: list[Rebalance] = []
-        self.timed_out = 0
 
     def outcome(self, response: Response | None = None) -> Outcome:
         """What has been collected."""

@@ -11,8 +11,6 @@ Sources of all rules: docs/reference/consumer-client.md and, of the classic prot
 docs/reference/classic-group-and-migration.md.
 """
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import (
     AssignmentReceived,

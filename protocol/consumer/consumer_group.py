@@ -440,6 +440,10 @@ def given(name: str | None) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
+Epochs = dict[TopicPartition, int]
+"""Partition -> epoch of the member that owns it."""
+
+
 class OwnershipRules:
     """How a member update changes the ownership map (coordinator §3.2).
 
@@ -451,12 +455,7 @@ class OwnershipRules:
     """A member's current assignment and target go before the member (coordinator §9.3)."""
 
     def update(
-        self,
-        epochs: dict[TopicPartition, int],
-        old: Member | None,
-        new: Member | None,
-        *,
-        strict: bool,
+        self, epochs: Epochs, old: Member | None, new: Member | None, *, strict: bool
     ) -> None:
         """Remove all entries of ``old``, then add all of ``new``."""
         if (
@@ -475,12 +474,7 @@ class OwnershipRules:
             self.add(epochs, new.pending_revocation, new.member_epoch, strict=strict)
 
     def remove(
-        self,
-        epochs: dict[TopicPartition, int],
-        partitions: Mapping[TopicPartition, int],
-        epoch: int,
-        *,
-        strict: bool,
+        self, epochs: Epochs, partitions: Mapping[TopicPartition, int], epoch: int, *, strict: bool
     ) -> None:
         """Forget the owner of each partition."""
         for partition in partitions:
@@ -491,12 +485,7 @@ class OwnershipRules:
                 raise ReplayError(f"{partition} is released at epoch {epoch}, owned at {found}")
 
     def add(
-        self,
-        epochs: dict[TopicPartition, int],
-        partitions: Mapping[TopicPartition, int],
-        epoch: int,
-        *,
-        strict: bool,
+        self, epochs: Epochs, partitions: Mapping[TopicPartition, int], epoch: int, *, strict: bool
     ) -> None:
         """Enter the owner of each partition."""
         for partition in partitions:

@@ -41,12 +41,10 @@ class Joiner(Protocol):
     @property
     def member_id(self) -> str:
         """Empty for a client that has none yet."""
-        ...
 
     @property
     def instance_id(self) -> str | None:
         """None for a dynamic member."""
-        ...
 
 
 class ConsumerGroupRules(CoordinatorRules, ClientSideRules):

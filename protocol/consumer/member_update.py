@@ -6,6 +6,8 @@ this. Sources: coordinator §2.4-§2.10, §4.3; classic §7.5.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
+
 from rebalance_sim.protocol.assignors.server import SubscriptionType
 from rebalance_sim.protocol.consumer.client_side.selection import check_assignors
 from rebalance_sim.protocol.consumer.consumer_group import (
@@ -51,6 +53,7 @@ def is_at_rest(group: ConsumerGroup, member: Member, wall_ms: int) -> bool:
     )
 
 
+@dataclass(slots=True, eq=False)
 class Advance:
     """The steps for one request, in order; each reads what the ones before it have set.
 
@@ -59,50 +62,30 @@ class Advance:
     ``cause``: why the group epoch was raised; None if it was not.
     """
 
-    __slots__ = (
-        "_context",
-        "_group",
-        "_kind",
-        "_now_ms",
-        "_replaced_id",
-        "_wall_ms",
-        "cause",
-        "group_epoch",
-        "is_bumped",
-        "is_preference_changed",
-        "is_subscription_changed",
-        "member",
-        "records",
-        "stored",
-        "target",
-        "target_epoch",
-    )
+    _context: ConsumerContext
+    _group: ConsumerGroup
+    stored: Member
+    member: Member
+    _: KW_ONLY
+    records: list[Record]
+    replaced_id: str | None
+    now_ms: int
+    is_bumped: bool = False
+    is_subscription_changed: bool = False
+    is_preference_changed: bool = False
+    cause: RebalanceCause | None = None
+    group_epoch: int = field(init=False)
+    target_epoch: int = field(init=False)
+    target: frozenset[TopicPartition] = field(init=False)
+    _wall_ms: int = field(init=False)
+    _kind: SubscriptionType | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        context: ConsumerContext,
-        group: ConsumerGroup,
-        stored: Member,
-        member: Member,
-        *,
-        records: list[Record],
-        replaced_id: str | None,
-        now_ms: int,
-    ) -> None:
-        self._context = context
-        self._group = group
-        self._kind: SubscriptionType | None = None
-        self._now_ms = now_ms
-        self._wall_ms = now_ms + context.wall_offset_ms
-        self._replaced_id = replaced_id
-        self.stored = stored
-        self.member = member
-        self.records = records
+    def __post_init__(self) -> None:
+        group = self._group
         self.group_epoch = group.group_epoch
-        self.is_bumped = self.is_subscription_changed = self.is_preference_changed = False
-        self.cause: RebalanceCause | None = None
         self.target_epoch = group.target_assignment_epoch
-        self.target = group.target_of(replaced_id or member.member_id)
+        self.target = group.target_of(self.replaced_id or self.member.member_id)
+        self._wall_ms = self.now_ms + self._context.wall_offset_ms
 
     # -- coordinator H7 --------------------------------------------------------------------
 
@@ -133,7 +116,7 @@ class Advance:
                     ConsumerGroupRegularExpression(group.group_id, gone_regex, None)
                 )
         if after.client_assignors is not before.client_assignors:
-            check_assignors(group, before, after, replaced_id=self._replaced_id)
+            check_assignors(group, before, after, replaced_id=self.replaced_id)
             offered = before.client_assignors, after.client_assignors
             bump = bump or self._context.rules.asks_for_assignment(*offered)
         self.is_bumped, self.is_subscription_changed = bump, changed
@@ -151,7 +134,7 @@ class Advance:
             self._context,
             self._group,
             updated=after,
-            stored=self._group.members.get(self._replaced_id or after.member_id),
+            stored=self._group.members.get(self.replaced_id or after.member_id),
             is_sender_first=ties_count,
         )
         if preferred != preferred_assignor(self._context, self._group):
@@ -185,7 +168,7 @@ class Advance:
 
     def _cause_of_bump(self) -> RebalanceCause:
         before, after = self.stored, self.member
-        if self._replaced_id is not None:
+        if self.replaced_id is not None:
             return RebalanceCause.STATIC_REPLACEMENT
         if after.member_id not in self._group.members:
             return RebalanceCause.MEMBER_JOINED
@@ -242,9 +225,9 @@ class Advance:
             self._group,
             group_epoch=self.group_epoch,
             subscription_type=kind,
-            now_ms=self._now_ms,
+            now_ms=self.now_ms,
             updated=self.member,
-            replaced_id=self._replaced_id,
+            replaced_id=self.replaced_id,
         )
         self.records += new_target.records
         self.target_epoch = self.group_epoch
@@ -286,12 +269,12 @@ class Advance:
         image = self._context.image
         if not forces_subscription and member.is_reconciled_to(self.target_epoch):
             return member
-        is_new = member.member_id not in group.members and self._replaced_id is None
+        is_new = member.member_id not in group.members and self.replaced_id is None
         if is_new and not rules.assigns_in_heartbeat:
             return member
         names = group.names_of(member)
         subscribed = self._context.topic_ids(names)
-        target_id = self._replaced_id or member.member_id
+        target_id = self.replaced_id or member.member_id
         return reconcile(
             Reconciliation(
                 member=member,

@@ -1,9 +1,9 @@
 """Wrong rules that a run can switch on: real bugs of history, and mutants. One module each.
 
-A module holds the replaced rules, each a class that derives from the rules class it changes, and
-``DEFECT``, what is known of it. Being in this package is all the registration there is; the
-scenario that reaches a defect is ``scenarios/defects/ID.toml``. Source: docs/reference/defects.md,
-one section or row for each id.
+A module holds the replaced rules, each a class that derives from the rules class it changes (one
+that replaces values only is made by ``wrong``), and ``DEFECT``, what is known of it. Being in this
+package is all the registration there is; the scenario that reaches a defect is
+``scenarios/defects/ID.toml``. Source: docs/reference/defects.md, one section or row for each id.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.consumer.consumer_group import OwnershipRules
+from rebalance_sim.protocol.consumer.consumer_group import Epochs, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class NoDoubleOwnershipAlarm(OwnershipRules):
@@ -12,11 +11,6 @@ class NoDoubleOwnershipAlarm(OwnershipRules):
     properties instead of failing in the coordinator."""
 
     def update(
-        self,
-        epochs: dict[TopicPartition, int],
-        old: Member | None,
-        new: Member | None,
-        *,
-        strict: bool,
+        self, epochs: Epochs, old: Member | None, new: Member | None, *, strict: bool
     ) -> None:
         super().update(epochs, old, new, strict=False)

@@ -1,20 +1,13 @@
 """aiokafka-118: A leader assigns before it knows all topics of its group."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class AssignsAtOnce(ClassicMemberRules):
-    asks_for_topics_of_others = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="aiokafka-118",
     title="Leader assigns without metadata of what others subscribe to",
     source="aio-libs/aiokafka#118",
     versions="aiokafka before 0.2.2",
-    rules=(AssignsAtOnce,),
+    rules=(wrong(ClassicMemberRules, asks_for_topics_of_others=False),),
     properties=("classic §4.2",),
 )

@@ -6,19 +6,14 @@ joins next makes another group of the id: a consumer group starts at epoch 2, be
 log, and a classic one is written beside the consumer group (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class DropsEmptyGroupOfRefused(MigrationRules):
-    keeps_empty_group_of_refused = False
-
 
 DEFECT = Defect(
     id="classic-dropped-group",
     title="A refused JoinGroup makes the coordinator forget an empty group",
     source="docs/findings.md",
     versions="4.3.1, 4.4.0",
-    rules=(DropsEmptyGroupOfRefused,),
+    rules=(wrong(MigrationRules, keeps_empty_group_of_refused=False),),
     properties=("classic §2.2",),
 )

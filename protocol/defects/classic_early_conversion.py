@@ -3,20 +3,18 @@ converted; parked requests have been answered by then, and no timer watches thei
 (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class AnswersBeforeItConverts(MigrationRules):
-    converts_in_first_join_phase = False
-    answers_parked_if_converted = False
-
 
 DEFECT = Defect(
     id="classic-early-conversion",
     title="A conversion in the first join phase fails half way",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
-    rules=(AnswersBeforeItConverts,),
+    rules=(
+        wrong(
+            MigrationRules, converts_in_first_join_phase=False, answers_parked_if_converted=False
+        ),
+    ),
     properties=("classic C12", "defects L1"),
 )

@@ -2,20 +2,16 @@
 meanwhile (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class ReturnsQuietly(MigrationRules):
-    rebalances_on_return = False
-    rebalances_with_current_target = False
-
 
 DEFECT = Defect(
     id="classic-quiet-return",
     title="A static member comes back with a subscription that nobody serves",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
-    rules=(ReturnsQuietly,),
+    rules=(
+        wrong(MigrationRules, rebalances_on_return=False, rebalances_with_current_target=False),
+    ),
     properties=("defects L2",),
 )

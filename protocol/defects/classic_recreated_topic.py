@@ -3,18 +3,13 @@ that a topic which is recreated is given away at once (docs/findings.md).
 """
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class ForgetsNames(ConsumerGroupRules):
-    outlives_topics = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="classic-recreated-topic",
     title="A recreated topic has two consumers in a mixed group",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
-    rules=(ForgetsNames,),
+    rules=(wrong(ConsumerGroupRules, outlives_topics=False),),
     properties=("classic H12", "defects S1", "defects S4"),
 )

@@ -2,19 +2,14 @@
 its JoinGroup would have it computed (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class WaitsForTheTarget(MigrationRules):
-    calls_back_for_target = False
-
 
 DEFECT = Defect(
     id="classic-stranded-members",
     title="What is left of a migration may never rebalance again",
     source="docs/findings.md",
     versions="4.3.1",
-    rules=(WaitsForTheTarget,),
+    rules=(wrong(MigrationRules, calls_back_for_target=False),),
     properties=("classic H11", "defects L2"),
 )

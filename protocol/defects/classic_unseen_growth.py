@@ -2,19 +2,14 @@
 has seen (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class TakesTopicsAsKnown(MigrationRules):
-    sees_growth = False
-
 
 DEFECT = Defect(
     id="classic-unseen-growth",
     title="A conversion hides new partitions",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
-    rules=(TakesTopicsAsKnown,),
+    rules=(wrong(MigrationRules, sees_growth=False),),
     properties=("defects L2",),
 )

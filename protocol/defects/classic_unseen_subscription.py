@@ -2,19 +2,14 @@
 its leader has seen (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class TakesSubscriptionsAsKnown(MigrationRules):
-    sees_subscriptions = False
-
 
 DEFECT = Defect(
     id="classic-unseen-subscription",
     title="A conversion hides a changed subscription",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
-    rules=(TakesSubscriptionsAsKnown,),
+    rules=(wrong(MigrationRules, sees_subscriptions=False),),
     properties=("classic H11", "defects L2"),
 )

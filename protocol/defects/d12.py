@@ -7,22 +7,16 @@ coordinator releases it without a revocation (coordinator D12; docs/findings.md)
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class ReportsFinishedOnly(MemberRules):
-    omits_unfinished_from_full_request = True
-
-
-class LibrdkafkaReportsFinishedOnly(LibrdkafkaRules):
-    omits_unfinished_from_full_request = True
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="D12",
     title="An owned list gives away what is being taken over",
     source="docs/findings.md",
     versions="kafka-clients 4.1.2, 4.3.1; librdkafka 2.16.0",
-    rules=(ReportsFinishedOnly, LibrdkafkaReportsFinishedOnly),
+    rules=(
+        wrong(MemberRules, omits_unfinished_from_full_request=True),
+        wrong(LibrdkafkaRules, omits_unfinished_from_full_request=True),
+    ),
     properties=("defects S1",),
 )

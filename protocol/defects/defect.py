@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 _COMPONENTS = {"assignors": "assignor", "clients": "client", "hosting": "broker"}
 
@@ -37,3 +39,17 @@ class Defect:
     def has_scenario(self) -> bool:
         """Whether there is a scenario in which the defect shows."""
         return not self.unobserved
+
+
+def wrong(rules: type, **values: Any) -> type:
+    """A rule that only replaces these values of a rules class, or decisions by ``always``."""
+    return type(f"Wrong{rules.__name__}", (rules,), values)
+
+
+def always(decision: Any) -> Callable[..., Any]:
+    """A decision that comes out so, whatever it is about."""
+
+    def decide(*about: Any, **more: Any) -> Any:
+        return decision
+
+    return decide

@@ -6,7 +6,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedParti
 from rebalance_sim.protocol.assignors.classic.racks import Racks
 from rebalance_sim.protocol.assignors.classic.sticky import CooperativeStickyAssignor
 from rebalance_sim.protocol.assignors.classic.sticky_identical import IdenticalBalancing
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 
 class _ForgetsOwners(IdenticalBalancing):
@@ -17,15 +17,11 @@ class _ForgetsOwners(IdenticalBalancing):
         return [p for p in claimed if not racks.mismatch(member_id, p)]
 
 
-class TakesFromOtherRacks(CooperativeStickyAssignor):
-    balancing_of_equals = _ForgetsOwners
-
-
 DEFECT = Defect(
     id="KAFKA-15170",
     title="A partition of another rack has two owners",
     source="apache/kafka#13965",
     versions="3.5.0 - 3.7.0; fixed in 3.7.1 and 3.8.0",
-    rules=(TakesFromOtherRacks,),
+    rules=(wrong(CooperativeStickyAssignor, balancing_of_equals=_ForgetsOwners),),
     properties=("defects S1",),
 )

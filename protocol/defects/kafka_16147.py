@@ -1,10 +1,10 @@
 """KAFKA-16147: Ownership entry lost when a pending revocation is cancelled."""
 
+from rebalance_sim.protocol.consumer.consumer_group import Epochs
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
-from rebalance_sim.protocol.defects.defect import Defect
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 
 class _SeparateDiffsOwnership(NoDoubleOwnershipAlarm):
@@ -12,12 +12,7 @@ class _SeparateDiffsOwnership(NoDoubleOwnershipAlarm):
     does not look at the epoch it removes."""
 
     def update(
-        self,
-        epochs: dict[TopicPartition, int],
-        old: Member | None,
-        new: Member | None,
-        *,
-        strict: bool,
+        self, epochs: Epochs, old: Member | None, new: Member | None, *, strict: bool
     ) -> None:
         for name in ("assigned", "pending_revocation"):
             before = getattr(old, name) if old else {}
@@ -30,15 +25,11 @@ class _SeparateDiffsOwnership(NoDoubleOwnershipAlarm):
                 self.add(epochs, after, new.member_epoch, strict=False)
 
 
-class LosesCancelledRevocation(ConsumerGroupRules):
-    ownership = _SeparateDiffsOwnership()
-
-
 DEFECT = Defect(
     id="KAFKA-16147",
     title="Ownership entry lost when a pending revocation is cancelled",
     source="apache/kafka#15212",
     versions="3.7.0 (early access); fixed in 3.8.0",
-    rules=(LosesCancelledRevocation,),
+    rules=(wrong(ConsumerGroupRules, ownership=_SeparateDiffsOwnership()),),
     properties=("defects S1",),
 )

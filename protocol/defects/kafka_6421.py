@@ -1,17 +1,12 @@
 """KAFKA-6421: A load forgets the protocol type of a group that has no members."""
 
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class ForgetsProtocolType(ClassicGroupRules):
-    loads_protocol_type = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="KAFKA-6421",
     title="A load forgets the protocol type of an empty group",
     source="apache/kafka#4407",
     versions="up to 1.0; fixed in 1.1.0",
-    rules=(ForgetsProtocolType,),
+    rules=(wrong(ClassicGroupRules, loads_protocol_type=False),),
 )

@@ -2,18 +2,13 @@
 assignment is keyed by the old one."""
 
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class ReplacesWhileCompleting(ClassicGroupRules):
-    rebalances_on_replacement_while_completing = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="KAFKA-9801",
     title="Static join during CompletingRebalance ends with an empty assignment",
     source="apache/kafka#8405",
     versions="2.3 - 2.4; fixed in the 2.5 line and 2.6",
-    rules=(ReplacesWhileCompleting,),
+    rules=(wrong(ClassicGroupRules, rebalances_on_replacement_while_completing=False),),
     properties=("defects L2",),
 )

@@ -2,7 +2,7 @@
 
 from rebalance_sim.protocol.assignors.classic.sticky import StickyRules
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 
 class _RestlessBalancing(GeneralBalancing):
@@ -10,15 +10,11 @@ class _RestlessBalancing(GeneralBalancing):
         return len(self.shares[holder]) > len(self.shares[other])
 
 
-class MovesForEver(StickyRules):
-    balancing = _RestlessBalancing
-
-
 DEFECT = Defect(
     id="librdkafka-4783",
     title="Sticky reassignment never terminates",
     source="confluentinc/librdkafka#4783",
     versions="librdkafka 1.6.0 - 2.6.0; fixed in 2.6.1",
-    rules=(MovesForEver,),
+    rules=(wrong(StickyRules, balancing=_RestlessBalancing),),
     properties=("defects L1",),
 )

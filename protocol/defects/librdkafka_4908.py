@@ -2,18 +2,13 @@
 assignment."""
 
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class HandlesOutdatedCommitErrors(ClassicMemberRules):
-    overlooks_outdated_commit_errors = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="librdkafka-4908",
     title="Commit during an incremental rebalance loses the whole assignment",
     source="confluentinc/librdkafka#4908",
     versions="librdkafka 1.6.0 - 2.9; fixed in 2.10.0",
-    rules=(HandlesOutdatedCommitErrors,),
+    rules=(wrong(ClassicMemberRules, overlooks_outdated_commit_errors=False),),
     properties=("defects L4", "defects L7"),
 )

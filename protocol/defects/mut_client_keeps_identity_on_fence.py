@@ -1,17 +1,12 @@
 """mut-client-keeps-identity-on-fence: A fenced member continues signing its commits."""
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class KeepsIdentityOnFence(MemberRules):
-    # With the epoch that was fenced.
-    keeps_identity_on_fence = True
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="mut-client-keeps-identity-on-fence",
     title="A fenced member goes on signing its commits",
-    rules=(KeepsIdentityOnFence,),
+    # With the epoch that was fenced.
+    rules=(wrong(MemberRules, keeps_identity_on_fence=True),),
     properties=("client C4",),
 )

@@ -2,17 +2,12 @@
 ``close``."""
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class LeaveNeedsSuccess(MemberRules):
-    # They wait for their timeout.
-    failure_completes_leave = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="mut-client-leave-needs-success",
     title="A failed leave heartbeat does not complete ``unsubscribe`` or ``close``",
-    rules=(LeaveNeedsSuccess,),
+    # They wait for their timeout.
+    rules=(wrong(MemberRules, failure_completes_leave=False),),
     properties=("client C28",),
 )

@@ -1,16 +1,11 @@
 """mut-keeps-failed-batch: What could not be written stays in force in memory."""
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
-
-
-class KeepsFailedBatches(BrokerRules):
-    reverts_failed_batches = False
-
 
 DEFECT = Defect(
     id="mut-keeps-failed-batch",
     title="What could not be written stays in memory",
-    rules=(KeepsFailedBatches,),
+    rules=(wrong(BrokerRules, reverts_failed_batches=False),),
     properties=("defects S5",),
 )

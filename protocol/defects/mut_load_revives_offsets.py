@@ -1,15 +1,10 @@
 """mut-load-revives-offsets: A load overlooks that offsets were deleted."""
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
-
-
-class OverlooksTombstones(CoordinatorRules):
-    forgets_deleted_offsets = False
-
 
 DEFECT = Defect(
     id="mut-load-revives-offsets",
     title="A load overlooks that offsets were deleted",
-    rules=(OverlooksTombstones,),
+    rules=(wrong(CoordinatorRules, forgets_deleted_offsets=False),),
 )

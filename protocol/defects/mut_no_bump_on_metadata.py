@@ -1,18 +1,11 @@
 """mut-no-bump-on-metadata: New partitions do not trigger a target."""
 
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class ForgetsBumpOnMetadata(ConsumerGroupRules):
-    def notices_metadata(self, group: ConsumerGroup, metadata_hash: int) -> bool:
-        return False
-
+from rebalance_sim.protocol.defects.defect import Defect, always, wrong
 
 DEFECT = Defect(
     id="mut-no-bump-on-metadata",
     title="New partitions do not trigger a target",
-    rules=(ForgetsBumpOnMetadata,),
+    rules=(wrong(ConsumerGroupRules, notices_metadata=always(False)),),
     properties=("defects L2", "defects L8"),
 )

@@ -1,15 +1,10 @@
 """mut-silent-leader: A static leader that has not joined leads the next generation as well."""
 
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class KeepsSilentLeader(ClassicGroupRules):
-    silent_leader_gives_way = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="mut-silent-leader",
     title="A static leader that has not joined leads the next generation",
-    rules=(KeepsSilentLeader,),
+    rules=(wrong(ClassicGroupRules, silent_leader_gives_way=False),),
 )

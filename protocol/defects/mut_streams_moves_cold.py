@@ -2,7 +2,7 @@
 
 from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
 from rebalance_sim.protocol.assignors.client_side.streams_placement import Placement
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -11,14 +11,10 @@ class _ColdPlacement(Placement):
         return wanted
 
 
-class MovesCold(StreamsAssignor):
-    placement = _ColdPlacement
-
-
 DEFECT = Defect(
     id="mut-streams-moves-cold",
     title="A task moves to a member without its state",
     source="KIP-848",
-    rules=(MovesCold,),
+    rules=(wrong(StreamsAssignor, placement=_ColdPlacement),),
     properties=("defects S8",),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
 from rebalance_sim.protocol.assignors.client_side.streams_placement import Placement
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -14,14 +14,10 @@ class _CarelessPlacement(Placement):
         return [m for m in super().standby_candidates(task, ()) if m not in taken]
 
 
-class StandbyBesideActive(StreamsAssignor):
-    placement = _CarelessPlacement
-
-
 DEFECT = Defect(
     id="mut-streams-standby-beside-active",
     title="A standby is kept in the process that runs the task",
     source="KIP-848",
-    rules=(StandbyBesideActive,),
+    rules=(wrong(StreamsAssignor, placement=_CarelessPlacement),),
     properties=("defects S8",),
 )

@@ -5,18 +5,13 @@ is then acknowledged at once, and never taken over (docs/findings.md).
 """
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class TrustsCurrent(MemberRules):
-    trusts_current_after_failed_callback = True
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-failed-callback",
     title="After a failed assigned callback the client calls half a change stable",
     source="docs/findings.md",
     versions="4.3.1",
-    rules=(TrustsCurrent,),
+    rules=(wrong(MemberRules, trusts_current_after_failed_callback=True),),
     properties=("client C7",),
 )

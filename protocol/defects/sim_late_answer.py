@@ -5,18 +5,13 @@ former membership too (docs/findings.md).
 """
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class TakesFormerAnswers(MemberRules):
-    takes_answers_of_former_memberships = True
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-late-answer",
     title="A rejoining client takes an answer from its former membership",
     source="docs/findings.md",
     versions="4.3.1",
-    rules=(TakesFormerAnswers,),
+    rules=(wrong(MemberRules, takes_answers_of_former_memberships=True),),
     properties=("defects S1",),
 )

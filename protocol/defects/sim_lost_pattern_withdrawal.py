@@ -6,18 +6,13 @@ pattern for as long as the member lives (docs/findings.md).
 """
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class LosesPatternWithdrawal(MemberRules):
-    repeats_withdrawn_pattern = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-lost-pattern-withdrawal",
     title="A lost request leaves a pattern behind for good",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
-    rules=(LosesPatternWithdrawal,),
+    rules=(wrong(MemberRules, repeats_withdrawn_pattern=False),),
     properties=("defects L1",),
 )

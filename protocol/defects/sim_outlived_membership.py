@@ -5,18 +5,13 @@ again (docs/findings.md).
 """
 
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class KeepsPartitionsOfUnknownMember(LibrdkafkaRules):
-    loses_partitions_of_unknown_member = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-outlived-membership",
     title="A static member goes on with what others own",
     source="docs/findings.md",
     versions="librdkafka 2.16.0",
-    rules=(KeepsPartitionsOfUnknownMember,),
+    rules=(wrong(LibrdkafkaRules, loses_partitions_of_unknown_member=False),),
     properties=("defects S1",),
 )

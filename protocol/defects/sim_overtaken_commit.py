@@ -6,18 +6,13 @@ A commit that has failed is repeated behind a younger one, and takes the committ
 """
 
 from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class RepeatsOvertaken(CommitRules):
-    repeats_overtaken_commits = True
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-overtaken-commit",
     title="A client takes its committed offset back",
     source="docs/findings.md",
     versions="librdkafka 2.16.0; kafka-clients 4.3.1",
-    rules=(RepeatsOvertaken,),
+    rules=(wrong(CommitRules, repeats_overtaken_commits=True),),
     properties=("defects S4",),
 )

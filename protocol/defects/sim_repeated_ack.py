@@ -5,18 +5,13 @@ coordinator it is no news, and so its answer holds no assignment (docs/findings.
 """
 
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class RepeatsBareAcknowledgement(LibrdkafkaRules):
-    says_everything_after_late_answer = False
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-repeated-ack",
     title="One lost answer loses an assignment",
     source="docs/findings.md",
     versions="librdkafka 2.16.0",
-    rules=(RepeatsBareAcknowledgement,),
+    rules=(wrong(LibrdkafkaRules, says_everything_after_late_answer=False),),
     properties=("defects L2",),
 )

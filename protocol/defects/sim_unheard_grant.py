@@ -5,19 +5,14 @@ is taken away again before that one has heard of it, nothing has changed for its
 never acknowledges (docs/findings.md).
 """
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-
-
-class PromotesAtOnce(MigrationRules):
-    promotes_on_release = True
-
 
 DEFECT = Defect(
     id="sim-unheard-grant",
     title="What is granted behind a member's back may never be acknowledged",
     source="docs/findings.md",
     versions="KIP-848",
-    rules=(PromotesAtOnce,),
+    rules=(wrong(MigrationRules, promotes_on_release=True),),
     properties=("defects L1",),
 )

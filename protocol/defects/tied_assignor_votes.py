@@ -7,18 +7,13 @@ the member that votes for range sends. Since 4.4.0 another preferred assignor ra
 """
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
-from rebalance_sim.protocol.defects.defect import Defect
-
-
-class RaisesEpochForTies(ConsumerGroupRules):
-    raises_epoch_for_ties = True
-
+from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="tied-assignor-votes",
     title="A tie of assignor votes raises the group epoch with every heartbeat",
     source="docs/findings.md",
     versions="4.4.0",
-    rules=(RaisesEpochForTies,),
+    rules=(wrong(ConsumerGroupRules, raises_epoch_for_ties=True),),
     properties=("coordinator §5.3",),
 )

@@ -36,18 +36,15 @@ class Journal(Protocol):
     @property
     def is_leading(self) -> bool:
         """Whether the broker still leads, as far as it knows itself."""
-        ...
 
     @property
     def end_offset(self) -> int:
         """Offset of the next record."""
-        ...
 
     @property
     def high_watermark(self) -> int:
         """Everything below this offset is committed. When it moves, the host calls
         ``Shard.on_high_watermark``, but not from within ``append``."""
-        ...
 
     def append(self, records: Sequence[Record]) -> WriteError | None:
         """Write one batch, all of it or nothing; returns why nothing could be written.
@@ -55,11 +52,9 @@ class Journal(Protocol):
         Nobody else may see the records before ``publish``: the operation that decided on them is
         not complete.
         """
-        ...
 
     def publish(self) -> None:
         """What was appended may be replicated, and committed, from now on."""
-        ...
 
 
 class Alarms(Protocol):
@@ -67,7 +62,6 @@ class Alarms(Protocol):
 
     def wake_at(self, at_ms: int, wake: Wake) -> None:
         """Call ``Shard.on_wake`` with ``wake`` at this time, or as soon as possible after it."""
-        ...
 
 
 class ShardListener:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.timeline import Timeline, new_table
 from rebalance_sim.protocol.wire.topics import MetadataImage
@@ -19,6 +20,7 @@ _Part = TypeVar("_Part")
 _Rules = TypeVar("_Rules", bound=CoordinatorRules, covariant=True)
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class CoordinatorContext(Generic[_Rules]):
     """Rules never change. ``image`` is replaced when topics change, ``newest_topic_version`` is the
     version of the last image that brought a new topic, and ``configs`` is replaced when settings
@@ -35,45 +37,22 @@ class CoordinatorContext(Generic[_Rules]):
     the reason for a pattern that does not compile.
     """
 
-    __slots__ = (
-        "_parts",
-        "_tables",
-        "compile_regex",
-        "config",
-        "configs",
-        "image",
-        "new_member_id",
-        "newest_topic_version",
-        "rules",
-        "term",
-        "timeline",
-        "wall_offset_ms",
-    )
+    configs: ConfigsInForce
+    rules: _Rules
+    image: MetadataImage
+    new_member_id: Callable[[], str]
+    compile_regex: CompileRegex
+    timeline: Timeline | None = None
+    term: int = 0
+    wall_offset_ms: int = 0
+    config: CoordinatorConfig = field(init=False)
+    newest_topic_version: int = field(init=False)
+    _tables: dict[type, dict[str, Any]] = field(default_factory=dict, init=False)
+    _parts: dict[type, Any] = field(default_factory=dict, init=False)
 
-    def __init__(
-        self,
-        *,
-        configs: ConfigsInForce,
-        rules: _Rules,
-        image: MetadataImage,
-        new_member_id: Callable[[], str],
-        compile_regex: CompileRegex,
-        timeline: Timeline | None = None,
-        term: int = 0,
-        wall_offset_ms: int = 0,
-    ) -> None:
-        self.configs = configs
-        self.config = configs.broker
-        self.rules = rules
-        self.image = image
-        self.newest_topic_version = image.version
-        self.new_member_id = new_member_id
-        self.compile_regex = compile_regex
-        self.timeline = timeline
-        self.term = term
-        self.wall_offset_ms = wall_offset_ms
-        self._tables: dict[type, dict[str, Any]] = {}
-        self._parts: dict[type, Any] = {}
+    def __post_init__(self) -> None:
+        self.config = self.configs.broker
+        self.newest_topic_version = self.image.version
 
     # -- groups ----------------------------------------------------------------------------
 

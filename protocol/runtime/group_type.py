@@ -38,16 +38,13 @@ class Group(Protocol):
     @property
     def group_id(self) -> str:
         """The id, unique among groups of all types."""
-        ...
 
     @property
     def is_empty(self) -> bool:
         """It has no members, and may be deleted."""
-        ...
 
     def is_subscribed_to(self, topic_name: str) -> bool:
         """Does, or may, a member read this topic?"""
-        ...
 
 
 _G = TypeVar("_G", bound=Group)
@@ -233,12 +230,10 @@ class CoordinatorSemantics(Protocol):
     @property
     def coordinator(self) -> Callable[[], CoordinatorRules]:
         """Makes the rules of one coordinator."""
-        ...
 
     @property
     def group_types(self) -> tuple[type[Component[Any]], ...]:
         """Group types, and what joins them; earlier ones are asked first."""
-        ...
 
 
 def time_of_commit(value: OffsetCommitValue) -> int:

@@ -1,7 +1,5 @@
 """Apache Kafka 4.3 (coordinator §16)."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.shared_defects import EVERY_BROKER, EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version

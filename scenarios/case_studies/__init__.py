@@ -4,8 +4,6 @@ for played in replay(load_case_study("basic")):
     print(played.step.narrative, played.differences)
 """
 
-from __future__ import annotations
-
 from rebalance_sim.scenarios.case_studies.model import (
     CASE_STUDIES,
     DRAFT,

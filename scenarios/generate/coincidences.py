@@ -17,7 +17,7 @@ from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.streams import Streams
 
 _WARM_UP_MS = 2_000
@@ -26,11 +26,11 @@ _SHORT_PAUSE_MS = (50, 500)
 _DOWN_MS = (200, 8_000)
 
 
-Recipe = Callable[[Draw, FaultTargets, int], Iterable[Fault]]
+Recipe = Callable[[Draw, Targets, int], Iterable[Fault]]
 
 
 def draw_coincidences(
-    rules: tuple[CoincidenceRule, ...], targets: FaultTargets, streams: Streams
+    rules: tuple[CoincidenceRule, ...], targets: Targets, streams: Streams
 ) -> tuple[Fault, ...]:
     """The faults of all coincidences of a scenario. Raises ScenarioError for an unknown kind."""
     faults: list[Fault] = []
@@ -49,7 +49,7 @@ def draw_coincidences(
     return tuple(faults)
 
 
-def draw_takeovers(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]:
+def draw_takeovers(targets: Targets, streams: Streams) -> tuple[Fault, ...]:
     """Where two clients share an instance id by mistake, each stands still now and then until it
     has been expelled: the other may have taken its place when it continues."""
     shared = Counter(client.instance_id for client in targets.clients if client.instance_id)
@@ -70,7 +70,7 @@ def draw_takeovers(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]
     return tuple(faults)
 
 
-def draw_short_pauses(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]:
+def draw_short_pauses(targets: Targets, streams: Streams) -> tuple[Fault, ...]:
     """Processes that stand still for a moment, as for garbage collection."""
     draw = Draw(streams.get("generate/short-pauses"))
     return tuple(

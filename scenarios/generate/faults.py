@@ -11,7 +11,7 @@ from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.streams import Streams
 
 _WARM_UP_MS = 1_000
@@ -23,7 +23,7 @@ _CLUSTER_WIDTH_MS = 2_000
 
 
 def draw_faults(
-    rules: tuple[FaultRule, ...], targets: FaultTargets, streams: Streams, *, is_clustered: bool
+    rules: tuple[FaultRule, ...], targets: Targets, streams: Streams, *, is_clustered: bool
 ) -> tuple[Fault, ...]:
     """The faults of a scenario, by time. Raises ScenarioError for an unknown kind."""
     clusters = Draw(streams.get("generate/clusters"))
@@ -49,7 +49,7 @@ def draw_faults(
 
 
 def _drawn(
-    kind: type[Fault], draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+    kind: type[Fault], draw: Draw, rule: FaultRule, targets: Targets, at_ms: int
 ) -> list[Fault]:
     """One occurrence. Raises ScenarioError for whatever a kind from elsewhere raises."""
     try:
@@ -60,5 +60,5 @@ def _drawn(
         ) from problem
 
 
-def _moment(draw: Draw, targets: FaultTargets) -> int:
+def _moment(draw: Draw, targets: Targets) -> int:
     return draw.between((targets.within(_WARM_UP_MS), targets.duration_ms - 1))

@@ -56,7 +56,7 @@ from rebalance_sim.scenarios.settings import apply_settings
 from rebalance_sim.scenarios.toml import parse_toml
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,
@@ -176,7 +176,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     semantics = draw.shape.pick(profile.semantics)
     if has_client_assignors(semantics):
         clients = draw.client_assignors(clients)
-    targets = FaultTargets(
+    targets = Targets(
         clients=clients,
         topics=topics,
         broker_count=brokers.count,

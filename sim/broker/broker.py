@@ -41,7 +41,6 @@ class ClusterController(Protocol):
     @property
     def partitions(self) -> Sequence[InSyncSet]:
         """What is on record of each partition of ``__consumer_offsets``."""
-        ...
 
     def on_broker_down(self, broker: Broker) -> None:
         """A broker died."""
@@ -52,7 +51,6 @@ class ClusterController(Protocol):
     @property
     def configs(self) -> ConfigsInForce:
         """The settings that were published last."""
-        ...
 
     def set_configs(self, configs: ConfigsInForce) -> None:
         """Publish altered settings."""

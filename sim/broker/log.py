@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -19,6 +20,7 @@ _NEVER = 1 << 62
 """An offset that no log reaches."""
 
 
+@dataclass(slots=True, eq=False)
 class ReplicaLog:
     """A replica. ``high_watermark`` is what this replica knows to be committed.
 
@@ -28,32 +30,17 @@ class ReplicaLog:
     over. Below ``compacted_to`` compaction may have removed what a later record there replaced.
     """
 
-    __slots__ = (
-        "_cleaned",
-        "_on_rolled",
-        "_recent",
-        "_recent_from",
-        "_rolls_at",
-        "_segment_records",
-        "batches",
-        "compacted_to",
-        "end_offset",
-        "epochs",
-        "high_watermark",
-    )
-
-    def __init__(self) -> None:
-        self.end_offset = 0
-        self.high_watermark = 0
-        self.compacted_to = 0
-        self.epochs: list[tuple[int, int]] = []
-        self.batches: list[int] = []
-        self._cleaned: dict[int, Record] = {}
-        self._recent: list[Record] = []
-        self._recent_from = 0
-        self._rolls_at = _NEVER
-        self._segment_records = _NEVER
-        self._on_rolled: Callable[[], None] | None = None
+    end_offset: int = 0
+    high_watermark: int = 0
+    compacted_to: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    _cleaned: dict[int, Record] = field(default_factory=dict)
+    _recent: list[Record] = field(default_factory=list)
+    _recent_from: int = 0
+    _rolls_at: int = _NEVER
+    _segment_records: int = _NEVER
+    _on_rolled: Callable[[], None] | None = None
 
     def watch(self, segment_records: int, on_rolled: Callable[[], None]) -> None:
         """Call ``on_rolled`` each time another segment of so many records has begun."""

@@ -19,7 +19,6 @@ class Connection(Protocol):
     @property
     def client_name(self) -> str:
         """Who opened it."""
-        ...
 
     def answer(self, correlation_id: int, response: Any) -> None:
         """Send an answer, and take the next request."""
@@ -96,7 +95,6 @@ class Meters(Protocol):
 
     def readings(self, broker: Any, at_ms: int) -> Iterator[Any]:
         """Everything that a broker publishes."""
-        ...
 
 
 class Errors(Protocol):
@@ -111,8 +109,6 @@ class TopicOffsets(Protocol):
 
     def has(self, partition: TopicPartition) -> bool:
         """Whether there is such a partition."""
-        ...
 
     def end_offset(self, partition: TopicPartition, now_ms: int) -> int:
         """Offset of the next record."""
-        ...

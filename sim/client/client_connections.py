@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rebalance_sim.sim.clock import Call
@@ -59,35 +60,26 @@ class ConnectionsOwner(Protocol):
         """That connection is gone, or was not established."""
 
 
+@dataclass(slots=True, eq=False)
 class _BrokerConnection:
-    """What a client has towards one broker for one purpose."""
+    """What a client has towards one broker for one purpose.
 
-    __slots__ = (
-        "connection",
-        "failing",
-        "failures",
-        "fast_failures",
-        "fast_failures_ms",
-        "in_flight",
-        "is_silent",
-        "opened_ms",
-        "retry_at_ms",
-        "waiting",
-        "watchdog_ms",
-    )
+    ``failing``: requests whose failure is still to be reported. ``waiting`` has requests with the
+    time that they may take, ``in_flight`` those that are sent, with the time when they must be
+    answered.
+    """
 
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.failing: set[int] = set()  # requests whose failure is still to be reported
-        self.failures = 0
-        self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
-        self.fast_failures_ms = -1
-        self.is_silent = False  # the last one ended with a request that was not answered
-        self.opened_ms = -1  # when it was last tried to open it
-        self.retry_at_ms = 0
-        self.waiting: list[tuple[int, Any, int]] = []  # with the time that it may take
-        self.in_flight: deque[tuple[int, int]] = deque()  # with the time when it must be answered
-        self.watchdog_ms: int | None = None
+    connection: Connection | None = None
+    failing: set[int] = field(default_factory=set)
+    failures: int = 0
+    fast_failures: int = 0  # within the millisecond ``fast_failures_ms``
+    fast_failures_ms: int = -1
+    is_silent: bool = False  # the last one ended with a request that was not answered
+    opened_ms: int = -1  # when it was last tried to open it
+    retry_at_ms: int = 0
+    waiting: list[tuple[int, Any, int]] = field(default_factory=list)
+    in_flight: deque[tuple[int, int]] = field(default_factory=deque)
+    watchdog_ms: int | None = None
 
 
 class ClientConnections:

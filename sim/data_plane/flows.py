@@ -15,6 +15,7 @@ and against one that handles every record, fetch and batch by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -26,6 +27,7 @@ PARTS_PER_MS = PARTS // 1_000
 _NEVER = 1 << 62
 
 
+@dataclass(slots=True, eq=False)
 class Flow:
     """One partition at one client. Read-only outside of ``Flows``.
 
@@ -36,34 +38,21 @@ class Flow:
     in parts of a record.
     """
 
-    __slots__ = (
-        "buffered",
-        "fetched",
-        "incoming",
-        "is_served",
-        "opens_ms",
-        "origin_ms",
-        "outgoing",
-        "partition",
-        "position",
-        "rate",
-        "takes_part",
-    )
+    partition: TopicPartition
+    _: KW_ONLY
+    rate: int
+    origin_ms: int
+    position: int
+    fetched: int = field(init=False)
+    opens_ms: int | None = None
+    is_served: bool = False
+    takes_part: bool = False
+    buffered: int = 0
+    incoming: int = 0
+    outgoing: int = 0
 
-    def __init__(
-        self, partition: TopicPartition, *, rate: int, origin_ms: int, position: int
-    ) -> None:
-        self.partition = partition
-        self.rate = rate
-        self.origin_ms = origin_ms
-        self.position = position
-        self.fetched = position
-        self.opens_ms: int | None = None
-        self.is_served = False
-        self.takes_part = False
-        self.buffered = 0
-        self.incoming = 0
-        self.outgoing = 0
+    def __post_init__(self) -> None:
+        self.fetched = self.position
 
     def copy(self) -> Flow:
         """Another flow that stands where this one does."""

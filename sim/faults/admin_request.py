@@ -13,7 +13,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import ADMIN
 
@@ -44,7 +44,7 @@ class AdminRequest(Fault):
             yield ConnectionLoss(at_ms=at_ms, client=ADMIN, moment=draw.pick(tuple(Moment)))
 
     @staticmethod
-    def any_group(draw: Draw, targets: FaultTargets) -> str | None:
+    def any_group(draw: Draw, targets: Targets) -> str | None:
         """One of the groups, or one that nobody belongs to."""
         return _STRANGE_GROUP if draw.chance(_STRANGE_GROUP_SHARE) else targets.group(draw)
 
@@ -68,9 +68,7 @@ class OffsetsRequest(AdminRequest):
         return [TopicPartition(self.topic, number) for number in numbers]
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         yield from cls.trouble(draw, at_ms)
         topic = draw.pick(targets.topics)
         yield cls(

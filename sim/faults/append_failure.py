@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
-from rebalance_sim.sim.faults.fault import End
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, drawn_by
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 _ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
 
@@ -28,7 +24,9 @@ class AppendFailure(BrokerWindow):
     report that is configured or patched to. What a broker gets from another leader it writes.
     """
 
-    error: WriteError = WriteError.STORAGE
+    error: WriteError = field(
+        default=WriteError.STORAGE, metadata=drawn_by(lambda draw, *_: draw.pick(_ERRORS))
+    )
 
     def __post_init__(self) -> None:
         BrokerWindow.__post_init__(self)
@@ -42,7 +40,3 @@ class AppendFailure(BrokerWindow):
             return False
         broker.append_errors.append(self.error)
         return lambda: broker.append_errors.remove(self.error)
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
-        return {"error": draw.pick(_ERRORS)}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 CONTROLLED_SHUTDOWN_MS = 100
 """How long a broker stays up after its leadership has been taken away, to let that be known."""
@@ -50,10 +47,3 @@ class BrokerBounce(Fault):
         world.later(CONTROLLED_SHUTDOWN_MS, stop)
         world.later(back_ms, start)
         world.later(back_ms + self.gap_ms, lambda: self._next(world, node_id + 1))
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        down_ms = draw.between(rule.duration_ms)
-        yield cls(at_ms=at_ms, down_ms=down_ms, gap_ms=draw.between(rule.gap_ms))

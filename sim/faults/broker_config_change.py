@@ -10,7 +10,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, SettingsContext
 from rebalance_sim.sim.faults.settings_change import ASSIGNMENT_INTERVALS_MS, SettingsChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,7 @@ class BrokerConfigChange(SettingsChange):
         return ConfigsInForce(broker=broker, groups=configs.groups)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         interval_ms = draw.pick((None, *ASSIGNMENT_INTERVALS_MS))
         if targets.has_assignment_interval:
             yield cls(at_ms=at_ms, group_consumer_assignment_interval_ms=interval_ms)

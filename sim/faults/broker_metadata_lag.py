@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
 from rebalance_sim.sim.faults.fault import End, drawn_from, size
 from rebalance_sim.sim.faults.ports import FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +32,3 @@ class BrokerMetadataLag(BrokerWindow):
             world.controller.catch_up(broker)
 
         return end
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: Any, targets: FaultTargets) -> Mapping[str, Any]:
-        return {"lag_ms": draw.between(rule.lag_ms)}

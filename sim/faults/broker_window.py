@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.registration import PartitionRegistration
-from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import Fault, Window, bound
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import Window, bound
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,24 +27,6 @@ class BrokerWindow(Window):
         if self.broker is not None:
             return world.brokers[self.broker]
         return registration(world, self.offsets_partition).leader
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        duration_ms, broker = draw.between(rule.duration_ms), targets.broker(draw)
-        yield cls(
-            at_ms=at_ms,
-            duration_ms=duration_ms,
-            broker=broker,
-            offsets_partition=targets.offsets_partition(draw, broker=broker),
-            **cls.drawn_further(draw, rule, targets),
-        )
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
-        """Further fields, drawn last."""
-        return {}
 
 
 def registration(world: FaultWorld, offsets_partition: int | None) -> PartitionRegistration:

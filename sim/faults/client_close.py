@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.clients.common.values import MembershipOperation
-from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, Fault, away_ms, drawn_by, size
+from rebalance_sim.sim.faults.ports import FaultWorld
+
+_DRAWN = (*2 * (MembershipOperation.DEFAULT,), *MembershipOperation)
+"""Mostly as usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,21 +21,10 @@ class ClientClose(Fault):
     """
 
     client: str
-    down_ms: int | None = field(default=None, metadata=size(1))
-    operation: MembershipOperation = MembershipOperation.DEFAULT
+    down_ms: int | None = field(default=None, metadata=size(1) | drawn_by(away_ms))
+    operation: MembershipOperation = field(
+        default=MembershipOperation.DEFAULT, metadata=drawn_by(lambda draw, *_: draw.pick(_DRAWN))
+    )
 
     def begin(self, world: FaultWorld) -> End | bool:
         return world.client_processes.close(self.client, self.down_ms, self.operation)
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        name = targets.client(draw).name
-        usual = MembershipOperation.DEFAULT
-        yield cls(
-            at_ms=at_ms,
-            client=name,
-            down_ms=targets.down_ms(draw, rule, name),
-            operation=draw.pick((usual, usual, *MembershipOperation)),
-        )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, Fault, away_ms, drawn_by, size
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +17,7 @@ class ClientCrash(Fault):
     """
 
     client: str
-    down_ms: int | None = field(default=None, metadata=size(1))
+    down_ms: int | None = field(default=None, metadata=size(1) | drawn_by(away_ms))
 
     def begin(self, world: FaultWorld) -> End | bool:
         return world.client_processes.crash(self.client, self.down_ms)
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        name = targets.client(draw).name
-        yield cls(at_ms=at_ms, client=name, down_ms=targets.down_ms(draw, rule, name))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_window import ClientWindow
-from rebalance_sim.sim.faults.fault import End
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, drawn_by
+from rebalance_sim.sim.faults.ports import FaultWorld
 from rebalance_sim.sim.network.network import Direction
 
 
@@ -25,7 +22,10 @@ class ClientPartition(ClientWindow):
     reaches_admin: ClassVar[bool] = True
 
     broker: int | None = None
-    direction: Direction = Direction.BOTH
+    direction: Direction = field(
+        default=Direction.BOTH,
+        metadata=drawn_by(lambda draw, *_: draw.pick((Direction.BOTH, *Direction))),
+    )
 
     def begin(self, world: FaultWorld) -> End | bool:
         where = (self.client, self.broker, self.direction)
@@ -37,8 +37,3 @@ class ClientPartition(ClientWindow):
             world.data_plane.on_network_changed(self.client)
 
         return end
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
-        broker = targets.broker(draw)
-        return {"broker": broker, "direction": draw.pick((Direction.BOTH, *Direction))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -12,9 +12,9 @@ from rebalance_sim.sim.checks import not_none
 from rebalance_sim.sim.client.client_checks import check_assignors, check_kind, takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, bound, size
+from rebalance_sim.sim.faults.fault import End, Fault, Names, bound, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _SETTINGS = (
     "instance_id",
@@ -94,11 +94,7 @@ class ClientRedeploy(Fault):
         }
 
     def without(
-        self,
-        *,
-        clients: Collection[str] = (),
-        groups: Collection[str] = (),
-        topics: Collection[str] = (),
+        self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:
         """As usual; where no topic is left, the client keeps those it has."""
         if self.topics is not None and set(self.topics) <= set(topics):
@@ -128,9 +124,7 @@ class ClientRedeploy(Fault):
         return True
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         client = targets.client(draw)
         down_ms, graceful = draw.between(rule.duration_ms), draw.chance(rule.graceful_probability)
         yield cls(
@@ -143,7 +137,7 @@ class ClientRedeploy(Fault):
 
 
 def drawn_settings(
-    draw: Draw, targets: FaultTargets, client: ClientSpec, to_kinds: tuple[str, ...]
+    draw: Draw, targets: Targets, client: ClientSpec, to_kinds: tuple[str, ...]
 ) -> dict[str, Any]:
     """Some settings of a client, each other than before with some probability."""
     config, names = targets.config, targets.topic_names

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rebalance_sim.sim.client.client_conditions import Condition
-from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, Window
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, Window
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,22 +15,6 @@ class ClientWindow(Window):
     """A fault of one client that lasts."""
 
     client: str
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        yield cls(
-            at_ms=at_ms,
-            duration_ms=draw.between(rule.duration_ms),
-            client=targets.client(draw).name,
-            **cls.drawn_further(draw, rule, targets),
-        )
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
-        """Further fields, drawn last."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

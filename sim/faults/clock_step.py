@@ -10,7 +10,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import registration
 from rebalance_sim.sim.faults.fault import End, Fault, bound, drawn_from
 from rebalance_sim.sim.faults.ports import FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _CLIENT_SHARE = 0.5
 _BACK_SHARE = 0.5
@@ -70,7 +70,7 @@ class ClockStep(Fault):
             yield self.changed(step_ms=half_ms)
 
     @classmethod
-    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: Targets, at_ms: int) -> Iterator[Fault]:
         step_ms = draw.between(rule.step_ms) * (-1 if draw.chance(_BACK_SHARE) else 1)
         if draw.chance(_CLIENT_SHARE):
             yield cls(at_ms=at_ms, step_ms=step_ms, client=targets.client(draw).name)

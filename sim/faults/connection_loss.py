@@ -18,7 +18,7 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, Off
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.network.link import Moment
 
 
@@ -93,9 +93,7 @@ class ConnectionLoss(Fault):
             yield replace(self, request=None)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         client = targets.client(draw).name
         moment = draw.pick(tuple(Moment))
         # Drawn in any case: what a loss waits for shifts nothing else.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, Window
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, Window
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +20,3 @@ class ControllerOutage(Window):
     def begin(self, world: FaultWorld) -> End | bool:
         world.controller.go_down()
         return world.controller.come_back
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        yield cls(at_ms=at_ms, duration_ms=draw.between(rule.duration_ms))

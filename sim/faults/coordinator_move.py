@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import registration
-from rebalance_sim.sim.faults.fault import End, Fault, bound
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, Fault, bound, drawn_by
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +18,7 @@ class CoordinatorMove(Fault):
     """
 
     to_broker: int | None = None
-    keeps_tail: bool = True
+    keeps_tail: bool = field(default=True, metadata=drawn_by(lambda draw, *_: draw.chance(0.5)))
     offsets_partition: int | None = field(default=None, metadata=bound(0))
 
     def begin(self, world: FaultWorld) -> End | bool:
@@ -42,11 +39,3 @@ class CoordinatorMove(Fault):
             new.tail_cut_epoch = partition.leader_epoch + 1
         world.controller.move(partition.partition, broker)
         return True
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        keeps_tail = draw.chance(0.5)
-        partition = targets.offsets_partition(draw)
-        yield cls(at_ms=at_ms, keeps_tail=keeps_tail, offsets_partition=partition)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import registration
-from rebalance_sim.sim.faults.fault import End, Fault, Window, bound
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, Window, bound
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +37,3 @@ class CoordinatorStall(Window):
                 replica.shard.resume()
 
         return end
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        duration_ms = draw.between(rule.duration_ms)
-        yield cls(
-            at_ms=at_ms,
-            duration_ms=duration_ms,
-            offsets_partition=targets.offsets_partition(draw),
-        )

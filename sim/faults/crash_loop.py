@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, size
+from rebalance_sim.sim.faults.fault import End, Fault, drawn_by, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
 
 _COUNTS = (2, 8)
+
+
+def _gap_ms(draw: Draw, rule: DrawRule, *_: object) -> int:
+    return max(1, draw.between(rule.gap_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +25,10 @@ class CrashLoop(Fault):
     """
 
     client: str
-    count: int = field(default=3, metadata=size(1))
-    up_ms: int = field(default=2_000, metadata=size(1))
+    count: int = field(
+        default=3, metadata=size(1) | drawn_by(lambda draw, *_: draw.between(_COUNTS))
+    )
+    up_ms: int = field(default=2_000, metadata=size(1) | drawn_by(_gap_ms))
     down_ms: int = field(default=1_000, metadata=size(1))
 
     def begin(self, world: FaultWorld) -> End | bool:
@@ -35,15 +39,3 @@ class CrashLoop(Fault):
         if left > 1:
             world.later(self.down_ms + self.up_ms, lambda: self._crash(world, left - 1))
         return has_hit
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        yield cls(
-            at_ms=at_ms,
-            client=targets.client(draw).name,
-            count=draw.between(_COUNTS),
-            up_ms=max(1, draw.between(rule.gap_ms)),
-            down_ms=max(1, draw.between(rule.duration_ms)),
-        )

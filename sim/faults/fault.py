@@ -30,8 +30,12 @@ from rebalance_sim.protocol.runtime.discovery import modules_in
 if TYPE_CHECKING:
     from rebalance_sim.sim.draw import Draw
     from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-    from rebalance_sim.sim.faults.targets import FaultTargets
+    from rebalance_sim.sim.faults.targets import Targets
 
+    How = Callable[[Draw, DrawRule, Targets, Mapping[str, Any]], Any]
+    """Draws a field, as a profile's rule says, after the fields before it."""
+
+Names = Collection[str]
 End = Callable[[], None]
 """Ends a fault that lasts."""
 
@@ -51,6 +55,31 @@ def drawn_from(low: int, high: int) -> dict[str, Any]:
     """Metadata of a field whose range a profile may give under its name; this one unless it does.
     ``Fault.drawn`` finds it in its rule."""
     return {"drawn": (low, high)}
+
+
+def drawn_by(how: How) -> dict[str, Any]:
+    """Metadata of a field that ``Fault.drawn`` draws in a way of its own."""
+    return {"drawn_by": how}
+
+
+def away_ms(draw: Draw, rule: DrawRule, targets: Targets, so_far: Mapping[str, Any]) -> int | None:
+    """How long the process of ``client`` is away; None: for good."""
+    return targets.down_ms(draw, rule, so_far["client"])
+
+
+_DRAWN_BY: Mapping[str, How] = {
+    "duration_ms": lambda draw, rule, *_: draw.between(rule.duration_ms),
+    "down_ms": lambda draw, rule, *_: draw.between(rule.duration_ms),
+    "gap_ms": lambda draw, rule, *_: draw.between(rule.gap_ms),
+    "graceful": lambda draw, rule, *_: draw.chance(rule.graceful_probability),
+    "client": lambda draw, _, targets, __: targets.client(draw).name,
+    "topic": lambda draw, _, targets, __: draw.pick(targets.topics).name,
+    "broker": lambda draw, _, targets, __: targets.broker(draw),
+    "offsets_partition": lambda draw, _, targets, so_far: targets.offsets_partition(
+        draw, broker=so_far.get("broker")
+    ),
+}
+"""How fields that mean the same in every kind are drawn where theirs does not say otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +118,20 @@ class Fault(ABC):
         False: there is nothing that it could happen to."""
 
     @classmethod
-    @abstractmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        """One occurrence of this kind in a generated scenario, with what belongs to it."""
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
+        """One occurrence of this kind in a generated scenario, with what belongs to it.
+
+        Here: its fields, one after the other, from the range that the profile gives
+        (``drawn_from``), as the field says (``drawn_by``), or as its name means; of any other the
+        default.
+        """
+        drawn: dict[str, Any] = {}
+        for item in dataclasses.fields(cls):
+            if "drawn" in item.metadata:
+                drawn[item.name] = draw.between(getattr(rule, item.name))
+            elif how := item.metadata.get("drawn_by", _DRAWN_BY.get(item.name)):
+                drawn[item.name] = how(draw, rule, targets, drawn)
+        yield cls(at_ms=at_ms, **drawn)
 
     @property
     def target(self) -> str:
@@ -138,11 +176,7 @@ class Fault(ABC):
                     yield item.name, least
 
     def without(
-        self,
-        *,
-        clients: Collection[str] = (),
-        groups: Collection[str] = (),
-        topics: Collection[str] = (),
+        self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:
         """The fault in a world that lacks these; None if it concerned nothing else."""
         for name, gone in (("client", clients), ("group", groups), ("topic", topics)):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.clients import MembershipOperation
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +30,3 @@ class FleetRestart(Fault):
             else:
                 has_hit |= clients.crash(name, self.down_ms)
         return has_hit
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        yield cls(
-            at_ms=at_ms,
-            down_ms=draw.between(rule.duration_ms),
-            graceful=draw.chance(rule.graceful_probability),
-        )

@@ -14,7 +14,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, SettingsContext
 from rebalance_sim.sim.faults.settings_change import ASSIGNMENT_INTERVALS_MS, SettingsChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _SETTING_SHARE = 0.5
 _DELETED_SHARE = 0.3
@@ -60,9 +60,7 @@ class GroupConfigChange(SettingsChange):
         )
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         """Any session with any interval: each is drawn so that no order of changes is refused."""
         config = targets.config
         session_ms = (

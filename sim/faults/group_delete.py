@@ -14,7 +14,7 @@ from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.log_compaction import LogCompaction
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _OUTAGE_SHARE = 0.7
 _CLOSING_MS = (500, 10_000)
@@ -31,9 +31,7 @@ class GroupDelete(AdminRequest):
         return DeleteGroupsRequest(group_id=group_id)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         """Mostly of a group whose members are all away; then a log may be cleaned of it, or
         move."""
         yield from cls.trouble(draw, at_ms)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, bound
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,7 @@ class LogCompaction(Fault):
         return dropped > 0
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         yield cls(
             at_ms=at_ms,
             broker=targets.broker(draw),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
-from rebalance_sim.sim.faults.fault import End, size
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, drawn_by, size
+from rebalance_sim.sim.faults.ports import FaultWorld
 
-LOST_BATCHES = (1, 20)
+LOST_BATCHES = drawn_by(lambda draw, *_: draw.between((1, 20)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +24,7 @@ class LogTailLoss(BrokerHostLoss):
 
     may_lose_committed: ClassVar[bool] = True
 
-    lost_batches: int = field(metadata=size(1))
+    lost_batches: int = field(metadata=size(1) | LOST_BATCHES)
 
     def begin(self, world: FaultWorld) -> End | bool:
         broker = self.hit(world)
@@ -38,7 +35,3 @@ class LogTailLoss(BrokerHostLoss):
         for replica in broker.replicas:
             replica.lose_tail(self.lost_batches)
         return end
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
-        return {"lost_batches": draw.between(LOST_BATCHES)}

@@ -12,7 +12,7 @@ from rebalance_sim.sim.faults.admin_request import AdminRequest
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _ALL_SHARE = 0.3
 _GONE_SHARE = 0.3
@@ -37,9 +37,7 @@ class MembersRemove(AdminRequest):
         )
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         """Some members, or all; of some the process is gone by then, as administrators mean it."""
         yield from cls.trouble(draw, at_ms)
         group = targets.group(draw)

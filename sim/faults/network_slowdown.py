@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, Window, drawn_from, size
 from rebalance_sim.sim.faults.ports import FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class NetworkSlowdown(Window):
         return end
 
     @classmethod
-    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: Targets, at_ms: int) -> Iterator[Fault]:
         everybody = draw.chance(0.5)
         yield cls(
             at_ms=at_ms,

@@ -11,7 +11,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.admin_request import AdminRequest
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,7 @@ class OffsetsList(AdminRequest):
         )
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         yield from cls.trouble(draw, at_ms)
         stable = draw.chance(0.3)
         yield cls(at_ms=at_ms, require_stable=stable, group=cls.any_group(draw, targets))

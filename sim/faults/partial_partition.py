@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
-from rebalance_sim.sim.faults.fault import End
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.fault import End, drawn_by
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +21,12 @@ class PartialPartition(BrokerWindow):
     outdated coordinator for all who reach it.
     """
 
-    to_broker: int | None = None
+    to_broker: int | None = field(
+        default=None,
+        metadata=drawn_by(
+            lambda draw, _, targets, __: draw.pick((None, *range(targets.broker_count)))
+        ),
+    )
 
     def begin(self, world: FaultWorld) -> End | bool:
         broker = self.hit(world)
@@ -43,10 +44,6 @@ class PartialPartition(BrokerWindow):
             broker.pump_both_ways()
 
         return end
-
-    @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
-        return {"to_broker": draw.pick((None, *range(targets.broker_count)))}
 
 
 def _without_controller(world: FaultWorld, broker: Broker) -> End:

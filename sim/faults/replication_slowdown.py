@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import End, Fault, Window, drawn_from, size
+from rebalance_sim.sim.faults.fault import End, Window, drawn_from, size
 from rebalance_sim.sim.faults.ports import FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +24,3 @@ class ReplicationSlowdown(Window):
                     replica.replication.fetch_anew()
 
         return end
-
-    @classmethod
-    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
-        duration_ms = draw.between(rule.duration_ms)
-        yield cls(at_ms=at_ms, duration_ms=duration_ms, factor=draw.between(rule.factor))

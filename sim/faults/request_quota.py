@@ -10,7 +10,7 @@ from rebalance_sim.sim.broker.broker import Throttle
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, Window, drawn_from, size
 from rebalance_sim.sim.faults.ports import FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class RequestQuota(Window):
         return end
 
     @classmethod
-    def drawn(cls, draw: Draw, rule: Any, targets: FaultTargets, at_ms: int) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: Any, targets: Targets, at_ms: int) -> Iterator[Fault]:
         duration_ms, throttle_ms = draw.between(rule.duration_ms), draw.between(rule.throttle_ms)
         names = tuple(client.name for client in targets.clients)
         clients = tuple(draw.some(names, 0.5)) if draw.chance(0.5) else ()

@@ -18,14 +18,13 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.rolling_restart import RollingRestart
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _COOPERATION_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollingMigration(RollingRestart):
+class RollingMigration(ClientBounce):
     """A rolling deployment that gives clients another library, or another setting of it: of kind
     ``to_kind`` from then on, of its version ``to_version`` if one is named, and, if it speaks the
     classic protocol, with these ``assignors``.
@@ -39,7 +38,7 @@ class RollingMigration(RollingRestart):
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
 
     def __post_init__(self) -> None:
-        RollingRestart.__post_init__(self)
+        ClientBounce.__post_init__(self)
         check_kind(self.to_kind, "to_kind")
         check_version(self.to_version, self.to_kind, "to_version")
         check_assignors(self.assignors, self.to_kind)
@@ -58,9 +57,7 @@ class RollingMigration(RollingRestart):
         world.client_processes.migrate(name, self.to_kind, self.to_version, self.assignors)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         group_id = targets.group(draw)
         team = targets.team(group_id)
         common = team[0].assignors

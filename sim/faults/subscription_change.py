@@ -10,7 +10,7 @@ from rebalance_sim.sim.client.client_checks import check_regex
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _NOWHERE = "nowhere.*"
 """A pattern that matches nothing."""
@@ -51,9 +51,7 @@ class SubscriptionChange(Fault):
         return world.client_processes.subscribe(self.client, self.topics, self.topic_regex)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         client = targets.client(draw)
         names, back = targets.topic_names, targets.read_by(client)
         topics, regex = _drawn_subscription(draw, names)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.fault import End, Fault, size
+from rebalance_sim.sim.faults.fault import End, Fault, Names, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,7 @@ class SurgeDeploy(Fault):
         return f"{', '.join(self.clients)} by {', '.join(self.successors)}"
 
     def without(
-        self,
-        *,
-        clients: Collection[str] = (),
-        groups: Collection[str] = (),
-        topics: Collection[str] = (),
+        self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:
         """As usual; None if nobody is left to follow."""
         kept = tuple(name for name in self.successors if name not in clients)
@@ -64,9 +60,7 @@ class SurgeDeploy(Fault):
         return bool(starting) or any(clients.live(name) is not None for name in self.clients)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         """One half of a group is away before, and replaces the other."""
         group = targets.group(draw)
         away_ms = draw.between((0, at_ms))

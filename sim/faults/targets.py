@@ -12,7 +12,7 @@ from rebalance_sim.sim.faults.ports import DrawRule
 
 
 @dataclass(slots=True, kw_only=True)
-class FaultTargets:
+class Targets:
     """The clients, topics and brokers of a scenario, and how the brokers are set up.
 
     ``has_assignment_interval``: the simulated version has this setting, and can alter it at run

@@ -11,7 +11,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,7 @@ class TopicCreate(Fault):
         return world.topics.create(self.topic, self.partition_count)
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         name = "arrivals"
         yield cls(at_ms=at_ms, topic=name, partition_count=draw.between((1, 4)))
         reader = targets.client(draw)

@@ -10,7 +10,7 @@ from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,7 @@ class TopicRecreate(Fault):
         return True
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         topic = draw.pick(targets.topics)
         yield cls(
             at_ms=at_ms,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import registration
-from rebalance_sim.sim.faults.fault import End, Fault, Window, bound, size
+from rebalance_sim.sim.faults.fault import End, Window, bound, size
 from rebalance_sim.sim.faults.log_tail_loss import LOST_BATCHES
-from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.ports import FaultWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +25,7 @@ class UncleanElection(Window):
 
     may_lose_committed: ClassVar[bool] = True
 
-    lost_batches: int = field(metadata=size(1))
+    lost_batches: int = field(metadata=size(1) | LOST_BATCHES)
     offsets_partition: int | None = field(default=None, metadata=bound(0))
 
     def begin(self, world: FaultWorld) -> End | bool:
@@ -62,17 +59,6 @@ class UncleanElection(Window):
                 leader.restart()
 
         return end
-
-    @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        yield cls(
-            at_ms=at_ms,
-            duration_ms=draw.between(rule.duration_ms),
-            lost_batches=draw.between(LOST_BATCHES),
-            offsets_partition=targets.offsets_partition(draw),
-        )
 
 
 def _may_be_elected(broker: Broker) -> bool:

@@ -13,6 +13,7 @@ While nothing of this continues, nothing has to be reported: ``is_watching`` is 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
@@ -266,6 +267,7 @@ class Rebalances:
         self.is_watching = bool(self._watched)
 
 
+@dataclass(slots=True, eq=False)
 class _Group:
     """One group: its episode, if there is one, and its clients.
 
@@ -275,31 +277,15 @@ class _Group:
     the last episode that began.
     """
 
-    __slots__ = (
-        "areas",
-        "began_ms",
-        "busy_since_ms",
-        "cause",
-        "crashed_ms",
-        "ended",
-        "epoch",
-        "members",
-        "moved_before",
-        "ownership",
-        "rebalance_count",
-        "unsettled_since_ms",
-    )
-
-    def __init__(self, ownership: Ownership) -> None:
-        self.ownership = ownership
-        self.began_ms: int | None = None
-        self.unsettled_since_ms: int | None = None
-        self.areas = (0, 0)
-        self.cause = ""
-        self.rebalance_count = 0
-        self.moved_before = 0
-        self.ended: list[_Ended] = []
-        self.busy_since_ms: dict[str, int] = {}
-        self.epoch = 0
-        self.members: Container[str] = ()
-        self.crashed_ms: dict[str, int] = {}
+    ownership: Ownership
+    began_ms: int | None = None
+    unsettled_since_ms: int | None = None
+    areas: tuple[int, int] = (0, 0)
+    cause: str = ""
+    rebalance_count: int = 0
+    moved_before: int = 0
+    ended: list[_Ended] = field(default_factory=list)
+    busy_since_ms: dict[str, int] = field(default_factory=dict)
+    epoch: int = 0
+    members: Container[str] = ()
+    crashed_ms: dict[str, int] = field(default_factory=dict)

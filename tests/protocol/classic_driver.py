@@ -53,11 +53,9 @@ from rebalance_sim.protocol.clients import (
     Unsubscribe,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.java.classic import (
-    ClassicConsumer,
-    ClassicConsumerConfig,
-    ClassicMemberRules,
-)
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics

@@ -34,7 +34,8 @@ from rebalance_sim.protocol.clients import (
     SyncGroupAnswered,
     Tick,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,
     JoinGroupResponse,

@@ -13,10 +13,8 @@ from rebalance_sim.protocol.clients import (
     SendJoinGroup,
     SendSyncGroup,
 )
-from rebalance_sim.protocol.clients.java.classic import (
-    ClassicMemberRules,
-    ClassicState,
-)
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode

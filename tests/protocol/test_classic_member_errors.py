@@ -31,14 +31,12 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.java.classic import (
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import (
     LEGAL_CLASSIC_TRANSITIONS,
-    REACTIONS,
-    Api,
-    ClassicConsumerConfig,
     ClassicState,
-    Then,
 )
+from rebalance_sim.protocol.clients.java.classic.reactions import REACTIONS, Api, Then
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,
     JoinGroupResponse,

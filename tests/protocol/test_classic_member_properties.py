@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients.java.classic import ClassicState
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 

@@ -16,7 +16,8 @@ from rebalance_sim.protocol.clients import (
     SendLeaveGroup,
     SendSyncGroup,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules, ClassicState
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition

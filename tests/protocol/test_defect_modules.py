@@ -7,7 +7,7 @@ import pkgutil
 import pytest
 
 from rebalance_sim.protocol import defects
-from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.versions import CLIENT_VERSIONS
 from rebalance_sim.protocol.defects import DEFECTS

@@ -22,7 +22,7 @@ from rebalance_sim.protocol.clients import (
     SendOffsetFetch,
     Subscribe,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState

@@ -26,7 +26,7 @@ from rebalance_sim.sim.faults import fault as faults
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.fault import End, Fault, Window, register, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.trace import Trace
 
 BROKEN: list[bool] = []
@@ -52,9 +52,7 @@ class LinkFlaps(Window):
         return reset
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
         yield cls(
             at_ms=at_ms,
             duration_ms=draw.between(rule.duration_ms),

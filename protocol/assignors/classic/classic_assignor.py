@@ -52,7 +52,6 @@ class ClassicAssignor(Protocol):
     @property
     def name(self) -> str:
         """The name under which members offer it in JoinGroup."""
-        ...
 
     @property
     def supports_cooperative(self) -> bool:
@@ -78,7 +77,6 @@ class ClassicAssignor(Protocol):
         ``partition_counts`` maps topic name to number of partitions; topics that it lacks are
         skipped. Raises EndlessAssignmentError.
         """
-        ...
 
     def assign_by_racks(
         self,
@@ -92,6 +90,18 @@ class ClassicAssignor(Protocol):
         Who does not override it does not look at racks (classic §5.5).
         """
         return self.assign(partition_counts=partition_counts, members=members)
+
+
+class RackAssignor(ClassicAssignor, Protocol):
+    """One that looks at racks: without any it assigns as if no replica had one."""
+
+    def assign(
+        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
+    ) -> Assigned:
+        """See ``ClassicAssignor``."""
+        return self.assign_by_racks(
+            partition_counts=partition_counts, members=members, replica_racks={}
+        )
 
 
 def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     Assigned,
     ClaimingMember,
+    RackAssignor,
     in_member_order,
     subscriptions_of,
 )
@@ -24,23 +25,7 @@ Shares = dict[str, dict[str, list[int]]]
 """Member id -> topic -> numbers, both ascending."""
 
 
-class _SimpleAssignor:
-    supports_cooperative = False
-
-    def user_data(
-        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
-    ) -> Hashable | None:
-        """See ``ClassicAssignor.user_data``: nothing."""
-        return None
-
-    def assign(
-        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
-    ) -> Assigned:
-        """See ``ClassicAssignor.assign``."""
-        return self.assign_by_racks(
-            partition_counts=partition_counts, members=members, replica_racks={}
-        )
-
+class _SimpleAssignor(RackAssignor):
     def assign_by_racks(
         self,
         *,

@@ -14,6 +14,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     Assigned,
     ClaimingMember,
     NamedPartition,
+    RackAssignor,
     by_topic,
     subscriptions_of,
     ungrouped,
@@ -40,11 +41,9 @@ class CooperativeUserData(NamedTuple):
     generation_id: int
 
 
-class StickyRules:
+class StickyRules(RackAssignor):
     """Balance and claims: the latter come from user data, and take effect at once."""
 
-    name: str
-    supports_cooperative = False
     balances_equals_alike = False  # whether equal subscriptions have no algorithm of their own
     balancing: type[GeneralBalancing] = GeneralBalancing
     balancing_of_equals: type[IdenticalBalancing] = IdenticalBalancing
@@ -67,14 +66,6 @@ class StickyRules:
     def claims(self, members: Sequence[ClaimingMember]) -> dict[str, Claim]:
         """What each member claims."""
         return {member.member_id: self.claim_of(member.subscription) for member in members}
-
-    def assign(
-        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
-    ) -> Assigned:
-        """See ``ClassicAssignor.assign``."""
-        return self.assign_by_racks(
-            partition_counts=partition_counts, members=members, replica_racks={}
-        )
 
     def assign_by_racks(
         self,

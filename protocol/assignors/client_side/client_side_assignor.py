@@ -70,7 +70,6 @@ class PartitionAssignor(Protocol):
     @property
     def name(self) -> str:
         """Identity of the assignor among those of a group."""
-        ...
 
     @property
     def minimum_version(self) -> int:
@@ -88,7 +87,6 @@ class PartitionAssignor(Protocol):
 
     def assign(self, spec: AssignmentSpec) -> ComputedAssignment:
         """The new assignment, with each member's metadata in that member's own version."""
-        ...
 
 
 def advertise(

@@ -68,20 +68,11 @@ class _Share:
         return len(self.active) + len(self.standby) + len(self.warm_up)
 
 
-def place_tasks(
-    instances: Mapping[str, StreamsInstance],
-    partition_counts: Mapping[str, int],
-    config: StreamsConfig,
-) -> dict[str, StreamsAssignment]:
-    """Active, standby and warm-up tasks of every member; each task is active exactly once.
+class Placement:
+    """One computation; its steps in their order. A mutant replaces one of them.
 
     ``partition_counts`` (topic id -> number of partitions) has the topics of all subscriptions.
     """
-    return Placement(instances, partition_counts, config).shares()
-
-
-class Placement:
-    """One computation; its steps in their order. A mutant replaces one of them."""
 
     def __init__(
         self,
@@ -112,7 +103,7 @@ class Placement:
                 self._lags[key] = min(lag, self._lags.get(key, lag))
 
     def shares(self) -> dict[str, StreamsAssignment]:
-        """The result."""
+        """Active, standby and warm-up tasks of every member; each task is active exactly once."""
         holders = self._holders()
         wishes = self._place_active(holders, self._balanced(holders))
         self._place_warm_ups(wishes)

@@ -74,4 +74,3 @@ class Assignor(Protocol):
         it is gets the very object it brought as ``current``, so that ``is`` tells "unchanged".
         Raises PartitionAssignorError.
         """
-        ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from rebalance_sim.protocol.clients.common.effects import (
@@ -32,28 +33,19 @@ class _PollPhase(Enum):
     RESULTING = "callbacks of this poll"  # (c)
 
 
+@dataclass(slots=True, eq=False)
 class CallbackTask:
     """A callback that waits for the application, or runs.
 
     ``on_done`` gets whether it failed. ``may_start`` is asked just before it runs: False drops it.
     """
 
-    __slots__ = ("is_obsolete", "kind", "may_start", "on_done", "partitions")
-
-    def __init__(
-        self,
-        kind: CallbackKind,
-        partitions: frozenset[TopicPartition],
-        on_done: Callable[[bool], None],
-        *,
-        may_start: Callable[[], bool] | None = None,
-        is_obsolete: Callable[[], bool] | None = None,
-    ) -> None:
-        self.kind = kind
-        self.partitions = partitions
-        self.on_done = on_done
-        self.may_start = may_start
-        self.is_obsolete = is_obsolete
+    kind: CallbackKind
+    partitions: frozenset[TopicPartition]
+    on_done: Callable[[bool], None]
+    _: KW_ONLY
+    may_start: Callable[[], bool] | None = None
+    is_obsolete: Callable[[], bool] | None = None
 
 
 class Application:

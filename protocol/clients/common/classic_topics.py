@@ -19,27 +19,21 @@ class KnownTopicNames(Protocol):
 
     def on_metadata(self, topic_names: Mapping[str, str]) -> None:
         """The client's metadata has been refreshed."""
-        ...
 
     def ids_by_name(self) -> Mapping[str, str]:
         """Name -> id, as the newest metadata have it."""
-        ...
 
     def ids_in_use(self) -> Mapping[str, str]:
         """Name -> id of assigned topics, which the newest metadata need not have any more."""
-        ...
 
     def knows(self, topic_id: str) -> bool:
         """Whether somebody has said the name of this topic."""
-        ...
 
     def name_of(self, topic_id: str) -> str:
         """The name of a topic that is, or was, assigned; the id itself if nobody ever said."""
-        ...
 
     def keep(self, partitions: frozenset[TopicPartition]) -> None:
         """Remember the names of what is assigned from now on, should their topics be deleted."""
-        ...
 
 
 class Moved(NamedTuple):

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 
@@ -34,6 +35,18 @@ class NewMember:
     rules: Any | None
     jitter: Callable[[], float]
     now_ms: int
+
+    def made(self, member: Callable[..., GroupMember], rules: type[Any]) -> GroupMember:
+        """The member, with these rules if it has none; of the classic protocol its id comes from
+        the coordinator."""
+        own = {"member_id": self.member_id} if isinstance(self.config, ConsumerConfig) else {}
+        return member(
+            config=self.config,
+            rules=self.rules or rules,
+            jitter=self.jitter,
+            now_ms=self.now_ms,
+            **own,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ that a retry carries the newest epoch or generation.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -25,32 +26,23 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, Off
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
 class Commit:
     """A commit from its creation to its end. ``deadline_ms`` None: never tried twice."""
 
-    __slots__ = ("_on_done", "deadline_ms", "is_over", "number", "offsets", "pacer")
-
-    def __init__(
-        self,
-        core: MemberCore,
-        offsets: Offsets,
-        on_done: OnDone,
-        *,
-        number: int,
-        deadline_ms: int | None,
-    ) -> None:
-        self.number = number
-        self.offsets = offsets
-        self.pacer = RequestPacer(core.config, core.jitter)
-        self.deadline_ms = deadline_ms
-        self._on_done = on_done
-        self.is_over = False  # nobody waits for it any more
+    offsets: Offsets
+    on_done: OnDone
+    pacer: RequestPacer
+    _: KW_ONLY
+    number: int
+    deadline_ms: int | None
+    is_over: bool = False  # nobody waits for it any more
 
     def finish(self, error_code: ErrorCode | None) -> None:
         """Complete the commit, once; None means success."""
         if not self.is_over:
             self.is_over = True
-            self._on_done(error_code)
+            self.on_done(error_code)
 
 
 _C = TypeVar("_C", bound=Commit)

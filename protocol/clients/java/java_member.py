@@ -14,6 +14,7 @@ from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 class JavaMember(GroupMember):
     """A member of the Java client: calls of its application, and how one event is worked off."""
 
+    rules: Any
     _commits: JavaCommits[Any]
     _calls: BlockingCalls
     _lookup: OffsetLookup
@@ -48,6 +49,11 @@ class JavaMember(GroupMember):
     def _on_pattern_matched(self, event: events.PatternMatched) -> None:
         if self.subscription.exists:
             self.subscription.topic_names = event.topic_names
+
+    @property
+    def constants(self) -> tuple[object, ...]:
+        """See ``GroupMember``."""
+        return (*super().constants, self.rules)
 
     @property
     def is_closed(self) -> bool:

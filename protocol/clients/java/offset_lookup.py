@@ -5,6 +5,7 @@ Source: client §7 (offset fetch) and client §8. Lookups begin inside ``poll`` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
@@ -35,17 +36,13 @@ RETRIABLE = COORDINATOR_LOST | {
 """Errors after which the same lookup is tried again."""
 
 
+@dataclass(slots=True, eq=False)
 class Lookup:
     """One set of partitions whose committed offsets are being asked for."""
 
-    __slots__ = ("deadline_ms", "pacer", "partitions")
-
-    def __init__(
-        self, partitions: frozenset[TopicPartition], pacer: RequestPacer, deadline_ms: int
-    ) -> None:
-        self.partitions = partitions
-        self.pacer = pacer
-        self.deadline_ms = deadline_ms
+    partitions: frozenset[TopicPartition]
+    pacer: RequestPacer
+    deadline_ms: int
 
 
 class OffsetLookup:

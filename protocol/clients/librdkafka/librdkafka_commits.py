@@ -8,7 +8,7 @@ commit is open no offsets are looked up and no unassignment is complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
@@ -37,36 +37,19 @@ _RETRIED = COORDINATOR_LOST | {
 }
 
 
+@dataclass(slots=True, eq=False)
 class _Commit:
     """A commit from its creation to its end."""
 
-    __slots__ = (
-        "give_up_ms",
-        "is_manual",
-        "number",
-        "offsets",
-        "on_done",
-        "request",
-        "retries",
-        "retry_due_ms",
-    )
-
-    def __init__(
-        self,
-        offsets: Offsets,
-        on_done: OnDone,
-        *,
-        number: int,
-        is_manual: bool,
-    ) -> None:
-        self.number = number
-        self.offsets = offsets
-        self.on_done = on_done
-        self.is_manual = is_manual
-        self.request: OffsetCommitRequest | None = None
-        self.retries = 0
-        self.retry_due_ms = 0
-        self.give_up_ms: int | None = None  # set when it is put off for the first time
+    offsets: Offsets
+    on_done: OnDone
+    _: KW_ONLY
+    number: int
+    is_manual: bool
+    request: OffsetCommitRequest | None = None
+    retries: int = 0
+    retry_due_ms: int = 0
+    give_up_ms: int | None = None  # set when it is put off for the first time
 
 
 class Commits(CommitQueue):

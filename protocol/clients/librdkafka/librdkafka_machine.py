@@ -47,17 +47,14 @@ class GroupRequests(Protocol):
 
     def run(self) -> None:
         """Send what is due."""
-        ...
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        ...
 
     @property
     def due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
-        ...
 
 
 class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
@@ -84,7 +81,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         self,
         *,
         config: MemberConfig,
-        member_id: str,
+        member_id: str = "",
         rules: LibrdkafkaRules | type[LibrdkafkaRules] = LibrdkafkaRules,
         jitter: Callable[[], float] = lambda: 0.0,
         retry_jitter: Callable[[], float] | None = None,
@@ -94,6 +91,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         super().__init__(
             config=config, member_id=member_id, rules=rules, jitter=jitter, now_ms=now_ms
         )
+        self._declare()
         self._application = Application(
             self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
         )
@@ -109,6 +107,10 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         self._assignment.on_done = self._rebalance.on_assignment_done
         self._rebalance.watch_polls = self._polls.switch
         self._polls.on_expired = self._rebalance.on_polls_missed
+
+    def _declare(self) -> None:
+        """The variables that the protocols do not have alike."""
+        raise NotImplementedError
 
     def _make_group_parts(self) -> tuple[Rebalance, GroupRequests]:
         """The parts that the protocols do not have alike."""

@@ -3,8 +3,6 @@
 What librdkafka 2.16.0 gets wrong is in ``protocol/defects``. Source: client §10.1.
 """
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 
 

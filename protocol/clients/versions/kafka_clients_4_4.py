@@ -1,7 +1,5 @@
 """kafka-clients 4.4 (client Appendix A)."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.client_version import ClientVersion
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 

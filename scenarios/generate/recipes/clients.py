@@ -21,7 +21,7 @@ from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _SOON_MS = (1, 3_000)
 _STAYS_MS = (1_000, 8_000)
@@ -35,7 +35,7 @@ _OTHER_LIBRARY = {
 }
 
 
-def pattern_to_names(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def pattern_to_names(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """An application subscribes to a pattern, and then to the names that it has matched: the
     pattern goes, and the topics stay as they are."""
     client = targets.client(draw)
@@ -45,7 +45,7 @@ def pattern_to_names(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
     yield SubscriptionChange(at_ms=names_ms, client=client.name, topics=names)
 
 
-def other_application(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def other_application(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """An application is deployed again, with the other library, and with other topics."""
     client = targets.client(draw)
     kind = _OTHER_LIBRARY[client.kind]
@@ -60,7 +60,7 @@ def other_application(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable
     )
 
 
-def unsubscribed_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def unsubscribed_in_rebalance(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client comes back, and while the others make room for it one of them, of librdkafka if
     there is such a client, unsubscribes and subscribes again."""
     client = _of_librdkafka(draw, targets)
@@ -72,7 +72,7 @@ def unsubscribed_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> 
     yield SubscriptionChange(at_ms=again_ms, client=client.name, topics=names)
 
 
-def growth_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def growth_in_rebalance(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client comes back, and a topic of one of librdkafka, if there is such a client, grows in
     the middle of the rebalance."""
     client = _of_librdkafka(draw, targets)
@@ -82,7 +82,7 @@ def growth_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterab
     yield grown(topic, at_ms + draw.between(_SOON_MS), draw, 6)
 
 
-def failed_look_ups(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def failed_look_ups(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """The coordinator moves, and a client can reach no broker for as long as several look-ups for
     it take to fail."""
     client = targets.client(draw)
@@ -91,12 +91,12 @@ def failed_look_ups(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[F
     yield CoordinatorMove(at_ms=at_ms + draw.between(_SOON_MS))
 
 
-def _of_librdkafka(draw: Draw, targets: FaultTargets) -> ClientSpec:
+def _of_librdkafka(draw: Draw, targets: Targets) -> ClientSpec:
     candidates = [client for client in targets.clients if client.kind in LIBRDKAFKA_KINDS]
     return draw.pick(candidates or list(targets.clients))
 
 
-def _comes_back(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def _comes_back(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client closes a moment before ``at_ms``, and is back then."""
     down_ms = draw.between(_DOWN_MS)
     client = targets.client(draw).name

@@ -19,7 +19,7 @@ from rebalance_sim.sim.faults.log_compaction import LogCompaction
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 
 _DOWN_MS = (200, 3_000)
@@ -32,7 +32,7 @@ _BEFORE_MS = (4_000, 8_000)
 _AFTERWARDS_MS = 20_000
 
 
-def back_before_answer(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def back_before_answer(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """An application unsubscribes and subscribes again, over a slow link: the answers to what was
     sent before, and to the leave, arrive when it joins already."""
     client = targets.client(draw)
@@ -50,7 +50,7 @@ def back_before_answer(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterabl
         yield SubscriptionChange(at_ms=targets.within(at_ms), client=client.name, topics=topics)
 
 
-def all_by_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def all_by_pattern(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A whole group subscribes by pattern alone, and what the pattern matches grows."""
     group = targets.group(draw)
     team = targets.team(group)
@@ -68,7 +68,7 @@ def all_by_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fa
         yield SubscriptionChange(at_ms=back_ms, client=client.name, topics=targets.read_by(client))
 
 
-def static_again_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def static_again_in_rebalance(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A static member is restarted, some times over, while its group rebalances and the
     coordinator's writes take long."""
     pair = targets.pair(draw)
@@ -86,7 +86,7 @@ def static_again_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> 
         yield ClientCrash(at_ms=at_ms, client=seated.name, down_ms=draw.between((50, 300)))
 
 
-def missed_generation(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def missed_generation(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A static member that asks seldom whether there is a rebalance misses one whole: the others
     form a generation, and another one, while it continues with what it had."""
     pair = targets.pair(draw)
@@ -97,7 +97,7 @@ def missed_generation(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable
         yield ClientClose(at_ms=again_ms, client=pair[1].name, down_ms=draw.between(_DOWN_MS))
 
 
-def missed_conversion(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def missed_conversion(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """As ``missed_generation``; all speak the classic protocol then, and the group is converted
     while the process that missed the generation stands still."""
     pair = targets.pair(draw)
@@ -115,14 +115,14 @@ def missed_conversion(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable
         yield ClientPause(at_ms=at_ms, duration_ms=silent_ms, client=pair[0].name)
 
 
-def _in_time(targets: FaultTargets, at_ms: int) -> int:
+def _in_time(targets: Targets, at_ms: int) -> int:
     """Early enough for what is to follow, if the fault phase is long enough."""
     return min(at_ms, max(_BEFORE_MS[1], targets.duration_ms - _AFTERWARDS_MS))
 
 
 def _missed(
     draw: Draw,
-    targets: FaultTargets,
+    targets: Targets,
     pair: tuple[ClientSpec, ClientSpec],
     at_ms: int,
     again_ms: int,
@@ -167,7 +167,7 @@ def _missed(
     )
 
 
-def cleaned_while_loading(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def cleaned_while_loading(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """Partitions change hands, the coordinator moves, and its log is cleaned while the next one
     reads it."""
     for _ in range(draw.between((2, 4))):

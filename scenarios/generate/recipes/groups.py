@@ -18,7 +18,7 @@ from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 
 _DOWN_MS = (200, 3_000)
 _MINUTE_MS = 60_000
@@ -26,7 +26,7 @@ _ABOUT_MS = 12_000
 _LONG_RETENTION_MINUTES = 10
 
 
-def retention_over(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def retention_over(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """The clocks of all brokers are set ahead by about the retention of offsets, while nobody is in
     the group, or while its members have given up topics, and rebalance."""
     if targets.config.offsets_retention_minutes > _LONG_RETENTION_MINUTES:
@@ -54,7 +54,7 @@ def _all_away(draw: Draw, team: Sequence[ClientSpec], at_ms: int) -> Iterable[Fa
 
 
 def _narrower(
-    draw: Draw, targets: FaultTargets, team: Sequence[ClientSpec], at_ms: int
+    draw: Draw, targets: Targets, team: Sequence[ClientSpec], at_ms: int
 ) -> Iterable[Fault]:
     """All subscribe to one topic, and one of them is silent while the others rebalance."""
     names = targets.topic_names
@@ -70,7 +70,7 @@ def _narrower(
         yield ClientCrash(at_ms=max(0, at_ms - 800), client=team[-1].name, down_ms=200)
 
 
-def growth_unwritten(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def growth_unwritten(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A topic grows, and what follows from that cannot be written at first."""
     topic = draw.pick(targets.topics)
     yield grown(topic, at_ms, draw, 4)
@@ -78,7 +78,7 @@ def growth_unwritten(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
     yield AppendFailure(at_ms=at_ms + draw.between((0, 50)), duration_ms=failing_ms)
 
 
-def deleted_under_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def deleted_under_pattern(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """Offsets of topics are to be deleted that a whole group subscribes to by pattern."""
     group = targets.group(draw)
     back_ms = targets.within(at_ms + draw.between((2_000, 8_000)))
@@ -95,7 +95,7 @@ def deleted_under_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iter
         )
 
 
-def seat_of_pattern(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def seat_of_pattern(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A static consumer that subscribes by pattern is replaced by a classic one with its instance
     id, while another consumer stays; later both are as before."""
     pair = targets.pair(draw)

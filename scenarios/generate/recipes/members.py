@@ -18,7 +18,7 @@ from rebalance_sim.sim.faults.connection_loss import ConnectionLoss, RequestKind
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.members_remove import MembersRemove
 from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 
@@ -27,14 +27,14 @@ _DOWN_MS = (200, 3_000)
 _NEAR_MS = (-30, 30)
 
 
-def _session_ms(targets: FaultTargets, client: ClientSpec) -> int:
+def _session_ms(targets: Targets, client: ClientSpec) -> int:
     """The session timeout of a client, as long as nobody alters it."""
     if client.kind in CLASSIC_KINDS:
         return client.session_timeout_ms
     return targets.config.group_consumer_session_timeout_ms
 
 
-def successor(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def successor(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A static member's process stands still (SIGSTOP), another takes its instance id meanwhile,
     and the first continues. Later the instance id is given back."""
     pair = targets.pair(draw)
@@ -61,7 +61,7 @@ def successor(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     )
 
 
-def silent_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def silent_in_rebalance(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A member does not take part while the others rebalance, for longer than its rebalance
     timeout; a static one may still be there when it is back."""
     pair = targets.pair(draw)
@@ -86,7 +86,7 @@ def silent_in_rebalance(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterab
         )
 
 
-def timer_race(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def timer_race(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client is back just when its session, or its time to rebalance or to poll, is over."""
     client = targets.client(draw)
     session = _session_ms(targets, client)
@@ -111,7 +111,7 @@ def timer_race(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]
         yield PollStall(at_ms=at_ms, duration_ms=length_ms, client=client.name)
 
 
-def brief_visit(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def brief_visit(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client comes back and closes at once, before it is a member, or in the middle of that."""
     client = targets.client(draw)
     down_ms = draw.between((200, 2_000))
@@ -122,7 +122,7 @@ def brief_visit(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault
         at_ms = close_ms + draw.between((1_000, 5_000))
 
 
-def lost_answers(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def lost_answers(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client joins, and one request after the other, or its answer, gets lost on the way."""
     client = targets.client(draw)
     down_ms = draw.between(_DOWN_MS)
@@ -141,7 +141,7 @@ def lost_answers(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Faul
         at_ms += draw.between((50, 3_000))
 
 
-def lost_leave(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def lost_leave(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """What a client sends last gets lost, and it is soon back."""
     client = targets.client(draw)
     yield ConnectionLoss(
@@ -154,7 +154,7 @@ def lost_leave(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]
     yield ClientClose(at_ms=close_ms, client=client.name, down_ms=draw.between(_DOWN_MS))
 
 
-def removed_while_joining(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def removed_while_joining(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """An administrator removes members while the group rebalances because one comes back."""
     client = targets.client(draw)
     down_ms = draw.between(_DOWN_MS)
@@ -166,7 +166,7 @@ def removed_while_joining(draw: Draw, targets: FaultTargets, at_ms: int) -> Iter
         yield MembersRemove(at_ms=remove_ms, group=client.group_id, clients=names)
 
 
-def wrong_setting(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def wrong_setting(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A deployment has a setting that brokers refuse; a later one corrects it."""
     client = targets.client(draw)
     down_ms, back_ms = draw.between(_DOWN_MS), at_ms + draw.between((4_000, 15_000))

@@ -22,7 +22,7 @@ from rebalance_sim.sim.faults.metadata_lag import MetadataLag
 from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
 from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 
@@ -37,7 +37,7 @@ _OTHER_PROTOCOL = {
 }
 
 
-def conversion_and_load(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def conversion_and_load(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """One or two clients change over to the other protocol, and back, while the log is cleaned of
     what they leave behind, is moved and is loaded."""
     names = []
@@ -65,7 +65,7 @@ def conversion_and_load(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterab
         yield from _cleaned_and_loaded(draw, targets, at_ms, 12_000)
 
 
-def change_and_load(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def change_and_load(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """Members go and come while the log is cleaned, moved and loaded, in any order."""
     for client in draw.some(targets.clients, 0.5)[:3]:
         down_ms = draw.between(_DOWN_MS)
@@ -76,7 +76,7 @@ def change_and_load(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[F
 
 
 def _cleaned_and_loaded(
-    draw: Draw, targets: FaultTargets, at_ms: int, within_ms: int
+    draw: Draw, targets: Targets, at_ms: int, within_ms: int
 ) -> Iterable[Fault]:
     for _ in range(draw.between((1, 3))):
         clean_ms = at_ms + draw.between((0, within_ms))
@@ -92,7 +92,7 @@ def _cleaned_and_loaded(
             yield CoordinatorMove(at_ms=load_ms, keeps_tail=draw.chance(0.5))
 
 
-def writes_fail_at_joins(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def writes_fail_at_joins(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """The coordinator cannot write for a moment, just when members go, come or convert."""
     client = targets.client(draw)
     down_ms = draw.between((200, 1_000))
@@ -109,7 +109,7 @@ def writes_fail_at_joins(draw: Draw, targets: FaultTargets, at_ms: int) -> Itera
         )
 
 
-def topic_again(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def topic_again(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A topic is there again under its name with other partitions, while a client has old metadata
     or stands still; the coordinator may load meanwhile."""
     topic, client = draw.pick(targets.topics), targets.client(draw)
@@ -133,7 +133,7 @@ def topic_again(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault
         yield CoordinatorMove(at_ms=at_ms + draw.between((0, gone_ms + 1_000)))
 
 
-def late_topic(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def late_topic(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """Clients subscribe to a topic that is not there yet; one of them hears of it last."""
     client, other = targets.client(draw), targets.client(draw)
     created_ms = targets.within(at_ms + draw.between((0, 8_000)))
@@ -155,7 +155,7 @@ def late_topic(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]
         )
 
 
-def away_and_altered(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def away_and_altered(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """All members of a group are away; its offsets are set or deleted; they are back."""
     group = targets.group(draw)
     length_ms = draw.between((2_000, 8_000))
@@ -174,7 +174,7 @@ def away_and_altered(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
             yield OffsetsDelete(at_ms=done_ms, group=group, topic=topic.name, partitions=chosen)
 
 
-def settings_back(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def settings_back(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """Settings of a group are altered and soon taken back, while a member comes, or is silent for
     about as long as one of the two lets it."""
     config = targets.config

@@ -17,7 +17,7 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 
@@ -27,7 +27,7 @@ _CALLBACK_MS = (500, 6_000)
 _LONG_INTERVAL_MS = 5_000
 
 
-def leave_after_pause(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def leave_after_pause(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A process stands still until it has been expelled, and is to leave as soon as it runs: it
     learns that it is no member while it revokes its partitions."""
     client = targets.client(draw)
@@ -50,7 +50,7 @@ def leave_after_pause(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable
         )
 
 
-def cut_off_while_reconciling(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def cut_off_while_reconciling(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """There is something to take over, callbacks take their time, and meanwhile nothing comes
     through: what is reconciled cannot be acknowledged, or comes too late. Some close then."""
     client = targets.client(draw)
@@ -78,7 +78,7 @@ def cut_off_while_reconciling(draw: Draw, targets: FaultTargets, at_ms: int) -> 
         yield ClientClose(at_ms=close_ms, client=client.name, down_ms=down_ms)
 
 
-def changes_within_interval(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def changes_within_interval(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """Targets are rare, and two clients change their subscriptions soon after each other: the
     second one drops a topic while the target that gives it is in force for a while yet."""
     first, second = draw.pick(targets.clients), draw.pick(targets.clients)
@@ -92,7 +92,7 @@ def changes_within_interval(draw: Draw, targets: FaultTargets, at_ms: int) -> It
     yield from _other_topics(draw, targets, second, later_ms)
 
 
-def rejoin_with_less(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def rejoin_with_less(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """An application stays away for too long, the leave is lost, and it comes back with fewer
     topics: it joins as a member that there still is, and has let go of everything."""
     client = targets.client(draw)
@@ -113,7 +113,7 @@ def rejoin_with_less(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[
     yield from _other_topics(draw, targets, client, expiry_ms + late_ms)
 
 
-def subscribe_while_revoking(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+def subscribe_while_revoking(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
     """A client comes back, the others have to make room for it, and their commits take long. One
     changes its subscription meanwhile."""
     client, other = targets.client(draw), targets.client(draw)
@@ -125,7 +125,7 @@ def subscribe_while_revoking(draw: Draw, targets: FaultTargets, at_ms: int) -> I
 
 
 def _other_topics(
-    draw: Draw, targets: FaultTargets, client: ClientSpec, at_ms: int
+    draw: Draw, targets: Targets, client: ClientSpec, at_ms: int
 ) -> Iterable[SubscriptionChange]:
     names = targets.topic_names
     yield SubscriptionChange(at_ms=at_ms, client=client.name, topics=tuple(draw.some(names, 0.4)))

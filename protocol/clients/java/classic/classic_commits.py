@@ -9,6 +9,7 @@ any state, with neither a generation nor an instance id
 
 from __future__ import annotations
 
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.commit_queue import Offsets, OnDone
 from rebalance_sim.protocol.clients.java.classic.classic_core import NONE, ClassicCore, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
@@ -53,9 +54,10 @@ class ClassicCommits(JavaCommits[Commit]):
     def _commit_for_application(
         self, offsets: Offsets, on_done: OnDone, deadline_ms: int | None
     ) -> None:
-        number = self._next_number()
-        commit = Commit(self._core, offsets, on_done, number=number, deadline_ms=deadline_ms)
-        if self._core.coordinator_id is None:
+        core, number = self._core, self._next_number()
+        pacer = RequestPacer(core.config, core.jitter)
+        commit = Commit(offsets, on_done, pacer, number=number, deadline_ms=deadline_ms)
+        if core.coordinator_id is None:
             self.waiting.append(commit)
         else:
             self._send_newest(commit)

@@ -4,8 +4,6 @@
 changes is in ``protocol/defects``. Source: classic §3, §4.
 """
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 
 

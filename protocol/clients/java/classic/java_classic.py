@@ -273,11 +273,6 @@ class ClassicConsumer(ClassicCore, JavaMember):
     # --- what invariants, traces and hosts read ---------------------------------------------------
 
     @property
-    def constants(self) -> tuple[object, ...]:
-        """See ``GroupMember``."""
-        return (*super().constants, self.rules)
-
-    @property
     def open_requests(self) -> tuple[int, ...]:
         """See ``GroupMember``: not one whose answer has come, and is still to be looked at."""
         held = {event.correlation_id for event in self._held}

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 
 __all__ = ["KIND", "ConsumerMember"]
-
-
-def _make(new: NewMember) -> ConsumerMember:
-    assert isinstance(new.config, ConsumerConfig)
-    return ConsumerMember(
-        config=new.config,
-        member_id=new.member_id,
-        rules=new.rules or MemberRules,
-        jitter=new.jitter,
-        now_ms=new.now_ms,
-    )
 
 
 KIND = ClientKind(
@@ -27,6 +16,6 @@ KIND = ClientKind(
     version="4.3",
     protocol=GroupProtocol.CONSUMER,
     config=ConsumerConfig,
-    make=_make,
+    make=lambda new: new.made(ConsumerMember, MemberRules),
     rules=MemberRules,
 )

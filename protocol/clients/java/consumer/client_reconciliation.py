@@ -6,6 +6,7 @@ onPartitionsRevoked, take over the new set, onPartitionsAssigned, acknowledge.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import (
@@ -26,24 +27,17 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
 class Reconciliation:
     """One run from client R3-R9, with the sets as they were when it began.
 
     ``is_obsolete`` says that the member has rejoined since: the run ends without effect.
     """
 
-    __slots__ = ("added", "is_obsolete", "resolved", "revoked")
-
-    def __init__(
-        self,
-        resolved: LocalAssignment,
-        added: frozenset[TopicPartition],
-        revoked: frozenset[TopicPartition],
-    ) -> None:
-        self.resolved = resolved
-        self.added = added
-        self.revoked = revoked
-        self.is_obsolete = False
+    resolved: LocalAssignment
+    added: frozenset[TopicPartition]
+    revoked: frozenset[TopicPartition]
+    is_obsolete: bool = False
 
 
 class Reconciler:

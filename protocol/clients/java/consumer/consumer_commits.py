@@ -5,9 +5,13 @@ Source: client §7.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.commit_queue import Offsets, OnDone
 from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST
+from rebalance_sim.protocol.clients.common.values import CommitIdentity
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.java.java_commits import Commit, JavaCommits
@@ -23,22 +27,10 @@ _RETRIABLE = _COORDINATOR_LOST | {
 }
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Commit(Commit):
-    __slots__ = ("identity_at_creation", "is_before_revocation")
-
-    def __init__(
-        self,
-        core: ConsumerCore,
-        offsets: Offsets,
-        on_done: OnDone,
-        *,
-        number: int,
-        deadline_ms: int | None,
-        is_before_revocation: bool,
-    ) -> None:
-        super().__init__(core, offsets, on_done, number=number, deadline_ms=deadline_ms)
-        self.identity_at_creation = core.commit_identity
-        self.is_before_revocation = is_before_revocation
+    identity_at_creation: CommitIdentity | None
+    is_before_revocation: bool
 
 
 class Commits(JavaCommits[_Commit]):
@@ -109,11 +101,12 @@ class Commits(JavaCommits[_Commit]):
     ) -> None:
         self.waiting.append(
             _Commit(
-                self._core,
                 offsets,
                 on_done,
+                RequestPacer(self._core.config, self._core.jitter),
                 number=self._next_number(),
                 deadline_ms=deadline_ms,
+                identity_at_creation=self._core.commit_identity,
                 is_before_revocation=is_before_revocation,
             )
         )

@@ -182,13 +182,6 @@ class ConsumerMember(ConsumerCore, JavaMember):
             raise ProtocolBug("a member without client-side assignors computes nothing")
         return self._computing
 
-    # --- its state as a value ---------------------------------------------------------------------
-
-    @property
-    def constants(self) -> tuple[object, ...]:
-        """See ``GroupMember``."""
-        return (*super().constants, self.rules)
-
     # --- deadlines --------------------------------------------------------------------------------
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
     LibrdkafkaClassicMember,
 )
@@ -22,24 +22,13 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import Librdkafk
 __all__ = ["KIND", "LibrdkafkaClassicMember"]
 
 
-def _make(new: NewMember) -> LibrdkafkaClassicMember:
-    """Its member id comes from the coordinator."""
-    assert isinstance(new.config, ClassicConsumerConfig)
-    return LibrdkafkaClassicMember(
-        config=new.config,
-        rules=new.rules or LibrdkafkaRules,
-        jitter=new.jitter,
-        now_ms=new.now_ms,
-    )
-
-
 KIND = ClientKind(
     name=LibrdkafkaClassicMember.kind,
     library="librdkafka",
     version="2.16",
     protocol=GroupProtocol.CLASSIC,
     config=ClassicConsumerConfig,
-    make=_make,
+    make=lambda new: new.made(LibrdkafkaClassicMember, LibrdkafkaRules),
     assignors=LIBRDKAFKA_ASSIGNORS,
     default_assignors=("range", "roundrobin"),
     mixes_assignors=False,

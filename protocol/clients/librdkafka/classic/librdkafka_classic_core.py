@@ -5,7 +5,7 @@ Source: client §10.1; classic §3.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
@@ -17,7 +17,6 @@ from rebalance_sim.protocol.clients.common.values import (
     LocalAssignment,
 )
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
     LEGAL_CLASSIC_JOIN_TRANSITIONS,
     CoordinatorState,
@@ -48,31 +47,15 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         LEGAL_CLASSIC_JOIN_TRANSITIONS
     )
 
-    def __init__(
-        self,
-        *,
-        config: ClassicConsumerConfig,
-        rules: LibrdkafkaRules | type[LibrdkafkaRules] = LibrdkafkaRules,
-        jitter: Callable[[], float] = lambda: 0.0,
-        retry_jitter: Callable[[], float] | None = None,
-        now_ms: int,
-    ) -> None:
+    def _declare(self) -> None:
         self.generation_id = NO_GENERATION
-        self._is_cooperative = config.is_cooperative
+        self._is_cooperative = self.config.is_cooperative
         self.last_assigned: tuple[NamedPartitions, ...] | None = None
         self.last_assigned_generation_id = NO_GENERATION
         self.received: frozenset[TopicPartition] = frozenset()
-        self.join_due_ms = now_ms  # the next JoinGroup leaves no earlier
+        self.join_due_ms = self.now_ms  # the next JoinGroup leaves no earlier
         self.session_due_ms: int | None = None  # without a good answer until then, all is lost
-        super().__init__(
-            config=config,
-            member_id="",
-            rules=rules,
-            jitter=jitter,
-            retry_jitter=retry_jitter,
-            now_ms=now_ms,
-        )
-        self.heartbeat_interval_ms = config.heartbeat_interval_ms
+        self.heartbeat_interval_ms = self.config.heartbeat_interval_ms
 
     # --- the membership ---------------------------------------------------------------------------
 

@@ -3,23 +3,12 @@ not concern it."""
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 
 __all__ = ["KIND", "LibrdkafkaMember"]
-
-
-def _make(new: NewMember) -> LibrdkafkaMember:
-    assert isinstance(new.config, ConsumerConfig)
-    return LibrdkafkaMember(
-        config=new.config,
-        member_id=new.member_id,
-        rules=new.rules or LibrdkafkaRules,
-        jitter=new.jitter,
-        now_ms=new.now_ms,
-    )
 
 
 KIND = ClientKind(
@@ -28,7 +17,7 @@ KIND = ClientKind(
     version="2.16",
     protocol=GroupProtocol.CONSUMER,
     config=ConsumerConfig,
-    make=_make,
+    make=lambda new: new.made(LibrdkafkaMember, LibrdkafkaRules),
     rules=LibrdkafkaRules,
     knows_topic_ids=False,
 )

@@ -5,14 +5,11 @@ Source: client §10.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -34,16 +31,7 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
 
     config: ConsumerConfig
 
-    def __init__(
-        self,
-        *,
-        config: ConsumerConfig,
-        member_id: str,
-        rules: LibrdkafkaRules | type[LibrdkafkaRules] = LibrdkafkaRules,
-        jitter: Callable[[], float] = lambda: 0.0,
-        retry_jitter: Callable[[], float] | None = None,
-        now_ms: int,
-    ) -> None:
+    def _declare(self) -> None:
         self.acked = NO_ASSIGNMENT  # the last assignment whose acknowledgement was answered
         self.reconciling: LocalAssignment | None = None  # from its start until it is acknowledged
         self.next_target: LocalAssignment | None = None  # received, and not begun yet
@@ -57,17 +45,9 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         self.is_rejoining = False  # what is assigned is being given up for that
         self.waits_for_poll = False  # the poll timer has run out, and the application is not back
 
-        self.last_heartbeat_ms = now_ms
+        self.last_heartbeat_ms = self.now_ms
         self.heartbeat_backoff_ms = 0
         self.heartbeat_attempts = 0  # heartbeats since the last good answer
-        super().__init__(
-            config=config,
-            member_id=member_id,
-            rules=rules,
-            jitter=jitter,
-            retry_jitter=retry_jitter,
-            now_ms=now_ms,
-        )
 
     # --- heartbeats -------------------------------------------------------------------------------
 
