@@ -37,8 +37,8 @@ def as_markdown() -> str:
     lines = [
         "# Properties",
         "",
-        "Made from the modules below `invariants/properties/`; change these, then run"
-        " `python -m rebalance_sim.invariants.engine.page > docs/properties.md`.",
+        "Made from `invariants/laws/` and `invariants/properties/`; change these, then"
+        " run `python -m rebalance_sim.invariants.engine.page > docs/properties.md`.",
         "",
         "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
         " client §11.3, `KIP-848` a chapter of that text.",

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from falsified_offsets import FALSIFIED as IN_WORLDS
+from falsified_requests import FALSIFIED as IN_WORLDS
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.protocol.classic import classic_describe, classic_type

@@ -1,44 +1,34 @@
-"""Mutants of the coordinator of classic groups that exist in these tests only.
+"""Mutants of the coordinator of classic and mixed groups that exist in these tests only.
 
 Each returns a world in which a group had come to rest without a breach, and was then reached into.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from classic_world import ClassicWorld, StubClient, refused
+from classic_world import ClassicWorld, StubClient, refused, subscription
 from coordinator_world import orders
 from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
-from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
-from rebalance_sim.protocol.clients import ClassicView, ClientState
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients import ClassicView
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
+from rebalance_sim.protocol.wire.records import GroupMetadata
 
 __all__ = ["FALSIFIED"]
+
+Change = Callable[[Outcome], Outcome]
 
 
 def world(**options: Any) -> ClassicWorld:
     """A (who leads) and B in a stable group."""
     return ClassicWorld(stop_at_first=False, **options).stable("A", "B")
-
-
-# -- classic C1, C2 --------------------------------------------------------------------------
-
-
-# -- classic C3, C4 --------------------------------------------------------------------------
-
-
-# -- classic C5, C6 --------------------------------------------------------------------------
-
-
-# -- classic C7, C8, C15 ---------------------------------------------------------------------
 
 
 def store(outcome: Outcome) -> Outcome:
@@ -63,12 +53,6 @@ def classic_ghost_heartbeat() -> ClassicWorld:
     return bench
 
 
-# -- classic C12, C14 ------------------------------------------------------------------------
-
-
-# -- classic C9-C11 --------------------------------------------------------------------------
-
-
 @mutant
 def classic_eager_keeps() -> ClassicWorld:
     """It has sent JoinGroup, and not given up what it had."""
@@ -80,16 +64,10 @@ def classic_eager_keeps() -> ClassicWorld:
     return bench
 
 
-def show_leader(bench: ClassicWorld) -> None:
-    """A is a client."""
-    client = StubClient("A", member_id=bench.ids["A"], member_epoch=bench.generation)
-    bench.show_client(client)
-
-
 def given(**shares: tuple[int, ...]) -> ClassicWorld:
     """A, which is a client, leads another generation, and gives this."""
     bench = world()
-    show_leader(bench)
+    bench.show_client(StubClient("A", member_id=bench.ids["A"], member_epoch=bench.generation))
     bench.join_group("A")
     bench.join_group("B")
     bench.sync_group("A", shares)
@@ -99,36 +77,6 @@ def given(**shares: tuple[int, ...]) -> ClassicWorld:
 @mutant
 def classic_double_assignment() -> ClassicWorld:
     return given(A=(0, 1), B=(1, 2, 3))
-
-
-# -- classic C13 -----------------------------------------------------------------------------
-
-
-def quiet(bench: ClassicWorld, *, epoch: int) -> ClassicWorld:
-    """A is a client that should be at work, and a long quiet period has passed."""
-    bench.show_client(
-        StubClient(
-            "A",
-            member_id=bench.ids["A"],
-            member_epoch=epoch,
-            state=ClientState.STABLE,
-            has_subscription=True,
-            subscribed_topic_names=frozenset({"orders"}),
-            is_polling=True,
-            is_closed=False,
-            blocked_in=None,
-            leave_is_pending=False,
-            heartbeat_interval_ms=0,
-            config=ClassicConsumerConfig(
-                group_id="group", assignors=(CLASSIC_ASSIGNORS["range"],), max_poll_interval_ms=1
-            ),
-        )
-    )
-    bench.checker.liveness.on_quiet_period_start(bench.now_ms)
-    return bench
-
-
-# -- always answered -------------------------------------------------------------------------
 
 
 def silent(outcome: Outcome) -> Outcome:
@@ -143,4 +91,43 @@ def classic_refuses_silently() -> ClassicWorld:
     while bench.now_ms < 40_000:
         bench.advance_to(bench.now_ms + 4_000)
         bench.sync_group("A")
+    return bench
+
+
+def mixed(**config: Any) -> ClassicWorld:
+    """X (consumer protocol) and A (classic) with two partitions each, at epoch 3."""
+    bench = ClassicWorld(stop_at_first=False, **config)
+    bench.join("X")
+    bench.enter("A")
+    bench.heartbeat("X", 2, owned=orders(0, 1, 2, 3))
+    bench.heartbeat("X", 2, owned=orders(0, 1))
+    bench.join_group("A", metadata=subscription(generation=3))
+    bench.sync_group("A", generation=3)
+    assert bench.violated == []
+    assert {m.member_epoch for m in bench.group.members.values()} == {3}
+    return bench
+
+
+def recorded(change: Callable[[Any], Any]) -> Change:
+    """Other records; None leaves one out."""
+
+    def falsify(outcome: Outcome) -> Outcome:
+        records = tuple(r for r in map(change, outcome.records) if r is not None)
+        return replace(outcome, records=records)
+
+    return falsify
+
+
+@mutant
+def conversion_without_tombstone() -> ClassicWorld:
+    bench = world()
+    bench.join("X", change=recorded(lambda r: None if isinstance(r, GroupMetadata) else r))
+    return bench
+
+
+@mutant
+def conversion_loses_member() -> ClassicWorld:
+    bench = world()
+    gone = bench.ids["B"]
+    bench.join("X", change=recorded(lambda r: None if getattr(r, "member_id", None) == gone else r))
     return bench

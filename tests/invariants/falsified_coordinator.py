@@ -119,18 +119,12 @@ def target(member_id: str, *numbers: int) -> ConsumerGroupTargetAssignmentMember
     return ConsumerGroupTargetAssignmentMember(GROUP, member_id, orders(*numbers))
 
 
-# --- ownership ------------------------------------------------------------------------------------
-
-
 @mutant
 def early_release() -> CoordinatorWorld:
     world = ClientWorld("a", "b", stop_at_first=False)
     assert world.violated == []
     world.write(current("id-a", 3, parts_of(world, "id-a")[1:]))
     return world
-
-
-# --- epochs ---------------------------------------------------------------------------------------
 
 
 @mutant
@@ -154,9 +148,6 @@ def member_ahead() -> CoordinatorWorld:
     return world
 
 
-# --- members --------------------------------------------------------------------------------------
-
-
 @mutant
 def grant_while_revoking() -> CoordinatorWorld:
     world = settled()
@@ -165,9 +156,6 @@ def grant_while_revoking() -> CoordinatorWorld:
     state = MemberState.UNREVOKED_PARTITIONS
     world.write(current("a", 3, [*held[1:], free], held[:1], state=state))
     return world
-
-
-# --- target ---------------------------------------------------------------------------------------
 
 
 @mutant
@@ -187,9 +175,6 @@ def target_of_other_topic() -> CoordinatorWorld:
     return world
 
 
-# --- counts ---------------------------------------------------------------------------------------
-
-
 @mutant
 def corrupt_counts() -> CoordinatorWorld:
     world = settled()
@@ -205,9 +190,6 @@ def oversized() -> CoordinatorWorld:
     world.shard.coordinator._context.config = CONFIG
     world.join("c")
     return world
-
-
-# --- log ------------------------------------------------------------------------------------------
 
 
 @mutant
@@ -230,9 +212,6 @@ def lost_commit() -> CoordinatorWorld:
     return world
 
 
-# --- exceptions -----------------------------------------------------------------------------------
-
-
 @mutant
 def handler_escapes() -> CoordinatorWorld:
     world = settled()
@@ -242,18 +221,12 @@ def handler_escapes() -> CoordinatorWorld:
     return world
 
 
-# --- timers ---------------------------------------------------------------------------------------
-
-
 @mutant
 def impatient_timer() -> CoordinatorWorld:
     world = settled()
     world.now_ms = 1_000
     world.fire(session_key(GROUP, "a"))
     return world
-
-
-# --- answers --------------------------------------------------------------------------------------
 
 
 @mutant
@@ -266,6 +239,3 @@ def refusal_with_records() -> CoordinatorWorld:
 
     world.join("c", change=refuse)
     return world
-
-
-# --- reads ----------------------------------------------------------------------------------------

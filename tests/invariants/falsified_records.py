@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from client_world import ClientWorld
+from falsified_classic import FALSIFIED
 from falsified_coordinator import mutant
-from falsified_hybrid import FALSIFIED
 
 from rebalance_sim.protocol.clients import (
     CommitAnswered,

@@ -6,12 +6,11 @@ handled wrongly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from coordinator_world import ORDERS, CoordinatorWorld
+from coordinator_world import GROUP, ORDERS, CoordinatorWorld
+from falsified_classic import recorded
 from falsified_coordinator import mutant, settled
 from falsified_records import FALSIFIED
 
@@ -20,44 +19,21 @@ from rebalance_sim.protocol.runtime.group_directory import Directory
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.consumer_messages import (
     LEAVE_EPOCH,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
 )
-from rebalance_sim.protocol.wire.records import (
-    ConsumerGroupTargetAssignmentMember,
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
 )
+from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["FALSIFIED"]
 
-Change = Callable[[Outcome], Outcome]
 FIRST = TopicPartition(ORDERS.topic_id, 0)
-
-
-# -- heartbeats: refusals --------------------------------------------------------------------
-
-
-# -- heartbeats: effects ---------------------------------------------------------------------
-
-
-def targets(change: Callable[[list[Any]], Iterable[Any]]) -> Change:
-    """An outcome with other records of the target's shares."""
-
-    def falsify(outcome: Outcome) -> Outcome:
-        kind = ConsumerGroupTargetAssignmentMember
-        shares = [r for r in outcome.records if type(r) is kind]
-        first = outcome.records.index(shares[0])
-        rest = [r for r in outcome.records[first:] if type(r) is not kind]
-        return replace(outcome, records=(*outcome.records[:first], *change(shares), *rest))
-
-    return falsify
-
-
-# -- epochs, timers, patterns, assignors -----------------------------------------------------
-
-
-# -- classic requests ------------------------------------------------------------------------
-
-
-# -- what expires ----------------------------------------------------------------------------
 
 
 @mutant
@@ -68,4 +44,48 @@ def keeps_groups_of_nobody() -> CoordinatorWorld:
         world.heartbeat(member_id, LEAVE_EPOCH)
     with patch.object(Directory, "expired", lambda self, *, now_ms: []):
         world.fire(EXPIRY_KEY)
+    return world
+
+
+def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
+    """A commit of the first partition."""
+    return OffsetCommitRequest(
+        group_id=GROUP,
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        offsets={FIRST: 5},
+    )
+
+
+@mutant
+def fetch_refused_for_nothing() -> CoordinatorWorld:
+    world = settled()
+    request = OffsetFetchRequest(
+        group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
+    )
+    response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
+    world.request(request, change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def empty_group_stays() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", -1)
+    world.heartbeat("b", -1)
+    response = DeleteGroupsResponse(group_id=GROUP, error_code=ErrorCode.NON_EMPTY_GROUP)
+    world.request(DeleteGroupsRequest(group_id=GROUP), change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def stores_another_offset() -> CoordinatorWorld:
+    world = settled()
+
+    def change(record: Any) -> Any:
+        assert type(record) is OffsetCommit
+        assert record.value is not None
+        return OffsetCommit(*record[:3], record.value._replace(offset=6))
+
+    world.request(commit_of("a", 3), change=recorded(change))
     return world

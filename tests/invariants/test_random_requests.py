@@ -8,7 +8,7 @@ import coordinator_world
 import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
 from coordinator_world import GROUP, ORDERS, PAYMENTS, CoordinatorWorld, orders
-from falsified_hybrid import mixed
+from falsified_classic import mixed
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest, MemberIdentity
@@ -58,50 +58,6 @@ def test_topics_that_a_failed_batch_has_seen_are_news_to_the_next_one() -> None:
     assert world.group.group_epoch == 3
     world.join_group("A", metadata=subscription(generation=3))
     assert world.group.group_epoch == 4
-    assert world.violated == []
-
-
-def test_two_joins_before_their_commits_are_each_waited_for_as_they_said() -> None:
-    """classic §7.5: the timers start when the JoinGroup is committed."""
-    world = ClassicWorld()
-    world.join("X")
-    world.enter("A")
-    world.commits_at_once = False
-    for timeout_ms in (20_000, 3_000):
-        world.join_group("A", metadata=subscription(generation=2), rebalance_timeout_ms=timeout_ms)
-    world.commits_at_once = True
-    world.commit()
-    assert world.violated == []
-
-
-def test_a_session_is_that_of_the_last_group_of_its_name() -> None:
-    """classic §2.3: what was said to a group that is gone says nothing to the next one."""
-    world = ClassicWorld()
-    for session_ms in (6_000, 10_000):
-        world.enter("A", session_timeout_ms=session_ms, instance="i")
-        world.join("X")
-        world.heartbeat("X", -1)
-        world.beat("A", instance="i")
-        world.leave_group("A", instance="i")
-        world.ids.clear()
-    assert world.violated == []
-
-
-@pytest.mark.parametrize("version", ["kafka-4.3", "kafka-4.3-clean"])
-def test_an_assignor_may_have_an_empty_name(version: str) -> None:
-    world = ClassicWorld(version).stable("A", "B", protocols=("",))
-    assert world.classic.protocol_name == ""
-    world.join_group("A", protocols=("", "range"))
-    assert world.join_group("C", protocols=("range",)).error_code is (
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    )
-    assert world.violated == []
-
-
-def test_no_assignor_of_the_servers_has_an_empty_name() -> None:
-    world = CoordinatorWorld()
-    assert world.join("a", server_assignor="").error_code is ErrorCode.UNSUPPORTED_ASSIGNOR
-    world.join("a", server_assignor=None)
     assert world.violated == []
 
 

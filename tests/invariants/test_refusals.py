@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from classic_world import ClassicWorld, refused
 from coordinator_world import CoordinatorWorld, orders
+from falsified_classic import mixed
+from falsified_classic import world as classic
 from falsified_coordinator import settled
-from falsified_hybrid import classic, mixed
-from falsified_offsets import commit_of
-from falsified_requests import FIRST
+from falsified_requests import FIRST, commit_of
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.invariants.laws import refusals

@@ -191,7 +191,7 @@ def test_so_is_one_file_of_each_other_kind_and_no_seed_moves(package: Path) -> N
     (package / "scenarios/generate/recipes/deaths.py").write_text(COINCIDENCE)
     (package / "scenarios/profiles/mine.toml").write_text(PROFILE)
     few_epochs = (EXAMPLES / "invariant.py").read_text().replace("500", "1")
-    (package / "invariants/properties/consumer/few_epochs.py").write_text(few_epochs)
+    (package / "invariants/laws/few_epochs.py").write_text(few_epochs)
     shutil.copy(EXAMPLES / "metric.py", package / "sim/observe/largest_group.py")
     *listed, violated, is_smaller, of_calm = printed_by(THE_OTHERS, package).splitlines()
     assert "mine" in {line.split()[0] for line in listed}
