@@ -43,7 +43,10 @@ class Tombstones(Property):
         *("coordinator C16", "coordinator §4.2", "coordinator §8.5", "coordinator §8.6"),
         *("coordinator §9.2", "defects S5"),
     )
-    violated_by = ("mut-no-assignment-tombstone", "mut-delete-keeps-offsets")
+    violated_by = (
+        *("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
+        "mut-delete-keeps-offsets",
+    )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at the records of every member that went, and at what is left of a group."""

@@ -252,7 +252,7 @@ class CommitOfTopic(Property):
         "What was reached in a deleted topic is not stored for the topic that has its name now."
     )
     clauses = ("coordinator §8.4", "coordinator D13")
-    violated_by = ("D13",)
+    violated_by = ("test:commit-for-former-topic",)
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Compare what the client means and what the broker understands."""

@@ -60,18 +60,17 @@ class ReplayEquivalence(Property):
     id = "log.replay_equivalence"
     sentence = (
         "Replaying the log into an empty coordinator gives the groups and offsets that are served, "
-        "also after a load, a write that failed, and a refused JoinGroup."
+        "also after a load, and after a write that failed."
     )
     clauses = (
         *("coordinator C17", "coordinator C18", "coordinator C19", "coordinator §8.4"),
-        *("coordinator §9.3", "coordinator §9.5", "classic §2.2", "defects S5"),
+        *("coordinator §9.3", "coordinator §9.5", "defects S5"),
     )
     violated_by = (
-        *("KAFKA-16147", "KAFKA-19274", "classic-dropped-group"),
+        *("KAFKA-16147", "KAFKA-19274"),
         *("mut-keeps-failed-batch", "mut-load-revives-offsets", "test:torn-batch"),
     )
     judges_mixed = True
-    interest = Interest(requests=(JoinGroupRequest,))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -108,16 +107,6 @@ class ReplayEquivalence(Property):
             self._next_at[shard.name] = 2 * shard.log_end_offset
             return self._replayed(shard)
         return None
-
-    def on_request(self, step: Step) -> Finding | None:
-        """A JoinGroup may find that a group is none, and drop it from memory."""
-        if not self.model.has_dropped_group(step.shard):
-            return None
-        epoch = self.model.ledger_of(step.shard).group_epoch
-        return Finding(
-            f"{step.shard.name} forgot the group that the log has at epoch {epoch} at a JoinGroup "
-            f"of {self.model.who(step.request.member_id)}"
-        )
 
     def on_truncated(self, step: Step) -> Finding | None:
         """An active shard whose memory went back."""
@@ -245,6 +234,27 @@ def _replay(
 
 def _no_new_id() -> str:
     raise ProtocolBug("a replay makes no member ids")
+
+
+class GroupKept(Property):
+    """coordinator §9.3: what is in force is what the log says."""
+
+    id = "coordinator.group_kept"
+    sentence = "A group that is refused a JoinGroup is there afterwards as it was before."
+    clauses = ("coordinator §9.3", "classic §2.2")
+    violated_by = ("classic-dropped-group",)
+    judges_mixed = True
+    interest = Interest(requests=(JoinGroupRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Is a group of the log gone from memory?"""
+        if not self.model.has_dropped_group(step.shard):
+            return None
+        epoch = self.model.ledger_of(step.shard).group_epoch
+        return Finding(
+            f"{step.shard.name} forgot the group that the log has at epoch {epoch} at a JoinGroup "
+            f"of {self.model.who(step.request.member_id)}"
+        )
 
 
 class LoadSucceeds(Property):

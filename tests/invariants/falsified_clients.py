@@ -16,7 +16,8 @@ from falsified_coordinator import (
 from rebalance_sim.protocol.clients import ClientState, Subscribe, Tick
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
 __all__ = ["FALSIFIED"]
 
@@ -85,4 +86,19 @@ def stale_pattern() -> ClientWorld:
     other = Topic(topic_id="id-other", name="other", partition_count=1)
     world.update_image(MetadataImage([*IMAGE.by_name.values(), other]))
     world.checker.liveness.on_quiet_period_start(world.now_ms)
+    return world
+
+
+@mutant
+def commit_for_former_topic() -> ClientWorld:
+    """The name of a topic that is gone belongs to another one."""
+    world = settled()
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        member_id="id-a",
+        generation_id_or_member_epoch=3,
+        offsets={TopicPartition("id-former", 0): 5},
+        wire_topics={"id-former": "orders"},
+    )
+    world.request(request)
     return world

@@ -274,7 +274,7 @@ def test_the_properties_are_those_of_runs() -> None:
     ids = {one.id for one in PROPERTIES}
     assert set(STATE_PROPERTIES) <= ids
     assert ids >= NEED_HISTORY
-    assert len(CALL_PROPERTIES) > 45
+    assert len(CALL_PROPERTIES) > 30
 
 
 class _Client:
