@@ -317,7 +317,7 @@ class ClassicRefusalCause(_Refusals):
             return None
         return self.judge(code, self._asked(step, self.model.new_ledger(), classic_model))
 
-    def _asked(self, step: Step, ledger: GroupLedger, classic_model: ClassicModel) -> Asked:
+    def _asked(self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None) -> Asked:
         asked = Asked(self.model, step, ledger, classic_model)
         asked.told = self._told.get(asked.member_id, asked.told)
         return asked
