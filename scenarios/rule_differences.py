@@ -17,7 +17,6 @@ from rebalance_sim.invariants.reference.lock_step import LockStep
 from rebalance_sim.invariants.reference.tree import Tree, frozen_tree
 from rebalance_sim.protocol.versions.semantics import simulated
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.variant import Variant
@@ -106,6 +105,8 @@ def diff_rules(
     second rules. A member that has differed is not compared any more in its life; a coordinator is,
     from its present state on. Raises ScenarioError for rules, profile or tree that there is not.
     """
+    from rebalance_sim.scenarios.generate.generator import generate  # a file needs none
+
     mine, theirs = Rules.of(first), Rules.of(second)
     frozen = None if tree is None else _tree(tree)
     found: dict[tuple[str, str, str], Decision] = {}

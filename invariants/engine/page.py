@@ -14,7 +14,7 @@ _OF_ONE_MACHINE = (
     *(f"client C{n}" for n in (1, 2, 4, 6, 10, 17, 18, 19, 20, 26, 27)),
     *(f"classic C{n}" for n in (1, 2, 3, 4, 5, 6, 14)),
     *(f"classic H{n}" for n in (3, 4, 5, 8, 10, 13)),
-    "TLA+ ValidStableGroupState",
+    *("classic §4.4", "TLA+ ValidStableGroupState"),
 )
 
 COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(

@@ -35,6 +35,7 @@ class _Term:
     def park(self, operation: int, request: JoinGroupRequest | SyncGroupRequest) -> None:
         """Who repeats a request gives up the first answer."""
         self.forget(request.member_id, type(request))
+        self.forget(request.group_instance_id, type(request))
         for name in (request.member_id, request.group_instance_id):
             if name:
                 self.parked[name, type(request)] = operation
@@ -98,8 +99,11 @@ class RequestAnswered(Property):
             if kind is JoinGroupRequest:
                 self._rebalance_ms = max(self._rebalance_ms, request.rebalance_timeout_ms)
             if kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None:
-                wait_ms += self._rebalance_ms
+                delay_ms = self.model.config.group_initial_rebalance_delay_ms
+                wait_ms += self._rebalance_ms + delay_ms
                 term.park(step.operation, request)
+                if not (request.member_id or request.group_instance_id):
+                    return None  # Nobody can tell when its sender repeats it.
             what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
             term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
         return None if term is None else self._overdue(term, step)

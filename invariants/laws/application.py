@@ -187,6 +187,7 @@ class CallbackIdentity(Property):
     )
     clauses = ("client C14", "client §4.2", "classic §3.2", "classic §4.5")
     violated_by = (
+        "mut-client-adopts-late-answers",
         *("mut-client-revokes-on-fence", "mut-client-keeps-identity-on-fence"),
         *("mut-client-rejoins-before-lost", "test:revokes-nothing"),
     )
@@ -298,7 +299,10 @@ class ErrorCause(Property):
         "tries again by itself; or that a callback has failed."
     )
     clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
-    violated_by = ("KAFKA-17294",)
+    violated_by = (
+        "mut-install-checks-present",
+        "KAFKA-17294",
+    )
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(

@@ -250,7 +250,7 @@ class ClassicSettles(_OfClassicGroup):
         "and so is a classic group, with no other members."
     )
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
-    violated_by = ("librdkafka-4783", "classic-stranded-members")
+    violated_by = ("KAFKA-14024", "librdkafka-4783", "classic-stranded-members")
 
     def _late(self, shard: ShardView, group: ClassicGroup | None) -> Iterator[Late]:
         """The group, if it is a classic one, and each classic client that should be in it."""
@@ -307,7 +307,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
         "on by one of them."
     )
     clauses = ("classic C13", "classic §6", "defects L2")
-    violated_by = ("KAFKA-9801", "classic-quiet-return", "librdkafka-4533")
+    violated_by = ("aiokafka-88", "KAFKA-9801", "classic-quiet-return", "librdkafka-4533")
 
     def _late(self, shard: ShardView, group: ClassicGroup | None) -> Iterator[Late]:
         """Partitions of what classic members subscribe to that nobody works on."""

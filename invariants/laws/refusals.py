@@ -22,6 +22,7 @@ from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire import consumer_messages as consumer
 from rebalance_sim.protocol.wire import offset_messages as offsets
+from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -86,16 +87,26 @@ def _is_malformed(a: Asked) -> bool:
     own = a.entry.instance_id if a.entry else note and note.group_instance_id
     joins, is_away = a.epoch == 0, a.epoch == consumer.STATIC_LEAVE_EPOCH
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
+    offered = request.client_assignors or ()
     texts = (request.group_id, a.instance_id, request.rack_id)
     return (
         any(text is not None and not text.strip() for text in texts)
         or (not a.member_id.strip() and (request.api_version > 0 or not joins))
-        or (joins and request.rebalance_timeout_ms == consumer.UNCHANGED_TIMEOUT_MS)
+        or (joins and request.rebalance_timeout_ms <= 0)
         or (joins and (request.topic_partitions != frozenset() or names is pattern is None))
         or a.epoch < consumer.STATIC_LEAVE_EPOCH
         or (is_away and a.instance_id is None)
         or (own is not None and a.instance_id not in (None, own))
+        or any(map(_is_odd, offered))
+        or len({one.name for one in offered}) < len(offered)
     )
+
+
+def _is_odd(assignor: ClientAssignor) -> bool:
+    """Its versions are none, or leave that of its metadata out."""
+    low, high = assignor.minimum_version, assignor.maximum_version
+    is_none = not assignor.name.strip() or low < -1 or high < max(low, 0)
+    return is_none or not low <= assignor.metadata_version <= high or assignor.reason < 0
 
 
 def _finds_no_group(a: Asked) -> bool:
@@ -145,8 +156,11 @@ class RefusalCause(_Refusals):
     causes: ClassVar[_Causes] = {
         ErrorCode.INVALID_REQUEST: ("the request lacks something, or is odd", _is_malformed),
         ErrorCode.UNSUPPORTED_ASSIGNOR: (
-            "the broker has no such assignor",
-            lambda a: a.request.server_assignor not in (None, *a.config.group_consumer_assignors),
+            "the broker, or a member, has no such assignor",
+            lambda a: (
+                a.request.client_assignors
+                or a.request.server_assignor not in (None, *a.config.group_consumer_assignors)
+            ),
         ),
         ErrorCode.INVALID_REGULAR_EXPRESSION: (
             "its pattern is new",
@@ -196,7 +210,8 @@ def _is_stranger(a: Asked) -> object:
     in which it has not joined (classic-reused-generation)."""
     if not isinstance(a.request, JoinGroupRequest):
         return a.is_unknown or (a.entry is not None and not a.entry.is_classic)
-    generation = getattr(a.request.protocols[0].metadata, "generation_id", -1)
+    offered = a.request.protocols
+    generation = getattr(offered[0].metadata, "generation_id", -1) if offered else -1
     has_missed = a.model.rules.fences_joins and 0 <= generation < (a.generation or 0)
     return a.member_id not in ("", *a.classic.pending) and (a.is_unknown or has_missed)
 
@@ -222,6 +237,12 @@ def _speaks_otherwise(a: Asked) -> bool:
     offers += ({*note.protocol_names} for note in a.classic.members.values())
     has_common = any(all(name in one for one in offers) for name, _ in request.protocols)
     return a.is_shut_out or request.protocol_type != type_of_group or not has_common
+
+
+def _is_unreadable(a: Asked) -> bool:
+    """classic §7.5: a consumer group reads the metadata of its members."""
+    offered = a.request.protocols if isinstance(a.request, JoinGroupRequest) else ()
+    return a.is_consumer and not all(isinstance(one.metadata, Subscription) for one in offered)
 
 
 def _is_called_back(a: Asked) -> bool:
@@ -258,6 +279,7 @@ class ClassicRefusalCause(_Refusals):
         ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.member_id and a.is_held_by_other),
         ErrorCode.ILLEGAL_GENERATION: _OTHER_GENERATION,
         ErrorCode.REBALANCE_IN_PROGRESS: ("there is a rebalance for it", _is_called_back),
+        ErrorCode.UNKNOWN_SERVER_ERROR: ("no consumer group can read it", _is_unreadable),
     }
 
     def __init__(self, model: ModelView) -> None:
@@ -435,7 +457,11 @@ class FetchRefusalCause(_OfOffsets):
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("test:fetch-refused-for-nothing",)
     interest = Interest(requests=(offsets.OffsetFetchRequest,))
-    causes: ClassVar[_Causes] = _OF_SIGNATURE
+    causes: ClassVar[_Causes] = {
+        **_OF_SIGNATURE,
+        # Whoever says who it is, at whatever epoch, has to be a member.
+        ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, lambda a: a.is_unknown),
+    }
 
 
 class DeletionRefusalCause(_OfOffsets):

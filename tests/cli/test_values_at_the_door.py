@@ -58,7 +58,7 @@ def test_a_kind_of_fault_in_a_profile_that_is_a_list_is_refused(call: Call) -> N
     settings = ("--set", "faults.broker_crash.kind=['x']")
     settings += ("--set", "faults.client_crash.probability=1.0")
     outcome = call("run", "--profile", "faulty", "--seed", 1, *settings)
-    assert_refused(outcome, "].kind: must be a string, not a list")
+    assert_refused(outcome, "no such kind: ['x']; known: append_failure")
 
 
 @pytest.mark.parametrize("command", [("run",), ("shrink", "--out", "small.toml")])
