@@ -286,15 +286,17 @@ class _Proof:
             return replace(result, outcome="error", reason=f"{repaired.reason}; {ending}")
         shown = {(row.property, row.group_id) for row in repaired.violations}
         refuted = [one for one in result.suspected if (one.row.property, one.row.group_id) in shown]
-        # It may violate something else, and so prove nothing about what is to be proven.
-        refuted = refuted or list(result.suspected)
-        rows = tuple(
-            replace(
-                one.row,
-                detail=f"{one.row.detail}; looks like {' or '.join(one.issues)}, but {ending}",
+        rows = tuple(one.row for one in refuted)
+        if not refuted:
+            # It violates something else, and so proves nothing about what is to be proven.
+            refuted = list(result.suspected)
+            rows = tuple(
+                replace(
+                    one.row,
+                    detail=f"{one.row.detail}; looks like {' or '.join(one.issues)}, but {ending}",
+                )
+                for one in refuted
             )
-            for one in refuted
-        )
         first = rows[0]
         reason = f"{first.property} at step {first.step} ({first.at_ms} ms): {first.detail}"
         if result.outcome == "error":

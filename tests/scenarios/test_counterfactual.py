@@ -77,7 +77,7 @@ def test_what_shows_without_the_issue_too_is_a_violation() -> None:
     result = run(shipped(), properties=properties)
     assert (result.outcome, result.known_issues) == ("violation", ())
     assert result.violations[0].property == "client.deliver.owned"
-    assert "looks like KAFKA-20332, but the run without it ends violation" in result.reason
+    assert result.violations[0].detail == unproven.suspected[0].row.detail
     assert result.digest == unproven.digest
     assert result.repaired is not None and result.repaired.outcome == "violation"
 
