@@ -1,6 +1,6 @@
 """Every property of this package, found by being there.
 
-Each module below ``properties/`` or ``laws/`` may define properties: classes with an ``id``, or
+Each module below ``laws/`` may define properties: classes with an ``id``, or
 tuples of such classes. Modules are asked in the order of ``ORDER``, those that it does not name
 last, by name; within a module the order is that of the definitions. So the cause of trouble comes
 before its consequences.
@@ -13,7 +13,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
 
-from rebalance_sim.invariants import laws, properties
+from rebalance_sim.invariants import laws
 from rebalance_sim.invariants.property import Kind, Property
 
 ORDER = (
@@ -39,8 +39,8 @@ ORDER = (
     "laws.liveness",
     "laws.debts",
     "laws.goals",
-    "properties.client.goals",
-    "properties.classic.goals",
+    "laws.client_goals",
+    "laws.classic_goals",
 )
 """Modules, below this package or another one that properties are looked for in."""
 
@@ -71,7 +71,7 @@ def _defined_in(module: ModuleType) -> Iterator[type[Property]]:
                 yield item
 
 
-PROPERTIES: tuple[type[Property], ...] = find_properties(properties, laws)
+PROPERTIES: tuple[type[Property], ...] = find_properties(laws)
 """All properties: invariants, liveness properties and reachability goals."""
 
 _REGISTERED: list[type[Property]] = []

@@ -37,7 +37,7 @@ def as_markdown() -> str:
     lines = [
         "# Properties",
         "",
-        "Made from `invariants/laws/` and `invariants/properties/`; change these, then"
+        "Made from the modules of `invariants/laws/`; change these, then"
         " run `python -m rebalance_sim.invariants.engine.page > docs/properties.md`.",
         "",
         "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
