@@ -159,10 +159,6 @@ def test_kinds_are_found_in_a_zip(tmp_path: Path) -> None:
         for path in sorted(package.rglob("*")):
             if path.suffix in (".py", ".toml", ".json"):
                 file.write(path, Path("rebalance_sim") / path.relative_to(package))
-        for layer in ("protocol", "invariants", "sim", "scenarios"):
-            for path in sorted((package / layer).resolve().rglob("*.py")):
-                name = path.relative_to((package / layer).resolve())
-                file.write(path, Path("rebalance_sim") / layer / name)
     script = (
         f"import sys; sys.path.insert(0, {str(archive)!r})\n"
         "from rebalance_sim.sim.faults.fault import Fault\n"
