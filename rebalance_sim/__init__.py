@@ -65,12 +65,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_CHECKOUT = Path(__file__).parent.parent
-if (_CHECKOUT / "pyproject.toml").is_file():
-    # The links beside this file point there. A copy that followed them, or a file system that has
-    # none, must not run something else than the folders that one reads and edits.
-    __path__.insert(0, str(_CHECKOUT))
-
 __all__ = [
     "CASE_STUDIES",
     "COMPARED_PROTOCOLS",
