@@ -13,7 +13,6 @@ none. ``sweep`` and ``compare`` on Spark need the extra ``rebalance-sim[spark]``
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
