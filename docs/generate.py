@@ -78,7 +78,7 @@ PAGES = tuple(
 
 _RULES: Mapping[str, type[MigrationRules]] = {
     name: SEMANTICS[f"{name}-clean"].coordinator
-    for name in (*(release.name for release in reversed(RELEASES.values())), *SEMANTICS)
+    for name in (*(release.name for release in reversed(tuple(RELEASES.values()))), *SEMANTICS)
     if f"{name}-clean" in SEMANTICS
 }
 """The rules of each version without its shipped defects: releases, the newest first, then texts."""

@@ -155,8 +155,8 @@ class CoordinatorWorld:
         self.change: Callable[[Outcome], Outcome] = _unchanged
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
-        options = {"full_every": 0, "known_issues": {}} | options
-        self.checker = Checker(self, **options)
+        chosen: dict[str, Any] = {"full_every": 0, "known_issues": {}} | options
+        self.checker = Checker(self, **chosen)
         self.load()
 
     # -- WorldView ---------------------------------------------------------------------------

@@ -120,7 +120,8 @@ class Watched:
         now_ms = self.world.now_ms
         late = [one for c in self.checkers.values() for one in c.liveness.verdict(now_ms)]
         violated = [one for c in self.checkers.values() for one in c.violations]
-        return {one.property.id for one in (*late, *violated, *self.suspected())}
+        found = {one.property.id for one in (*violated, *self.suspected())}
+        return found | {one.property.id for one in late}
 
     def late(self) -> dict[str, list[str]]:
         """What has not come about in time, by group."""
