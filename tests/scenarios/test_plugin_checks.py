@@ -51,7 +51,6 @@ REFUSED = [
         f"{METRIC}class M(Metric):\n name = 'seed'\n after_step = value = print\n",
         "'seed' is another column of results",
     ),
-    (f"{FAULT}class F(Fault):\n begin = print\n", "F lacks drawn: define it"),
     (
         f"{FAULT}class F(Fault):\n client: str\n begin = drawn = print\n",
         "F is no dataclass: write @dataclass(frozen=True, slots=True, kw_only=True) above it",

@@ -69,7 +69,8 @@ class ClientWatch:
                 has_failed=bool(code),
                 paced_ms=step.at_ms if is_paced else None,
             )
-            entry.was_let_in = entry.was_let_in or (not code and event.response.member_epoch > 0)
+            is_of_this = event.correlation_id >= entry.joined_by
+            entry.was_let_in |= is_of_this and not code and event.response.member_epoch > 0
         elif kind is ClassicHeartbeatAnswered:
             is_routine = not event.response.error_code
         else:

@@ -98,6 +98,7 @@ def _is_malformed(a: Asked) -> bool:
         or (is_away and a.instance_id is None)
         or (own is not None and a.instance_id not in (None, own))
         or any(map(_is_odd, offered))
+        or (offered and request.server_assignor is not None)
         or len({one.name for one in offered}) < len(offered)
     )
 

@@ -66,7 +66,9 @@ class ClientEntry:
         self.has_left = False
         """A leave was sent, and no join since."""
         self.was_let_in = False
-        """An epoch above 0 was answered since the last join."""
+        """The last join, or what was sent after it, was answered with an epoch above 0."""
+        self.joined_by = 0
+        """Correlation id of the last join."""
         self.state: ClientState
         self.member_id: str
         self.member_epoch: int
@@ -94,6 +96,7 @@ class ClientEntry:
             self.in_flight[correlation_id] = at_ms
         if request.member_epoch == JOIN_EPOCH:
             self.has_left = self.was_let_in = False
+            self.joined_by = correlation_id
             self.had_assigned.clear()
         self.last_request = request
         self.last_sent_ms = at_ms
