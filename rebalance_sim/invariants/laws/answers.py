@@ -102,7 +102,7 @@ class RequestAnswered(Property):
                 delay_ms = self.model.config.group_initial_rebalance_delay_ms
                 wait_ms += self._rebalance_ms + delay_ms
                 term.park(step.operation, request)
-                if not (request.member_id or request.group_instance_id):
+                if not request.member_id:
                     return None  # Nobody can tell when its sender repeats it.
             what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
             term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
