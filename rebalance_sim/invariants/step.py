@@ -137,10 +137,6 @@ class IntakeView(Protocol):
         """What the application is done with."""
         ...
 
-    def group_processed_offset(self, partition: TopicPartition) -> int | None:
-        """The furthest that any process has come, dead or alive; None if there was none."""
-        ...
-
     def log_end_offset(self, partition: TopicPartition) -> int:
         """What has been produced."""
         ...

@@ -40,9 +40,6 @@ class MadeUpIntake:
     def processed_offset(self, partition: TopicPartition) -> int | None:
         return self.processed
 
-    def group_processed_offset(self, partition: TopicPartition) -> int | None:
-        return self.processed
-
     def log_end_offset(self, partition: TopicPartition) -> int:
         return self.log_end
 

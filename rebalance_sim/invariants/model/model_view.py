@@ -71,7 +71,7 @@ class ModelView:
     """Instance ids that a member has given up for another one, or for none."""
     """Looked up once for all that a full check asks; None at any other time."""
     _leader_epoch: int
-    _recreated_ms: Mapping[str, int]
+    _recreated: Set[str]
     """Ids of topics that have had a name one after another, since when."""
     _switched: Mapping[str, int]
     """Members that went on with the other protocol under their id, or were removed or replaced as
@@ -126,11 +126,7 @@ class ModelView:
 
     def is_recreated(self, partition: TopicPartition) -> bool:
         """Whether the name of its topic belongs, or has belonged, to another topic as well."""
-        return partition.topic_id in self._recreated_ms
-
-    def recreated_ms(self, partition: TopicPartition) -> int | None:
-        """When the name of its topic came to belong to another topic as well."""
-        return self._recreated_ms.get(partition.topic_id)
+        return partition.topic_id in self._recreated
 
     def is_held_by_name(
         self, shard: ShardView, ledger: GroupLedger, member_id: str, partition: TopicPartition

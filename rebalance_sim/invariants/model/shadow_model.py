@@ -55,7 +55,7 @@ class ShadowModel(ModelView):
         self._committed_to = 0
         self._topic_ids: dict[str, str] = {}
         self._partition_counts: dict[str, int] | None = None
-        self._recreated_ms: dict[str, int] = {}
+        self._recreated: set[str] = set()
 
     # -- shards ----------------------------------------------------------------------------
 
@@ -98,8 +98,7 @@ class ShadowModel(ModelView):
             former = self._topic_ids.setdefault(topic.name, topic.topic_id)
             if former != topic.topic_id:
                 self._topic_ids[topic.name] = topic.topic_id
-                for topic_id in (former, topic.topic_id):
-                    self._recreated_ms.setdefault(topic_id, self.view.now_ms)
+                self._recreated.update((former, topic.topic_id))
 
     def note_commit_returned(self, entry: ClientEntry, commit_id: int) -> None:
         """A commit of an application has come to its end."""

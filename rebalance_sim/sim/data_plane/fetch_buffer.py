@@ -192,14 +192,11 @@ class Intake:
         """Count what was handed out since this was last asked."""
         now_ms = self._clock.now_ms
         handed_out = self._flows.handed_out(now_ms)
-        is_back = self._flows.next_poll_ms(now_ms) == now_ms
         for partition, life in self._lives.items():
             end = handed_out[life.flow]
             if end > life.delivered_to:
                 self._progress.on_delivered(partition, life.delivered_to, end)
                 life.delivered_to = end
-            elif end < life.delivered_to and is_back:
-                self._progress.of(partition).on_batch_end(life.delivered_to)
 
     def next_poll_ms(self) -> int:
         """When the application is back at ``poll``: now, unless a batch keeps it."""
@@ -253,10 +250,6 @@ class Intake:
         is_back = self._flows.next_poll_ms(now_ms) == now_ms
         processed = self._flows.processed(life.flow, now_ms)
         return max(processed, life.delivered_to) if is_back else processed
-
-    def group_processed_offset(self, partition: TopicPartition) -> int | None:
-        """The furthest that any process has come, dead or alive; None if there was none."""
-        return self._progress.of(partition).processed_offset(self._clock.now_ms)
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""

@@ -71,10 +71,8 @@ class PartitionProgress:
         self._present: Flow | None = None
         self._last: tuple[str, int | None] | None = None
         self._position: int | None = None
-        self._processed_to: int | None = None
         self._done = OffsetSpans()
         self._last_begin = 0
-        self._finished_to = 0
         self._since_ms = origin_ms
         self._is_over = False
 
@@ -90,11 +88,8 @@ class PartitionProgress:
         """A client has a position; ``settle`` brings its flows up to a time."""
         self.settle(now_ms)
         start = flow.position // PARTS
-        if self._processed_to is None:
-            self._processed_to = start
-        else:
+        if self._last is not None:
             self._last_begin = start
-            self._processed_to = max(self._processed_to, start)
         self._consumers[flow] = _Consumer(name, assigned_ms, self._last, settle)
         self._present = flow
         self._position = flow.position
@@ -131,11 +126,6 @@ class PartitionProgress:
         if flow is self._present:
             self._add_area(to_ms, flow.position)
 
-    def on_batch_end(self, offset: int) -> None:
-        """An application is back at ``poll``, so it is done with every record below ``offset``,
-        though the fluid, whose shares have changed meanwhile, may be a record behind."""
-        self._finished_to = max(self._finished_to, offset)
-
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed the first record out."""
         consumer = self._consumers[flow]
@@ -153,11 +143,6 @@ class PartitionProgress:
             consumer.settle(now_ms)
         if self._present is None and self._position is not None:
             self._add_area(now_ms, self._position)
-
-    def processed_offset(self, now_ms: int) -> int | None:
-        """Offset behind the last record that anybody has processed; None before anybody began."""
-        self.settle(now_ms)
-        return None if self._processed_to is None else max(self._processed_to, self._finished_to)
 
     def lost(self, handed_out: OffsetSpans) -> int:
         """Of what was handed out, records that no client has processed, and behind which the last
@@ -188,8 +173,6 @@ class PartitionProgress:
         totals.processed += end - start
         if end > start:
             totals.reprocessed += self._done.add(start, end)
-        if self._processed_to is not None:
-            self._processed_to = max(self._processed_to, end)
 
 
 class GroupProgress:
