@@ -16,16 +16,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from itertools import zip_longest
 from typing import Any
 
-from rebalance_sim.invariants.known.catalogue import every_issue, page_of
+from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import THE_GROUP
 from rebalance_sim.invariants.reference.difference import Difference
 from rebalance_sim.invariants.reference.tree import PROTOCOL
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
-from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import (
     PASSING,
     REPAIRED,
@@ -40,8 +40,8 @@ from rebalance_sim.scenarios.result import (
 )
 from rebalance_sim.scenarios.rule_differences import Rules, watched_by
 from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.world_of import world_of
 from rebalance_sim.sim.trace import FullTrace
-from rebalance_sim.sim.world import World
 
 _NO_VERDICT = "budget"
 _COORDINATOR, _CLIENT, _HOST = "coordinator", "client", "host"
@@ -118,9 +118,8 @@ class _Proof:
             reasons.append(reason)
         # One repair may make room for another issue in the same place.
         chosen = _together(reasons)
-        alone = self._without(chosen)
-        if alone.outcome in PASSING and not any(_shows(alone, one) for one in suspected):
-            repairs, repaired = chosen, alone
+        if self._takes_away(chosen, suspected):
+            repairs, repaired = chosen, self._without(chosen)
         verdict = REPAIRED if repaired.outcome in PASSING else UNPROVEN
         rows = tuple(
             self._known(one, reason[0], verdict)
@@ -137,7 +136,7 @@ class _Proof:
             if len(one.issues) == 1 and self._prove is Prove.DOUBTFUL:
                 reasons.append(one.issues[0])
                 continue
-            order = sorted(one.issues, key=lambda issue: (issue not in tried, issue in _OF_HOSTS))
+            order = sorted(one.issues, key=lambda i: (i not in tried, _HOST in _places(i)))
             found = next((i for i in order if self._takes_away((i,), [one])), None)
             if found is None:
                 return self.judged()
@@ -179,8 +178,7 @@ class _Proof:
                         return (issue,)
         if self._takes_away(tuple(sorted(nominated)), [one]):
             return nominated
-        left = self._without(tuple(sorted(one.issues))).violations
-        is_left = any(_is_of_same_place(row, one.row) for row in left)
+        is_left = _is_violated(one, self._without(tuple(sorted(one.issues))))
         return None if is_left else one.issues
 
     def _nominations(self, one: Suspected) -> Iterator[Issues]:
@@ -284,8 +282,7 @@ class _Proof:
         ending = f"the run without it ends {repaired.outcome}, {repaired.reason}"
         if repaired.outcome == "error":
             return replace(result, outcome="error", reason=f"{repaired.reason}; {ending}")
-        shown = {(row.property, row.group_id) for row in repaired.violations}
-        refuted = [one for one in result.suspected if (one.row.property, one.row.group_id) in shown]
+        refuted = [one for one in result.suspected if _is_violated(one, repaired)]
         rows = tuple(one.row for one in refuted)
         if not refuted:
             # It violates something else, and so proves nothing about what is to be proven.
@@ -297,8 +294,7 @@ class _Proof:
                 )
                 for one in refuted
             )
-        first = rows[0]
-        reason = f"{first.property} at step {first.step} ({first.at_ms} ms): {first.detail}"
+        reason = rows[0].in_a_line(of_several=len(self._scenario.world.group_ids) > 1)
         if result.outcome == "error":
             reason += f"; afterwards {result.reason}"
         return replace(
@@ -316,12 +312,7 @@ def _together(issues: Iterable[Issues]) -> Issues:
 
 def _steps_of(scenario: Scenario) -> list[str]:
     trace = FullTrace()
-    World(
-        scenario.world,
-        trace=trace,
-        max_steps=scenario.max_steps,
-        quiet_period_ms=quiet_period_ms(scenario.world),
-    ).run()
+    world_of(scenario, trace=trace).run()
     return trace.lines
 
 
@@ -335,6 +326,7 @@ def _told(step: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (step["kind"], str(name), f"at {step['at_ms']} ms", where)))
 
 
+@cache
 def _places(issue: str) -> set[str]:
     """Where the rules of an issue decide: in coordinators, in clients, in the broker around."""
     found = set()
@@ -345,9 +337,6 @@ def _places(issue: str) -> set[str]:
             is_of_client = rule.__bases__[0].__module__.startswith(f"{PROTOCOL}.clients.")
             found.add(_CLIENT if is_of_client else _COORDINATOR)
     return found
-
-
-_OF_HOSTS = frozenset(issue for issue in every_issue() if _HOST in _places(issue))
 
 
 def _is_of_same_place(mine: ViolationRow, theirs: ViolationRow) -> bool:
@@ -361,6 +350,11 @@ def _is_of_same_group(one: Suspected, other: Suspected) -> bool:
 def _is_same(one: Suspected, other: Suspected) -> bool:
     is_same_subject = one.subject == other.subject or THE_GROUP in (one.subject, other.subject)
     return is_same_subject and _is_of_same_group(one, other)
+
+
+def _is_violated(one: Suspected, repaired: RunResult) -> bool:
+    """Whether the run without an issue violates the same property, in the same group."""
+    return any(_is_of_same_place(row, one.row) for row in repaired.violations)
 
 
 def _shows(

@@ -46,6 +46,11 @@ class ViolationRow:
     group_id: str = ""
     open_faults: tuple[str, ...] = ()
 
+    def in_a_line(self, *, of_several: bool) -> str:
+        """Property, place and what was seen; the group too, where the world has ``of_several``."""
+        of_group = f" of group {self.group_id}" if of_several else ""
+        return f"{self.property}{of_group} at step {self.step} ({self.at_ms} ms): {self.detail}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspected:

@@ -17,10 +17,9 @@ from rebalance_sim.invariants.reference.lock_step import LockStep
 from rebalance_sim.invariants.reference.tree import Tree, frozen_tree
 from rebalance_sim.protocol.versions.semantics import simulated
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.variant import Variant
-from rebalance_sim.sim.world import World
+from rebalance_sim.scenarios.world_of import world_of
 
 _FORM = re.compile(r"(?P<name>[^~+]+)(?P<changes>([~+][^~+]+)*)")
 
@@ -145,13 +144,7 @@ def watched_by(
         return make(chosen.name, defects=chosen.defects, repairs=chosen.repairs)
 
     lock_step = LockStep(semantics_of, tree, on_difference)
-    World(
-        scenario.world,
-        make_checker=lambda view: lock_step,
-        max_steps=scenario.max_steps,
-        quiet_period_ms=quiet_period_ms(scenario.world),
-        machines=lock_step,
-    ).run()
+    world_of(scenario, make_checker=lambda view: lock_step, machines=lock_step).run()
     return lock_step
 
 

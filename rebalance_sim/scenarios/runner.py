@@ -21,11 +21,11 @@ from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.result import RunResult, Suspected, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.scenarios.world_of import world_of
 from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.trace import Trace
@@ -205,14 +205,11 @@ class _Run:
         )
 
     def _simulate(self) -> None:
-        scenario = self._scenario
-        self._world = World(
-            scenario.world,
+        self._world = world_of(
+            self._scenario,
             make_checker=self._watch,
             trace=self._trace,
-            max_steps=scenario.max_steps,
             metrics_interval_ms=self._metrics_interval_ms,
-            quiet_period_ms=quiet_period_ms(scenario.world),
         )
         result = self._world.run(self._due_ms)
         self._is_complete = result.is_complete
@@ -353,8 +350,7 @@ class _Run:
         )
 
     def _sentence(self, row: ViolationRow) -> str:
-        of_group = f" of group {row.group_id}" if len(self._watchers) > 1 else ""
-        return f"{row.property}{of_group} at step {row.step} ({row.at_ms} ms): {row.detail}"
+        return row.in_a_line(of_several=len(self._watchers) > 1)
 
 
 def _describe(problem: Exception) -> str:

@@ -98,14 +98,15 @@ class RequestAnswered(Property):
             wait_ms = self.model.config.offsets_commit_timeout_ms
             if kind is JoinGroupRequest:
                 self._rebalance_ms = max(self._rebalance_ms, request.rebalance_timeout_ms)
-            if kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None:
+            is_parked = kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None
+            if is_parked:
                 delay_ms = self.model.config.group_initial_rebalance_delay_ms
                 wait_ms += self._rebalance_ms + delay_ms
                 term.park(step.operation, request)
-                if not request.member_id:
-                    return None  # Nobody can tell when its sender repeats it.
-            what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
-            term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
+            # A JoinGroup without a member id cannot be told from the one that repeats it.
+            if not is_parked or request.member_id:
+                what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
+                term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
         return None if term is None else self._overdue(term, step)
 
     def on_timer_fired(self, step: Step, change: object) -> Finding | None:
