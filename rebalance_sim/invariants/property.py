@@ -40,7 +40,7 @@ class Deadline(Enum):
     """When something that must come about eventually is late."""
 
     OWN = "the property says itself"
-    REMOVAL = "when whoever has gone must have been removed"
+    REMOVAL = "when members that have gone must have been removed"
     SETTLED = "when the group must have come to rest, unless only one member can compute its target"
     END = "when the group must have come to rest"
 

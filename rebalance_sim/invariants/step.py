@@ -214,7 +214,7 @@ _NONE = cast(ShardView, None)
 class Step:
     """One atomic change. Fields that do not apply to a kind are None or empty.
 
-    So is ``shard``, though its type does not say so: whoever is asked about a kind that has one
+    So is ``shard``, though its type does not say so: a property that listens to a kind that has one
     reads it as it is, and ``shard_of`` is for those who take a step from a host.
     ``operation`` numbers the requests of a shard; the release of an answer carries the number of
     the request that it answers. 0: an answer that no coordinator made.

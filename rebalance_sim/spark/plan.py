@@ -178,7 +178,7 @@ class SweepPlan:
         return self.metrics_interval_ms if is_sampled else None
 
     def prove_of(self, seed: int) -> str:
-        """How much is found out about known issues in the run of this seed, whoever runs it: a
+        """How much is found out about known issues in the run of this seed, on every worker: a
         value of ``scenarios.counterfactual.Prove``."""
         if self.prove != "sampled":
             return self.prove

@@ -116,12 +116,12 @@ def join(world: ClassicWorld, action: tuple[str, str, int], claims: Any, epoch: 
 
 
 def _other_topics(world: ClassicWorld, number: int) -> MetadataImage:
-    """``payments`` deleted, created anew under another id, or grown; the latter alone where there
+    """``payments`` deleted, recreated under another id, or grown; the latter alone where there
     are classic members, who hold by name."""
     topic = world.image.by_name.get("payments")
     if topic is None or (number % 4 == 0 and not world.ids):
-        anew = Topic(topic_id=f"id-{world.image.version}", name="payments", partition_count=3)
-        return world.image.with_topic(anew)
+        again = Topic(topic_id=f"id-{world.image.version}", name="payments", partition_count=3)
+        return world.image.with_topic(again)
     if number % 4 == 1 and not world.ids:
         return world.image.without_topic("payments")
     count = min(topic.partition_count + 1, 6)

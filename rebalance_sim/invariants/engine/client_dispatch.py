@@ -83,7 +83,7 @@ class ClientWatch:
         has_moved = entry.has_moved()
         if has_moved or (entry.is_classic and step.effects):
             self._moved(step, entry)
-        # What a classic group has come to shows at the next event of whoever fetches.
+        # What a classic group has come to shows at the next event of a client that fetches.
         if self._model.contested and (has_moved or entry.is_classic):
             self._ask(self._on_ownership, step)
         if has_moved:

@@ -25,6 +25,7 @@ ORDER = (
     "laws.reads",
     "laws.timers",
     "laws.refusals",
+    "laws.offset_refusals",
     "laws.offset_fences",
     "laws.offsets",
     "laws.classic",

@@ -45,7 +45,7 @@ class _Term:
         self.due_ms.pop(self.parked.pop((name or "", kind), 0), None)
 
     def is_paused(self, at_ms: int) -> bool:
-        """Whether nothing happened for long until now; then all bounds begin anew."""
+        """Whether nothing happened for long until now; then all bounds begin again."""
         silence_ms, self.last_ms = at_ms - self.last_ms, at_ms
         if silence_ms <= SLACK_MS:
             return False

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
 EMPTY = ClassicGroupState.EMPTY
@@ -66,3 +69,37 @@ class Asked:
         version, partition = getattr(request, "api_version", 0), self.partition
         name = partition and self.model.wire_name_of(shard, request.wire_topics, version, partition)
         return shard.coordinator.image.by_name.get(name or "")
+
+
+Causes = Mapping[ErrorCode, tuple[str, Callable[[Asked], object]]]
+
+
+class Refusals(Property):
+    """``causes``: what each code says, and whether that is so."""
+
+    causes: ClassVar[Causes]
+    judges_mixed = True
+
+    def judge(self, code: ErrorCode, asked: Asked) -> Finding | None:
+        """Is the code right?"""
+        says, holds = self.causes.get(code, ("it is an answer to that", lambda _: False))
+        if holds(asked):
+            return None
+        what = type(asked.request).__name__.removesuffix("Request")
+        at = f" for {self.model.name_of(asked.partition)}" if asked.partition else ""
+        return Finding(
+            f"{what} of {self.model.who(asked.member_id) or 'nobody'} at epoch {asked.epoch}{at} "
+            f"was answered {code.name}, and it is not so that {says}",
+            member=asked.member_id,
+        )
+
+
+def _is_of_other_generation(a: Asked) -> bool:
+    """Of a member of the classic protocol, or where there is no group."""
+    speaks_consumer = a.is_consumer and (a.entry is None or not a.entry.is_classic)
+    return not speaks_consumer and a.has_epoch and a.epoch != a.epoch_of(a.member_id)
+
+
+UNKNOWN = "no member has that id, or that instance id"
+FENCED = "another member has that instance id"
+OTHER_GENERATION = "its generation is another one", _is_of_other_generation

@@ -48,7 +48,7 @@ class _OfResults(Property):
 
 
 class ResultValid(_OfResults):
-    """coordinator §12.6, check 6, for whoever computes."""
+    """coordinator §12.6, check 6, for every kind of assignor."""
 
     id = "assignor.result_valid"
     sentence = (

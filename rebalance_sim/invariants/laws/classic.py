@@ -19,7 +19,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
 
 
 class ClassicJoinPhaseEnds(Property):
-    """Whoever was waited for may have joined, left, or never used the id that it was given. A
+    """Members that were waited for may have joined, left, or never used the id that it was given. A
     member that is refused for size is removed, and nobody looks at the phase."""
 
     id = "classic.join_phase_ends"
@@ -67,7 +67,7 @@ class ClassicSyncIsDurable(Property):
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """It is known anew."""
+        """It is known again."""
         self._failed.discard(step.shard.name)
         return None
 

@@ -5,8 +5,8 @@ KAFKA-18641. Those about records are about worlds with a data plane.
 
 When a record may be processed twice, or not at all, follows from these. What is given up in good
 order has been committed as far as it was handed out, an acknowledged commit is where the next
-consumer starts, and no commit passes what was processed. So whoever gets a record again has it from
-a consumer that was fenced, crashed or left by its poll timer, that does not commit, or whose last
+consumer starts, and no commit passes what was processed. So a record that comes again comes from a
+consumer that was fenced, crashed or left by its poll timer, that does not commit, or whose last
 commit was not acknowledged. librdkafka stores an offset as it hands the record out, and commits
 after its revoked callback (client §10.1).
 """
@@ -289,7 +289,7 @@ class StartCommitted(Property):
 
     A coordinator stores commits of a member in the order in which they arrive. That is the order of
     sending on one connection alone: what was sent on a former one may come later, and takes back
-    what was committed since (client §2.4). Whoever is no member may take away or set anew what is
+    what was committed since (client §2.4). A client that is no member may delete or reset what is
     committed; with a topic go its offsets; and a member that was removed, and has not heard of it,
     may start from an answer that was long under way.
     """

@@ -90,7 +90,7 @@ def _return(model: ModelView, entry: ClientEntry) -> _Debt:
 
 
 def _error(model: ModelView, entry: ClientEntry) -> _Debt:
-    """What an application makes of it is its own affair: most close the client, and begin anew."""
+    """What an application makes of it is its own affair: most close the client, and start again."""
     member = entry.member
     is_free = member.is_polling and not member.is_closed and member.blocked_in is None
     if (

@@ -1,4 +1,4 @@
-"""Epochs: forward only, each for a cause, and a fence to whoever comes with another one.
+"""Epochs: forward only, each for a cause, and a fence to requests at another one.
 
 Sources: coordinator §0, §1.4, §2.4, §2.8, §2.10, §4.2, §5.3, §7.2, §14.1.
 """
@@ -46,7 +46,7 @@ class EpochsRise(Property):
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Compare before and after; deletion starts anew."""
+        """Compare before and after; deletion starts again."""
         (_, group_epoch), (_, target_epoch) = change.group_epoch, change.target_epoch
         if target_epoch > group_epoch:
             return Finding(f"the target epoch is {target_epoch}, the group epoch {group_epoch}")

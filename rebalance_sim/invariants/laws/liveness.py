@@ -119,8 +119,8 @@ class TargetComputed(Property):
 
     id = "liveness.target_computed"
     sentence = (
-        "Once faults stop, a group whose members can compute its target gets one: whoever is "
-        "chosen installs it, or another member, if there is one, takes its place."
+        "Once faults stop, a group whose members can compute its target gets one: the "
+        "member that is chosen installs it, or another one, if there is any, takes its place."
     )
     clauses = ("coordinator §12.3",)
     violated_by = (

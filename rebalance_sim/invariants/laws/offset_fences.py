@@ -111,8 +111,8 @@ class FetchFenced(Property):
 
 
 class CommitOfOwner(Property):
-    """coordinator E4. A broker stores whatever a member commits at its present epoch, whoever holds
-    the partition (``CommitFenced``): this rests on the clients, and says nothing of others. A
+    """coordinator E4. A broker stores whatever a member commits at its present epoch, also for what
+    another one holds (``CommitFenced``): this rests on the clients, and says nothing of others. A
     client that has lost a commit with its connection may go on, and give partitions up, while the
     broker has still to handle it (client §7)."""
 

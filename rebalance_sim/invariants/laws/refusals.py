@@ -7,12 +7,18 @@ Sources: coordinator §2.11, §8.1-§8.6; classic §2.1-§2.8, §7.3-§7.6, §8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from rebalance_sim.invariants.laws.asked import EMPTY, Asked
+from rebalance_sim.invariants.laws.asked import (
+    EMPTY,
+    FENCED,
+    OTHER_GENERATION,
+    UNKNOWN,
+    Asked,
+    Causes,
+    Refusals,
+)
 from rebalance_sim.invariants.laws.epochs import explains_lost_response
-from rebalance_sim.invariants.laws.offset_fences import kept_since
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
@@ -21,13 +27,11 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire import consumer_messages as consumer
-from rebalance_sim.protocol.wire import offset_messages as offsets
 from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _STABLE = ClassicGroupState.STABLE
 _PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -35,32 +39,9 @@ _COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 _FIRST_JOIN_WITH_ID = 4
 
 
-_Causes = Mapping[ErrorCode, tuple[str, Callable[[Asked], object]]]
-
-
-class _Refusals(Property):
-    """``causes``: what each code says, and whether that is so."""
-
-    causes: ClassVar[_Causes]
-    judges_mixed = True
-
-    def judge(self, code: ErrorCode, asked: Asked) -> Finding | None:
-        """Is the code right?"""
-        says, holds = self.causes.get(code, ("it is an answer to that", lambda _: False))
-        if holds(asked):
-            return None
-        what = type(asked.request).__name__.removesuffix("Request")
-        at = f" for {self.model.name_of(asked.partition)}" if asked.partition else ""
-        return Finding(
-            f"{what} of {self.model.who(asked.member_id) or 'nobody'} at epoch {asked.epoch}{at} "
-            f"was answered {code.name}, and it is not so that {says}",
-            member=asked.member_id,
-        )
-
-
 def _is_full(a: Asked) -> bool:
     """A member has a seat, and so has the instance id of who joins; in a classic group, that has
-    none, and while generations change only who has joined anew has one."""
+    none, and while generations change only members that have joined again have one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
     is_seated = a.member_id in a.members and a.state is not _PREPARING
@@ -69,16 +50,7 @@ def _is_full(a: Asked) -> bool:
     )
 
 
-def _is_of_other_generation(a: Asked) -> bool:
-    """Of a member of the classic protocol, or where there is no group."""
-    speaks_consumer = a.is_consumer and (a.entry is None or not a.entry.is_classic)
-    return not speaks_consumer and a.has_epoch and a.epoch != a.epoch_of(a.member_id)
-
-
-_UNKNOWN = "no member has that id, or that instance id"
-_FENCED = "another member has that instance id"
 _FULL = "the group is full, and the sender has no seat in it"
-_OTHER_GENERATION = "its generation is another one", _is_of_other_generation
 
 
 def _is_malformed(a: Asked) -> bool:
@@ -141,7 +113,7 @@ def _is_at_other_epoch(a: Asked) -> bool:
     return a.epoch > 0 and a.epoch != a.entry.epoch and not is_explained
 
 
-class RefusalCause(_Refusals):
+class RefusalCause(Refusals):
     """coordinator §2.11."""
 
     id = "refusal.cause"
@@ -154,7 +126,7 @@ class RefusalCause(_Refusals):
         *("KAFKA-17228", "KAFKA-17733", "KAFKA-19233", "KAFKA-20601", "KIP-848-lost-response"),
         "PR-23542",
     )
-    causes: ClassVar[_Causes] = {
+    causes: ClassVar[Causes] = {
         ErrorCode.INVALID_REQUEST: ("the request lacks something, or is odd", _is_malformed),
         ErrorCode.UNSUPPORTED_ASSIGNOR: (
             "the broker, or a member, has no such assignor",
@@ -169,9 +141,9 @@ class RefusalCause(_Refusals):
         ),
         ErrorCode.GROUP_ID_NOT_FOUND: ("there is no group for it", _finds_no_group),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (_FULL, _is_full),
-        ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, lambda a: a.epoch != 0 and a.is_unknown),
-        ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.epoch != 0 and a.is_held_by_other),
-        ErrorCode.UNRELEASED_INSTANCE_ID: (f"{_FENCED}, and stays", _is_unreleased),
+        ErrorCode.UNKNOWN_MEMBER_ID: (UNKNOWN, lambda a: a.epoch != 0 and a.is_unknown),
+        ErrorCode.FENCED_INSTANCE_ID: (FENCED, lambda a: a.epoch != 0 and a.is_held_by_other),
+        ErrorCode.UNRELEASED_INSTANCE_ID: (f"{FENCED}, and stays", _is_unreleased),
         ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is a wrong one", _is_at_other_epoch),
     }
 
@@ -259,7 +231,7 @@ def _is_called_back(a: Asked) -> bool:
     return is_alone or is_behind or (entry is not None and entry.state is not MemberState.STABLE)
 
 
-class ClassicRefusalCause(_Refusals):
+class ClassicRefusalCause(Refusals):
     """classic §2.2-§2.8, §7.5, §7.6."""
 
     id = "classic.refusal_cause"
@@ -269,16 +241,16 @@ class ClassicRefusalCause(_Refusals):
     )
     clauses = ("classic §1.7", "classic §2.1", "classic §2.8", "classic §7.5", "classic §7.6")
     violated_by = ("KAFKA-20640", "KAFKA-7824", "classic-forgotten-assignor")
-    causes: ClassVar[_Causes] = {
+    causes: ClassVar[Causes] = {
         ErrorCode.NONE: ("it was told its member id", lambda a: not _lacks_id(a)),
         ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.step.request.group_id),
         ErrorCode.INVALID_SESSION_TIMEOUT: ("the broker has no such sessions", _has_odd_session),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (_FULL, _is_full),
         ErrorCode.MEMBER_ID_REQUIRED: ("it lacks a member id, and may join", _must_name_itself),
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ("it speaks otherwise", _speaks_otherwise),
-        ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, _is_stranger),
-        ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.member_id and a.is_held_by_other),
-        ErrorCode.ILLEGAL_GENERATION: _OTHER_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID: (UNKNOWN, _is_stranger),
+        ErrorCode.FENCED_INSTANCE_ID: (FENCED, lambda a: a.member_id and a.is_held_by_other),
+        ErrorCode.ILLEGAL_GENERATION: OTHER_GENERATION,
         ErrorCode.REBALANCE_IN_PROGRESS: ("there is a rebalance for it", _is_called_back),
         ErrorCode.UNKNOWN_SERVER_ERROR: ("no consumer group can read it", _is_unreadable),
     }
@@ -303,7 +275,7 @@ class ClassicRefusalCause(_Refusals):
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
-        """Whoever waits is judged when that is over; in a consumer group, it is for its record."""
+        """One that waits is judged when that is over; in a consumer group, that is for its record."""
         asked = self._asked(step, ledger, classic_model)
         if step.response is None:
             right = (code for code, (_, holds) in self.causes.items() if holds(asked))
@@ -346,142 +318,13 @@ class ClassicRefusalCause(_Refusals):
         return asked
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """A conversion that fails has answered whoever waited; so has one that is not written."""
+        """A conversion that fails has answered what waited; so has one that is not written."""
         self._answered_ms[step.shard.name] = step.at_ms
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """See ``on_refused``."""
         return self.on_refused(step, None)
-
-
-def _is_missing(a: Asked) -> bool:
-    count = a.topic.partition_count if a.topic else 0
-    return a.partition is not None and not 0 <= a.partition.partition < count
-
-
-def _is_foreign(a: Asked) -> bool:
-    """Who comes at no epoch needs not be a member, unless somebody is."""
-    return a.is_unknown and (a.epoch >= 0 or bool(a.members) or a.state is not EMPTY)
-
-
-def _is_stale(a: Asked) -> bool:
-    """A commit of an older epoch is good for partitions that were kept since."""
-    if a.entry is None or a.entry.is_classic or a.epoch == a.entry.epoch:
-        return False
-    errors = getattr(a.step.response, "errors", {})
-    refused = [p for p, code in errors.items() if code is ErrorCode.STALE_MEMBER_EPOCH]
-    tolerated = a.model.rules.tolerates_older_commits and 0 < a.epoch < a.entry.epoch
-    return not (tolerated and refused and kept_since(a.entry, a.epoch, refused))
-
-
-def _has_long_text(a: Asked) -> bool:
-    text = a.request.metadata.get(a.partition, "")
-    return len(text.encode("utf-16-le")) > 2 * a.config.offset_metadata_max_bytes
-
-
-def _has_members(a: Asked) -> bool:
-    """To offsets, these matter only if nobody can say what they subscribe to."""
-    if isinstance(a.request, consumer.DeleteGroupsRequest):
-        return bool(a.members) or (not a.is_consumer and a.state is not EMPTY)
-    return a.classic.group is not None and a.classic.group.protocol_type != CONSUMER_PROTOCOL_TYPE
-
-
-def _is_in_use(a: Asked) -> bool:
-    return not a.is_consumer or bool(a.topic and a.topic.name in a.ledger.all_names())
-
-
-_IS_MISSING = "there is no such partition", _is_missing
-_NO_GROUP = "there is no group", lambda a: not a.is_consumer and a.generation is None
-_OF_SIGNATURE: _Causes = {
-    ErrorCode.UNKNOWN_TOPIC_ID: (
-        "there is no such topic",
-        lambda a: a.partition and a.topic is None,
-    ),
-    ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, _is_foreign),
-    ErrorCode.STALE_MEMBER_EPOCH: ("its epoch is over, and what it had is lost", _is_stale),
-    ErrorCode.ILLEGAL_GENERATION: _OTHER_GENERATION,
-}
-
-
-class _OfOffsets(_Refusals):
-    """A request as a whole has a code, or each of its partitions."""
-
-    def before_request(
-        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
-    ) -> Finding | None:
-        """Look at what is refused."""
-        errors: dict[TopicPartition | None, ErrorCode] = {**getattr(step.response, "errors", {})}
-        errors[None] = getattr(step.response, "error_code", ErrorCode.NONE)
-        if not any(errors.values()) or not getattr(step.request, "require_stable", True):
-            return None
-        asked = Asked(self.model, step, ledger, classic_model)
-        for asked.partition, code in errors.items():
-            if code and (finding := self.judge(code, asked)):
-                return finding
-        return None
-
-
-class CommitRefusalCause(_OfOffsets):
-    """coordinator §8.1, classic §8.4."""
-
-    id = "offsets.commit_refusal_cause"
-    sentence = (
-        "A commit is refused only for what its code says of committer, epoch, group or partition; "
-        "not at an older epoch, if its partitions were kept since."
-    )
-    clauses = ("coordinator §8.1", "coordinator §8.4", "classic §8.4", "defects L4")
-    violated_by = ("KAFKA-20066", "PR-16145")
-    interest = Interest(requests=(offsets.OffsetCommitRequest,))
-    causes: ClassVar[_Causes] = {
-        **_OF_SIGNATURE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _IS_MISSING,
-        ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,
-        ErrorCode.FENCED_INSTANCE_ID: (_FENCED, lambda a: a.is_held_by_other),
-        ErrorCode.REBALANCE_IN_PROGRESS: (
-            "nobody knows yet who owns what",
-            lambda a: a.state is _COMPLETING,
-        ),
-        ErrorCode.UNSUPPORTED_VERSION: ("it is too old", lambda a: a.request.api_version < 9),
-        ErrorCode.OFFSET_METADATA_TOO_LARGE: ("the text is too long", _has_long_text),
-    }
-
-
-class FetchRefusalCause(_OfOffsets):
-    """coordinator §8.2. One that does not wait is a read of what is committed."""
-
-    id = "offsets.fetch_refusal_cause"
-    sentence = (
-        "An offset fetch that waits for commits is refused only if its sender is no member, or at "
-        "another epoch; a topic id that is gone is an error of its own."
-    )
-    clauses = ("coordinator §8.2", "coordinator §8.4")
-    violated_by = ("test:fetch-refused-for-nothing",)
-    interest = Interest(requests=(offsets.OffsetFetchRequest,))
-    causes: ClassVar[_Causes] = {
-        **_OF_SIGNATURE,
-        # Whoever says who it is, at whatever epoch, has to be a member.
-        ErrorCode.UNKNOWN_MEMBER_ID: (_UNKNOWN, lambda a: a.is_unknown),
-    }
-
-
-class DeletionRefusalCause(_OfOffsets):
-    """coordinator §8.3, §8.6. What a classic group subscribes to, only its leader knows."""
-
-    id = "offsets.deletion_refusal_cause"
-    sentence = (
-        "Offsets are deleted on request unless the group, the partition or a subscription stands "
-        "against it, and a group unless it has members."
-    )
-    clauses = ("coordinator §8.3", "coordinator §8.6", "classic §8.5")
-    violated_by = ("test:empty-group-stays",)
-    interest = Interest(requests=(consumer.DeleteGroupsRequest, offsets.OffsetDeleteRequest))
-    causes: ClassVar[_Causes] = {
-        ErrorCode.NON_EMPTY_GROUP: ("the group has members", _has_members),
-        ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _IS_MISSING,
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: ("somebody subscribes to the topic", _is_in_use),
-    }
 
 
 class RefusalWritesNothing(Property):

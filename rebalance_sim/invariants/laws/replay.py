@@ -162,7 +162,7 @@ class ReplayEquivalence(Property):
         fields = _REPLAYED_FIELDS.items()
         rows = ((words, getattr(served, f), getattr(replayed, f)) for f, words in fields)
         # A group has no target at epoch 0, as it is born, and at -1, which a tombstone leaves. One
-        # that was born anew may be at either: a load reads of its former life what is left.
+        # that was created again may be at either: a load reads of its former life what is left.
         mine, theirs = (max(one.target_assignment_epoch, 0) for one in (served, replayed))
         return compared(self.model, shard, (("target epoch", mine, theirs), *rows))
 

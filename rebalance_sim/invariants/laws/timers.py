@@ -30,7 +30,7 @@ class TimersArmed(Property):
 
     id = "coordinator.timers_armed"
     sentence = (
-        "Whoever a group waits for is watched by a timer: each member by its session or a parked "
+        "Each member that a group waits for is watched by a timer: by its session or a parked "
         "request, a revocation, a join phase and a SyncGroup by one of their own."
     )
     clauses = ("coordinator C23", "coordinator §9.5", "classic C12", "classic §2.9", "defects L3")
@@ -128,7 +128,7 @@ class RemovalDue(Property):
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """All clocks start anew (coordinator §9.5)."""
+        """All clocks start again (coordinator §9.5)."""
         for member_id, entry in ledger.members.items():
             self._note(step, member_id, entry)
         return None

@@ -34,7 +34,7 @@ _TOUCH_NOTHING = (HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest)
 
 
 class GroupSnapshot(NamedTuple):
-    """A group in few words, to see at once whether its members have to be looked at anew."""
+    """A group in few words, to see at once whether its members have to be looked at again."""
 
     state: ClassicGroupState
     generation_id: int

@@ -38,7 +38,7 @@ class Computations:
         return given if given and given.group_epoch == request.group_epoch else None
 
     def note_change(self, shard_name: str, change: Change) -> None:
-        """Whoever has gone computes no more, even if it comes back under the same id."""
+        """A member that has gone computes no more, even if it comes back under the same id."""
         for member_id in change.removed() if self.chosen or self._prepared else ():
             self._prepared.pop((shard_name, member_id), None)
             if self.chosen.get(shard_name) == member_id:

@@ -152,7 +152,7 @@ def _held(entry: MemberEntry | None) -> Set[TopicPartition]:
 
 
 def expected_state(*, member_count: int, is_behind: bool, settled_count: int) -> GroupState:
-    """The function of coordinator §6.1, anew; ``is_behind``: the target lags behind the group
+    """The function of coordinator §6.1, once more; ``is_behind``: the target lags behind the group
     epoch."""
     if not member_count:
         return GroupState.EMPTY
@@ -168,7 +168,7 @@ class GroupLedger:
         self.group_id = group_id
         self._initial_epoch = initial_epoch
         self.heard_ms: dict[str, int] = {}
-        """When each member's session last began anew; kept by the checker."""
+        """When each member's session last began; kept by the checker."""
         self.last_heard_ms: dict[str, int] = {}
         """The same for members that were removed: if that cannot be written, they are back."""
         self.classic_ms: dict[str, int] = {}

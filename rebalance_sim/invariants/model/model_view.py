@@ -59,7 +59,7 @@ class ModelView:
     loses such records had begun. None: never."""
     _held_since: Mapping[str, Set[TopicPartition]]
     has_lost_topics: bool
-    """Whether some topic was deleted, or created anew: commits may name what is gone."""
+    """Whether some topic was deleted, or recreated: commits may name what is gone."""
     topics_changed_ms: int
     """When some broker last had other topics, or partitions, than before; -1: never."""
     released_ms: int

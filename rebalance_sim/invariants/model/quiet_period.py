@@ -36,7 +36,7 @@ _FIRST_TIMEOUT_MS = 45_000
 class QuietPeriod:
     """When the quiet period of one group began, and its bounds.
 
-    A load of a coordinator during the quiet period starts all bounds anew, as it restarts all
+    A load of a coordinator during the quiet period restarts all bounds, as it restarts all
     timers (coordinator L4); so does a client that starts, one that has news for an assignor, as
     that asks for a new target, and a join or a leave from before that a slow network delivers late.
     """
@@ -108,7 +108,7 @@ class QuietPeriod:
     def bound_ms(self) -> int:
         """From the quiet period on, until everything has come about.
 
-        Where members compute targets, one may be too slow, and another has to begin anew. A classic
+        Where members compute targets, one may be too slow, and another has to start over. A classic
         group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
         """
         return self.ghost_bound_ms + self._settling_ms

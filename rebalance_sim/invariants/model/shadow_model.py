@@ -60,7 +60,7 @@ class ShadowModel(ModelView):
     # -- shards ----------------------------------------------------------------------------
 
     def open_ledger(self, shard: ShardView, *, without_last: int = 0) -> GroupLedger:
-        """Read a replica's log anew; ``without_last`` leaves out records still to be entered."""
+        """Read a replica's log; ``without_last`` leaves out records still to be entered."""
         records = tuple(shard.log_records())
         ledger = self.ledgers[shard.name] = self.new_ledger()
         ledger.apply(records[: len(records) - without_last])
@@ -155,7 +155,7 @@ class ShadowModel(ModelView):
             ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, at_ms)
 
     def note_loaded(self, shard: ShardView, at_ms: int) -> GroupLedger:
-        """A shard became active: it knows what its log has, and all clocks start anew."""
+        """A shard became active: it knows what its log has, and all clocks start again."""
         self._leader_epoch = max(self._leader_epoch, shard.leader_epoch)
         is_newest = shard.leader_epoch == self._leader_epoch
         lacks_some = shard.log_end_offset < self._committed_to

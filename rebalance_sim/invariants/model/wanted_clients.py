@@ -55,7 +55,7 @@ def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
     """Whether join phases may go on for ever: a static member that nobody uses, and whose session
     is not shorter, lets each last for the longest rebalance timeout; one of librdkafka's that is
     wanted and waits no longer than that begins the next one instead of its SyncGroup, as the
-    session of the former starts anew (classic §1.5, §4.6). A group that is Stable is in none."""
+    session of the former starts again (classic §1.5, §4.6). A group that is Stable is in none."""
     if group.state is ClassicGroupState.STABLE:
         return False
     phase_ms = group.max_rebalance_timeout_ms
