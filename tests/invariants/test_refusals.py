@@ -15,7 +15,7 @@ from falsified_coordinator import settled
 from falsified_requests import FIRST, commit_of
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
-from rebalance_sim.invariants.laws import refusals
+from rebalance_sim.invariants.laws import offset_refusals, refusals
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.classic_messages import (
     LeaveGroupRequest,
@@ -35,7 +35,8 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 
-LAWS = {law.id for law in INVARIANTS if law.__module__ == refusals.__name__}
+OF_REFUSALS = {refusals.__name__, offset_refusals.__name__}
+LAWS = {law.id for law in INVARIANTS if law.__module__ in OF_REFUSALS}
 ALL_BUT_NONE = [code for code in ErrorCode if code]
 
 

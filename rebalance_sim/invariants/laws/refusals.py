@@ -275,7 +275,7 @@ class ClassicRefusalCause(Refusals):
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
-        """One that waits is judged when that is over; in a consumer group, that is for its record."""
+        """One that waits is judged once that is over; in a consumer group, for its record."""
         asked = self._asked(step, ledger, classic_model)
         if step.response is None:
             right = (code for code, (_, holds) in self.causes.items() if holds(asked))
