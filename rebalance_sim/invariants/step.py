@@ -65,6 +65,9 @@ class StepKind(StrEnum):
     detail (the exception), and what was handled: request (whose sender is answered
     UNKNOWN_SERVER_ERROR), or event (the TimerKey of a timer, which is ignored; the value that hung
     on a commit; None where topics or settings changed, or the log was loaded)."""
+    LEAPT = "leapt"
+    """A time in which a world at rest does nothing but the same was left out: event (how many
+    milliseconds). ``at_ms`` is the same before and after it."""
 
 
 class ShardView(Protocol):

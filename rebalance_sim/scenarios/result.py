@@ -137,7 +137,8 @@ class RunResult:
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
     empty if it was, or after a violation. ``digest`` is that of the trace: equal digests, equal
     runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
-    episodes of rebalancing that ended, by group and time.
+    episodes of rebalancing that ended, by group and time. ``leapt_ms``: how much of
+    ``simulated_ms`` was left out, because the world was at rest.
     """
 
     seed: int
@@ -160,6 +161,7 @@ class RunResult:
     suspected: tuple[Suspected, ...] = ()
     repaired: RepairedRun | None = None
     rebalances: tuple[Episode, ...] = ()
+    leapt_ms: int = 0
 
     @property
     def unproven(self) -> tuple[str, ...]:

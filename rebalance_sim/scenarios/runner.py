@@ -55,6 +55,10 @@ class LivenessCheck(Protocol):
     def verdict(self, at_ms: int) -> Sequence[Stuck]:
         """What is late at this time, with the reason."""
 
+    def owes_nothing(self, at_ms: int) -> bool:
+        """Whether all has come about that has to once faults stop, late or not."""
+        ...
+
     @property
     def due_ms(self) -> int:
         """From when on all liveness properties are judged, as far as is known now; -1: never."""
@@ -99,6 +103,7 @@ def run(
     make_watcher: Callable[[WorldView], Watcher] | None = None,
     metrics_interval_ms: int | None = None,
     prove: Prove = Prove.CAUSES,
+    leaps: bool = False,
 ) -> RunResult:
     """Run a scenario, or that of a file, and check every property after every step.
 
@@ -118,11 +123,11 @@ def run(
     chosen = every_property() if properties is None else properties
     watch = make_watcher or (lambda view: Checker(view, properties=chosen))
     with rare_collections():
-        result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
+        result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms, leaps).result()
 
     def run_repaired(repaired: Scenario) -> RunResult:
         with rare_collections():
-            return _Run(repaired, Trace(), watch, None).result()
+            return _Run(repaired, Trace(), watch, None, leaps).result()
 
     return prove_known(scenario, result, run_repaired, prove)
 
@@ -157,7 +162,9 @@ class _Run:
         trace: Trace,
         make_watcher: Callable[[WorldView], Watcher],
         metrics_interval_ms: int | None,
+        leaps: bool,
     ) -> None:
+        self._leaps = leaps
         self._scenario = scenario
         self._trace = trace
         self._metrics_interval_ms = metrics_interval_ms
@@ -192,6 +199,7 @@ class _Run:
             outcome=outcome,
             steps=0 if world is None else world.steps.count,
             simulated_ms=0 if world is None else world.now_ms,
+            leapt_ms=0 if world is None else world.clock.leapt_ms,
             digest=self._trace.digest(),
             ties=0 if world is None else world.clock.tie_count,
             violations=(*violated, *late),
@@ -211,17 +219,26 @@ class _Run:
             trace=self._trace,
             metrics_interval_ms=self._metrics_interval_ms,
         )
-        result = self._world.run(self._due_ms)
+        result = self._world.run(self._due_ms, self._owes_nothing if self._leaps else None)
         self._is_complete = result.is_complete
         self._metrics = result.metrics
         self._rebalances = tuple(self._world.metrics.rebalances.rows())
-        self._judge_quiet_period(result.simulated_ms)
+        self._judge_quiet_period(self._world.clock.now_ms)
 
     def _watch(self, view: WorldView) -> Watcher:
         self._views.append(view)
         watcher = self._watchers[view.group_id] = self._make_watcher(view)
         watcher.liveness.on_quiet_period_start(self._scenario.world.duration_ms)
         return watcher
+
+    def _owes_nothing(self) -> bool:
+        """Whether every group that is judged has done all that it has to once faults stop."""
+        now_ms = 0 if self._world is None else self._world.clock.now_ms
+        return all(
+            one.liveness.owes_nothing(now_ms)
+            for one in self._watchers.values()
+            if not one.violations
+        )
 
     def _judge_quiet_period(self, now_ms: int) -> None:
         """After a violated property the shadow model of its group is closed: it is not judged
@@ -242,10 +259,9 @@ class _Run:
 
     def _due_ms(self) -> int:
         """When all groups are judged that can be."""
-        return max(
-            (one.liveness.due_ms for one in self._watchers.values() if not one.violations),
-            default=0,
-        )
+        leapt_ms = 0 if self._world is None else self._world.clock.leapt_ms
+        due_ms = (one.liveness.due_ms for one in self._watchers.values() if not one.violations)
+        return max(due_ms, default=0) + leapt_ms
 
     def _verdict(
         self,
@@ -308,7 +324,7 @@ class _Run:
             property=violation.property.id,
             sentence=violation.property.sentence,
             step=step,
-            at_ms=violation.at_ms,
+            at_ms=violation.at_ms if world is None else world.clock.simulated_at(violation.at_ms),
             detail=violation.detail,
             open_faults=() if world is None else world.injector.open_at(step),
         )
@@ -339,7 +355,9 @@ class _Run:
         return tuple(sorted(rows, key=lambda one: one.row.step))
 
     def _late_row(self, group_id: str, stuck: Stuck) -> ViolationRow:
-        since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
+        since = ""
+        if stuck.since_ms is not None and self._world is not None:
+            since = f" since {self._world.clock.simulated_at(stuck.since_ms)} ms"
         return ViolationRow(
             group_id=group_id,
             property=stuck.property.id,

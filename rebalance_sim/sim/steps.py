@@ -180,6 +180,12 @@ class Steps:
         self._show(step)
         self._metrics.on_fault()
 
+    def leapt(self, span_ms: int) -> None:
+        """So much time was left out."""
+        step = self._kept[StepKind.LEAPT.value]
+        step.event = span_ms
+        self._show(step)
+
     def last(self) -> str:
         """The last step in a few words: its kind, who took it, and what it was about."""
         step = max(self._kept.values(), key=lambda kept: kept.index)

@@ -122,19 +122,25 @@ class Trace:
 
 
 class FullTrace(Trace):
-    """Keeps the steps as well: ``lines`` in JSON, ``batches`` as the acting leaders wrote them."""
+    """Keeps the steps as well: ``lines`` in JSON, ``batches`` as the acting leaders wrote them.
+    Their times are those of the scenario: what a leap leaves out has passed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
+        self._leapt_ms = 0
 
     def on_step(self, step: Step) -> None:
         """Take a step in, and keep it."""
         super().on_step(step)
-        self.lines.append(json.dumps(_describe(step), separators=(",", ":"), ensure_ascii=True))
+        at_ms = step.at_ms + self._leapt_ms
+        row = _describe(step, at_ms)
+        self.lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
         if step.records:
-            self.batches.append((step.at_ms, step.records))
+            self.batches.append((at_ms, step.records))
+        if step.kind is StepKind.LEAPT:
+            self._leapt_ms += step.event
 
 
 # --- bytes ---------------------------------------------------------------------------------------
@@ -235,6 +241,10 @@ def _encode_fault(trace: Trace, step: Step, code: int) -> bytes:
     return _HEAD.pack(code, step.at_ms, 0, trace.code_of(step.detail), step.index, 0)
 
 
+def _encode_leap(trace: Trace, step: Step, code: int) -> bytes:
+    return _HEAD.pack(code, step.at_ms, 0, step.event, step.index, 0)
+
+
 @cache
 def _records_struct(count: int) -> Struct:
     """Type and number of each of so many records."""
@@ -291,6 +301,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.ADMIN_RETURNED: _encode_fault,
     StepKind.COORDINATOR_WRITTEN: _encode_written,
     StepKind.COORDINATOR_ESCAPED: _encode_escaped,
+    StepKind.LEAPT: _encode_leap,
 }
 
 _ENCODERS: dict[str, tuple[_Encoder, int]] = {
@@ -301,8 +312,8 @@ _ENCODERS: dict[str, tuple[_Encoder, int]] = {
 # --- text ----------------------------------------------------------------------------------------
 
 
-def _describe(step: Step) -> dict[str, Any]:
-    out: dict[str, Any] = {"step": step.index, "at_ms": step.at_ms, "kind": step.kind.value}
+def _describe(step: Step, at_ms: int) -> dict[str, Any]:
+    out: dict[str, Any] = {"step": step.index, "at_ms": at_ms, "kind": step.kind.value}
     if step.shard is not None:
         out["shard"] = step.shard.name
         out["leader_epoch"] = step.shard.leader_epoch

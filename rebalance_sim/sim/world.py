@@ -37,6 +37,7 @@ from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
+from rebalance_sim.sim.leaps import Leaps
 from rebalance_sim.sim.machines import Machines, SingleMachines
 from rebalance_sim.sim.network.network import ADMIN, Network
 from rebalance_sim.sim.observe.checkers import Checker, NoChecker
@@ -58,7 +59,8 @@ _PROLONGED_MOST = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldResult:
-    """What a run was. ``is_complete`` False: a budget stopped it at ``simulated_ms``."""
+    """What a run was. ``is_complete`` False: a budget stopped it at ``simulated_ms``. ``leapt_ms``:
+    how much of that was left out."""
 
     is_complete: bool
     steps: int
@@ -68,6 +70,7 @@ class WorldResult:
     metrics: Mapping[str, float]
     coverage: Mapping[str, int]
     samples: tuple[MetricSample, ...] = ()
+    leapt_ms: int = 0
 
 
 class World:
@@ -167,6 +170,8 @@ class World:
         self.injector = Injector(self, self.clock, self.steps, tie_break)
         self.network_names = (*self.client_processes.names, *((ADMIN,) if spec.has_admin else ()))
         self.admin = AdminTasks(self.network, self.steps)
+        self._leaps: Leaps | None = None
+        self._next_end_ms: Callable[[], int] = lambda: 0
         self._has_started = False
         self._is_quiet = False
         if max_steps is not None:
@@ -182,23 +187,40 @@ class World:
             group_id: [metric(view) for metric in every_metric()]
             for group_id, view in self.groups.items()
         }
-        if make_checker or any(metric.looks_at_steps() for metric in every_metric()):
+        self._looks_at_steps = any(metric.looks_at_steps() for metric in every_metric())
+        if make_checker or self._looks_at_steps:
             self.steps.checker = self._checker(make_checker or (lambda _: NoChecker()))
 
     # --- the run ----------------------------------------------------------------------------------
 
-    def run(self, next_end_ms: Callable[[], int] = lambda: 0) -> WorldResult:
+    def run(
+        self,
+        next_end_ms: Callable[[], int] = lambda: 0,
+        owes_nothing: Callable[[], bool] | None = None,
+    ) -> WorldResult:
         """Let everything happen: faults until ``duration_ms``, then the quiet period. At its end
-        ``next_end_ms`` is asked for a later one; an open quiet period continues until then."""
+        ``next_end_ms`` is asked for a later one; an open quiet period continues until then.
+
+        ``owes_nothing`` says whether everything has come about that has to once faults stop. If it
+        is given, the run leaps over the time in which the world is at rest (``leaps.py``), unless
+        metrics are sampled, or a metric of a plug-in looks at steps.
+        """
+        if owes_nothing is not None and not self.sampler.is_on and not self._looks_at_steps:
+            self._leaps = Leaps(self, owes_nothing)
+        self._next_end_ms = next_end_ms
         is_complete = self.advance_to(self.end_ms)
         while is_complete:
-            end_ms = min(next_end_ms(), self._latest_end_ms)
-            if end_ms <= self.end_ms:
+            end_ms = self.end_ms
+            if self.latest_end_ms() <= end_ms:
                 self.steps.checker.at_end()
                 break
-            self.end_ms = end_ms
-            is_complete = self.advance_to(end_ms)
+            is_complete = self.advance_to(self.end_ms)
         return self.result()
+
+    def latest_end_ms(self) -> int:
+        """The end of the run, as far as is known now; it has become no sooner."""
+        self.end_ms = max(self.end_ms, min(self._next_end_ms(), self._latest_end_ms))
+        return self.end_ms
 
     def advance_to(self, at_ms: int) -> bool:
         """Let everything before ``at_ms`` happen; False if a budget stops the world before that.
@@ -231,14 +253,15 @@ class World:
             if not self.clock.run_until(sampler.next_ms):
                 return False
             sampler.take(self.clock.now_ms)
-        return self.clock.run_until(at_ms)
+        return (self._leaps or self.clock).run_until(at_ms)
 
     def result(self) -> WorldResult:
         """What the run has been so far."""
         return WorldResult(
-            is_complete=self.clock.now_ms == self.end_ms,
+            is_complete=self.now_ms == self.end_ms,
             steps=self.steps.count,
-            simulated_ms=self.clock.now_ms,
+            simulated_ms=self.now_ms,
+            leapt_ms=self.clock.leapt_ms,
             digest=self.trace.digest(),
             ties=self.clock.tie_count,
             metrics=self._metrics(),
@@ -247,11 +270,30 @@ class World:
         )
 
     def _metrics(self) -> Mapping[str, float]:
+        of_data_plane = self._metrics_of_data_plane()
+        found = self.metrics.as_dict(is_stable=self.is_stable()) | of_data_plane
+        if self._leaps is not None:
+            for name, gained in self._leaps.gained.items():
+                found[name] += gained
+        return found | values_of(chain.from_iterable(self._own_metrics.values()), found)
+
+    def _metrics_of_data_plane(self) -> dict[str, float]:
+        """They settle what is delivered."""
         for process in self.clients().values():
             process.application.count_records()
-        of_data_plane = self.data_plane.metrics()  # It settles what is delivered.
-        found = self.metrics.as_dict(is_stable=self.is_stable()) | of_data_plane
-        return found | values_of(chain.from_iterable(self._own_metrics.values()), found)
+        return self.data_plane.metrics()
+
+    def counters(self) -> Mapping[str, float]:
+        """The metrics that grow while the world is at rest, as they are now."""
+        of_data_plane = self._metrics_of_data_plane()
+        grows = ("lag_record_seconds", "records_processed")
+        return self.metrics.counters() | {
+            name: of_data_plane[name] for name in grows if name in of_data_plane
+        }
+
+    def lag_records(self) -> int:
+        """The lag of all partitions; 0 without a data plane."""
+        return self.data_plane.lag_records()
 
     def _checker(self, make_checker: Callable[[WorldView], Checker]) -> Checker:
         """One checker for each group; the only one of a small world sees every step."""
@@ -300,8 +342,8 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """The time."""
-        return self.clock.now_ms
+        """The time, with all that was left out."""
+        return self.clock.simulated_ms
 
     def acting_shard(self) -> ShardHost | None:
         """The shard that serves the first group, or None."""

@@ -126,6 +126,7 @@ class Checker:
             StepKind.ADMIN_RETURNED: _ignore,
             StepKind.COORDINATOR_WRITTEN: self._written,
             StepKind.COORDINATOR_ESCAPED: self._escaped,
+            StepKind.LEAPT: self._leapt,
         }
 
     # -- what hosts call -------------------------------------------------------------------
@@ -393,6 +394,9 @@ class Checker:
             self._violated.add(invariant.id)
             self.is_stopped = self._stop_at_first
             self.violations.append(violation)
+
+    def _leapt(self, step: Step) -> None:
+        self.liveness.on_leap(step.at_ms, step.event)
 
 
 def _ignore(step: Step) -> None:

@@ -26,11 +26,24 @@ class Liveness:
         self._model = ShadowModel(view) if model is None else model
         self._suspects = suspects
         self.quiet = QuietPeriod(view, self._model)
+        self._has_rested = False
         self._properties = [p(self._model) for p in properties if p.kind is Kind.EVENTUALLY]
 
     def on_quiet_period_start(self, at_ms: int) -> None:
         """No fault and no deliberate change from now on."""
         self.quiet.note_start(at_ms)
+
+    def on_leap(self, at_ms: int, span_ms: int) -> None:
+        """So much time was left out, because nothing comes in it but the same. In the quiet period
+        that is done once ``owes_nothing`` says so, and there is nothing to wait for any more."""
+        if at_ms < self.quiet.start_ms:
+            self.quiet.note_leap(span_ms)
+        else:
+            self._has_rested = True
+
+    def owes_nothing(self, at_ms: int) -> bool:
+        """Whether all has come about that has to once faults stop, late or not."""
+        return self.due_ms >= 0 and not any(self._late(set(Deadline), at_ms))
 
     @property
     def due_ms(self) -> int:
@@ -38,12 +51,12 @@ class Liveness:
         because the group is not bound to come to rest."""
         if self._unrest() or self.quiet.failing_client():
             return -1
-        return self.quiet.due_ms
+        return 0 if self._has_rested else self.quiet.due_ms
 
     def not_judged(self, at_ms: int) -> str:
         """Why ``verdict`` at this time does not ask every property; empty: it does."""
         unrest = self._unrest()
-        if unrest or at_ms >= self.quiet.due_ms:
+        if unrest or self._has_rested or at_ms >= self.quiet.due_ms:
             return unrest
         failing = self.quiet.failing_client()
         if failing is not None:
@@ -73,6 +86,8 @@ class Liveness:
         quiet = self.quiet
         if quiet.since_ms is None:
             return []
+        if self._has_rested:
+            return list(self._late(set(Deadline), at_ms))
         due = {Deadline.OWN}
         if quiet.ghosts_are_gone_by(at_ms):
             due.add(Deadline.REMOVAL)

@@ -45,27 +45,32 @@ class QuietPeriod:
         self._view = view
         self._model = model
         self.since_ms: int | None = None
-        self._start_ms = 0
+        self.start_ms = 0
         self._starts: Counter[str] = Counter()
         self._under_way: dict[int, ConsumerGroupHeartbeatRequest] = {}  # by identity
 
     def note_start(self, at_ms: int) -> None:
         """No fault and no deliberate change from now on."""
-        self.since_ms = self._start_ms = at_ms
+        self.since_ms = self.start_ms = at_ms
+
+    def note_leap(self, span_ms: int) -> None:
+        """So much time was left out before it: it comes so much sooner."""
+        if self.since_ms is not None:
+            self.note_start(self.since_ms - span_ms)
 
     def note_sent(self, request: ConsumerGroupHeartbeatRequest, at_ms: int) -> None:
         """A client joins or leaves."""
-        if at_ms < self._start_ms:
+        if at_ms < self.start_ms:
             self._under_way[id(request)] = request
 
     def note_received(self, request: ConsumerGroupHeartbeatRequest, at_ms: int) -> None:
         """A join or a leave has changed the group."""
-        if self._under_way.pop(id(request), None) is not None and at_ms > self._start_ms:
+        if self._under_way.pop(id(request), None) is not None and at_ms > self.start_ms:
             self.note_disturbance(at_ms)
 
     def note_client_start(self, name: str, at_ms: int) -> None:
         """A process began."""
-        if self.since_ms is not None and at_ms > self._start_ms:
+        if self.since_ms is not None and at_ms > self.start_ms:
             self._starts[name] += 1
         self.note_disturbance(at_ms)
 
@@ -213,7 +218,7 @@ class QuietPeriod:
 
     def needed_ms(self) -> int:
         """How long the quiet period has to be, as far as is known now."""
-        return self.due_ms - self._start_ms
+        return self.due_ms - self.start_ms
 
     def is_settled_by(self, at_ms: int) -> bool:
         """Whether everything must have come about at this time."""

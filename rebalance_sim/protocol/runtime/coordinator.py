@@ -330,6 +330,10 @@ class GroupCoordinator:
 
     # -- timers ----------------------------------------------------------------------------
 
+    def expired(self, *, now_ms: int) -> tuple[Record, ...]:
+        """What a look for expired offsets at this time takes away (coordinator §8.5)."""
+        return tuple(self._directory.expired(now_ms=now_ms + self._context.wall_offset_ms))
+
     def fire(self, key: TimerKey, *, epoch: int = 0, now_ms: int) -> Outcome:
         """An armed timer has expired. ``epoch`` is what it was armed with.
 
@@ -338,9 +342,7 @@ class GroupCoordinator:
         """
         if key.kind is ShardTimer.EXPIRY:
             again = now_ms + self.config.offsets_retention_check_interval_ms
-            wall_ms = now_ms + self._context.wall_offset_ms
-            records = tuple(self._directory.expired(now_ms=wall_ms))
-            return Outcome(None, records, (ScheduleTimer(EXPIRY_KEY, again),))
+            return Outcome(None, self.expired(now_ms=now_ms), (ScheduleTimer(EXPIRY_KEY, again),))
         if key.kind is ShardTimer.TOPIC_DELETED:
             return Outcome(None, self.offsets.tombstones_of_topic(*topic_deleted(key)))
         owner = self._timers.get(type(key.kind))

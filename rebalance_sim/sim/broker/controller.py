@@ -61,6 +61,8 @@ class Controller:
         self._fenced: set[int] = set()
         self._outage_count = 0
         self._back_ms = -spec.broker_session_timeout_ms
+        self.image_since_ms = 0
+        """When topics changed last."""
         self._postponed: list[Callable[[], object]] = []
         self.brokers = brokers
         self.partitions = [
@@ -210,6 +212,7 @@ class Controller:
 
     def set_image(self, image: MetadataImage) -> None:
         """Topics were created, grown or deleted. Not to be called during an outage."""
+        self.image_since_ms = self._clock.now_ms
         self._publish(image=image)
 
     def set_configs(self, configs: ConfigsInForce) -> None:

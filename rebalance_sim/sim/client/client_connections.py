@@ -218,6 +218,14 @@ class ClientConnections:
             )
             self._watch(line)
 
+    def waits_shortly(self, most_ms: int) -> bool:
+        """Whether no request has waited for longer, or for a connection."""
+        newest_ms = self._clock.now_ms + self._timeout_ms - most_ms
+        return all(
+            not line.waiting and all(due_ms > newest_ms for _, due_ms in line.in_flight)
+            for line in self._by_connection.values()
+        )
+
     def close(self) -> None:
         """The process ends: its connections go with it."""
         for connection in list(self._by_connection):

@@ -212,7 +212,7 @@ class ClientProcesses:
 
     def restart_later(self, name: str, delay_ms: int) -> None:
         """Start a new process after a while, or as soon as the old one has ended after that."""
-        at_ms = self._clock.now_ms + delay_ms
+        at_ms = self._clock.simulated_ms + delay_ms
         self._restart_due[name] = at_ms
         self._start_at(name, at_ms)
 
@@ -221,25 +221,25 @@ class ClientProcesses:
         process.end()
         self.environment.on_gone(process)
         due_ms = self._restart_due.get(process.name)
-        if due_ms is not None and due_ms <= self._clock.now_ms:
+        if due_ms is not None and due_ms <= self._clock.simulated_ms:
             self._start_at(process.name, due_ms)
 
     def restart_all_due(self) -> None:
         """The quiet period begins: processes that are to come back do so now."""
         for name in sorted(self._restart_due):
-            self._restart_due[name] = self._clock.now_ms
-            self._start_at(name, self._clock.now_ms)
+            self._restart_due[name] = self._clock.simulated_ms
+            self._start_at(name, self._clock.simulated_ms)
 
     def _start_at(self, name: str, at_ms: int) -> None:
         tie_break = self._groups[name].tie_break
-        self._clock.call_at(at_ms, tie_break(), self._on_start, name)
+        self._clock.plan_at(at_ms, tie_break(), self._on_start, name)
 
     def _on_start(self, call: Call) -> None:
         name: str = call.argument
         before = self._processes.get(name)
         if before is not None:
             due_ms = self._restart_due.get(name)
-            if before.is_alive or due_ms is None or due_ms > self._clock.now_ms:
+            if before.is_alive or due_ms is None or due_ms > self._clock.simulated_ms:
                 return
         self._restart_due.pop(name, None)
         conditions = self.conditions[name]

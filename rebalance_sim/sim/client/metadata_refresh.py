@@ -20,13 +20,15 @@ _RETRY_BACKOFF_MAX_MS = 1_000
 class TopicWatch:
     """Watches over the topics of one process."""
 
-    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting")
+    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting", "seen_ms")
 
     def __init__(self, client: Process, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._backoff_ms = _RETRY_BACKOFF_MS
         self._is_waiting = False  # to ask again for what was missing
+        self.seen_ms = -1
+        """When metadata came last; -1: never."""
 
     def begin(self) -> None:
         """Metadata have been asked for; they will be old."""
@@ -35,6 +37,7 @@ class TopicWatch:
 
     def on_metadata(self, topics: Collection[str]) -> None:
         """These topics are there."""
+        self.seen_ms = self._clock.now_ms
         if self._client.member.metadata_topics <= frozenset(topics):
             self._backoff_ms = _RETRY_BACKOFF_MS
             return

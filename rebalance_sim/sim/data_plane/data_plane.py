@@ -176,9 +176,13 @@ class DataPlane:
             return {}
         for intake in self._intakes.values():
             intake.positions()
-        lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
+        lag_at_end = self.lag_records()
         return {
             **self._totals.as_dict(),
             "lag_records_at_end": lag_at_end,
             "records_lost": sum(progress.lost for progress in self.progress.values()),
         }
+
+    def lag_records(self) -> int:
+        """The lag of all partitions; 0 while the data plane is off."""
+        return sum(sum(progress.lags().values()) for progress in self.progress.values())

@@ -49,7 +49,7 @@ class Injector:
     def schedule(self, planned: tuple[Fault, ...]) -> None:
         """Let every fault begin at its time."""
         for fault in planned:
-            self._clock.call_at(fault.at_ms, self._tie_break(), self._on_begin, fault)
+            self._plan(fault.at_ms, self._on_begin, fault)
 
     def later(
         self, delay_ms: int, action: Callable[[], object], *, when_quiet: bool = False
@@ -61,11 +61,13 @@ class Injector:
             if when_quiet or not self._is_quiet:
                 action()
 
-        self._clock.call_at(self._clock.now_ms + delay_ms, self._tie_break(), on_call)
+        at_ms = self._clock.simulated_ms + delay_ms
+        self._plan(at_ms, on_call, is_of_faults=not when_quiet)
 
     def end_all(self) -> None:
         """The quiet period begins."""
         self._is_quiet = True
+        self._clock.end_faults()
         for window in self._windows:
             self._end(window)
 
@@ -78,6 +80,17 @@ class Injector:
             and (window.last_step is None or step_index <= window.last_step)
         )
 
+    def _plan(
+        self,
+        at_ms: int,
+        function: Callable[[Call], None],
+        argument: object = None,
+        *,
+        is_of_faults: bool = True,
+    ) -> None:
+        tie_break = self._tie_break()
+        self._clock.plan_at(at_ms, tie_break, function, argument, is_of_faults=is_of_faults)
+
     def _on_begin(self, call: Call) -> None:
         fault: Fault = call.argument
         if self._is_quiet:
@@ -89,7 +102,7 @@ class Injector:
             self._windows.append(window)
             self._show(fault, " begins", is_new=True)
             at_ms = fault.at_ms + getattr(fault, "duration_ms", 0)
-            self._clock.call_at(at_ms, self._tie_break(), self._on_end, window)
+            self._plan(at_ms, self._on_end, window)
         elif end:
             self._show(fault, "", is_new=True)
 

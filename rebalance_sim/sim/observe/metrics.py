@@ -85,13 +85,13 @@ class Metrics:
         of_groups = tuple([record for record in records if record.type_id > 1])
         if not of_groups:
             return
-        self.last_unrest_ms = self._clock.now_ms
+        self.last_unrest_ms = self._clock.simulated_ms
         self.group_records_written += len(of_groups)
         for record in of_groups:
             self.group_bytes_written += record_bytes(record)
         group = self._groups.get(of_groups[0].group_id)
         if group is None or group.acting_shard() is shard:
-            self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
+            self.epoch_delays.on_records(shard, of_groups, self._clock.simulated_ms)
 
     def on_timer(self, key: TimerKey, timed_out: int) -> None:
         """A timer of a coordinator removed so many members. All timers of members that do not
@@ -120,7 +120,7 @@ class Metrics:
                 self.callbacks_run += 1
                 ownership.on_callback(client)
             elif kind is StateChanged:
-                self.last_unrest_ms = self._clock.now_ms
+                self.last_unrest_ms = self._clock.simulated_ms
                 if effect.to_state is ClientState.FENCED:
                     self.fences += 1
                 elif effect.to_state is ClientState.STABLE:
@@ -147,7 +147,16 @@ class Metrics:
 
     def on_fault(self) -> None:
         """A fault began or ended."""
-        self.last_fault_ms = self._clock.now_ms
+        self.last_fault_ms = self._clock.simulated_ms
+
+    def counters(self) -> dict[str, float]:
+        """Those that grow while every group is at rest."""
+        delivered = self.deliveries.values()
+        return {
+            **self._sent,
+            "records_delivered": sum(group.delivered for group in delivered),
+            "records_written": self.records_written,
+        }
 
     def as_dict(self, *, is_stable: bool) -> dict[str, float]:
         """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last

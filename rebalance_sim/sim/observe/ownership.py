@@ -81,8 +81,8 @@ class Ownership:
         if partition not in self._owner_count:
             self._integrate()
             self._owner_count[partition] = 0
-            self._since_ms[partition] = self._clock.now_ms
-            self._unowned_since_ms[partition] = self._clock.now_ms
+            self._since_ms[partition] = self._clock.simulated_ms
+            self._unowned_since_ms[partition] = self._clock.simulated_ms
             self.unowned_count += 1
 
     def remove(self, partition: TopicPartition) -> None:
@@ -105,7 +105,7 @@ class Ownership:
 
     def on_started(self, client: ClientView) -> None:
         """A process starts, and waits for its first partition."""
-        self._started_ms[client.name] = self._clock.now_ms
+        self._started_ms[client.name] = self._clock.simulated_ms
 
     def on_callback(self, client: ClientView) -> None:
         """A callback begins: until it is over, what is owned may change without a word."""
@@ -131,7 +131,7 @@ class Ownership:
         if fetchable:
             self._on_something(client.name)
         elif given_up:
-            self._stopped_since_ms[client.name] = self._clock.now_ms
+            self._stopped_since_ms[client.name] = self._clock.simulated_ms
 
     def drop(self, client: ClientView) -> None:
         """The client is gone, and fetches nothing."""
@@ -151,7 +151,7 @@ class Ownership:
 
     def _on_something(self, name: str) -> None:
         """A client may fetch something: it no longer waits for its first partition, or again."""
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         self.owners.add(name)
         started_ms = self._started_ms.pop(name, None)
         if started_ms is not None:
@@ -193,10 +193,10 @@ class Ownership:
         if self._holder_count:
             self._has_begun = True
             if self._group_stopped_since_ms is not None:
-                self.group_stopped_ms += self._clock.now_ms - self._group_stopped_since_ms
+                self.group_stopped_ms += self._clock.simulated_ms - self._group_stopped_since_ms
                 self._group_stopped_since_ms = None
         elif self._group_stopped_since_ms is None and self._has_begun:
-            self._group_stopped_since_ms = self._clock.now_ms
+            self._group_stopped_since_ms = self._clock.simulated_ms
 
     # --- an episode -------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Ownership:
     def _count(self, partition: TopicPartition, by: int) -> None:
         if partition in self._owner_count:
             self._account(partition)
-            self._unowned_since_ms[partition] = self._clock.now_ms
+            self._unowned_since_ms[partition] = self._clock.simulated_ms
             before = self._owner_count[partition]
             after = self._owner_count[partition] = before + by
             if (after == 0) != (before == 0):
@@ -249,7 +249,7 @@ class Ownership:
             self.overlap_count += (after > 1) - (before > 1)
 
     def _account(self, partition: TopicPartition) -> None:
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         span_ms = now_ms - self._since_ms[partition]
         self._since_ms[partition] = now_ms
         count = self._owner_count[partition]
@@ -262,8 +262,8 @@ class Ownership:
             self.overlap_ms += span_ms
 
     def _integrate(self) -> None:
-        span_ms = self._clock.now_ms - self._area_ms
+        span_ms = self._clock.simulated_ms - self._area_ms
         if span_ms:
-            self._area_ms = self._clock.now_ms
+            self._area_ms = self._clock.simulated_ms
             self._unowned_area += self.unowned_count * span_ms
             self._partition_area += len(self._owner_count) * span_ms

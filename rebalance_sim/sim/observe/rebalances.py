@@ -105,7 +105,7 @@ class Rebalances:
                 self._look_at(group_id, self._of[group_id], shard)
 
     def _begin(self, group_id: str, group: _Group, rebalances: tuple[Rebalance, ...]) -> None:
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         group.rebalance_count += len(rebalances)
         if group.began_ms is None:
             group.began_ms = now_ms
@@ -125,9 +125,9 @@ class Rebalances:
         group.epoch = 0 if found is None else found.epoch
         members = group.members = () if found is None else found.members
         for member_id in [m for m in group.crashed_ms if m not in members]:
-            self.crash_detection.add(self._clock.now_ms - group.crashed_ms.pop(member_id))
+            self.crash_detection.add(self._clock.simulated_ms - group.crashed_ms.pop(member_id))
         if group.unsettled_since_ms is not None and (found is None or found.is_settled):
-            self.at_coordinator.add(self._clock.now_ms - group.unsettled_since_ms)
+            self.at_coordinator.add(self._clock.simulated_ms - group.unsettled_since_ms)
             group.unsettled_since_ms = None
         self._end_if_over(group_id, group)
 
@@ -138,11 +138,11 @@ class Rebalances:
         group = self._of[client.member.config.group_id]
         name = client.name
         if state in _BUSY:
-            group.busy_since_ms.setdefault(name, self._clock.now_ms)
+            group.busy_since_ms.setdefault(name, self._clock.simulated_ms)
         elif name in group.busy_since_ms:
             since_ms = group.busy_since_ms.pop(name)
             if state is ClientState.STABLE:
-                self.at_member.add(self._clock.now_ms - since_ms)
+                self.at_member.add(self._clock.simulated_ms - since_ms)
 
     def on_event(self, client: ClientView, request_count: int) -> None:
         """A client took an event and sent so many requests to its coordinator; to be reported after
@@ -166,7 +166,7 @@ class Rebalances:
         found = coordinator.project(group_id)
         member_id = client.member.member_id
         if found is not None and member_id in found.members:
-            self._of[group_id].crashed_ms[member_id] = self._clock.now_ms
+            self._of[group_id].crashed_ms[member_id] = self._clock.simulated_ms
             self._watch(group_id)
 
     def on_gone(self, client: ClientView) -> None:
@@ -225,12 +225,12 @@ class Rebalances:
         began_ms, group.began_ms = group.began_ms, None
         if began_ms is None:
             return
-        self.episodes.add(self._clock.now_ms - began_ms)
+        self.episodes.add(self._clock.simulated_ms - began_ms)
         unowned, partitions = group.ownership.areas()
         unowned, partitions = unowned - group.areas[0], partitions - group.areas[1]
         self.unowned_area += unowned
         self.partition_area += partitions
-        duration_ms = self._clock.now_ms - began_ms
+        duration_ms = self._clock.simulated_ms - began_ms
         group.ended.append(
             _Ended(
                 at_ms=began_ms,

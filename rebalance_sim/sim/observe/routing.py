@@ -57,6 +57,7 @@ class Router:
             StepKind.ADMIN_RETURNED: self._of_admin,
             StepKind.COORDINATOR_WRITTEN: self._of_timer,
             StepKind.COORDINATOR_ESCAPED: self._of_escape,
+            StepKind.LEAPT: self._of_leap,
         }
 
     def after_step(self, step: Step) -> None:
@@ -159,6 +160,9 @@ class Router:
         if fault.may_lose_committed or fault.alters_settings:
             return self._of_group.values()
         return ()
+
+    def _of_leap(self, step: Step) -> Collection[Checker]:
+        return self._of_group.values()
 
     def _only(self, group_id: str) -> Collection[Checker]:
         checker = self._of_group.get(group_id)

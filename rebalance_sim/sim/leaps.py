@@ -1,0 +1,350 @@
+"""Leaps over rest: the time in which a world does nothing but the same again is left out.
+
+Most of a long run is heartbeats, polls and commits of a group that nothing happens to. A world at
+rest is the same at a later time, so what comes next may as well come now: the clock leaps, and
+everything that stands at a time of its own (faults, starts, the end) is nearer by as much, while
+machines, their deadlines and what is on its way stay as they are. A run that leaps is, step by
+step, the run of a scenario in which all of that is moved nearer (``tests/sim/test_leaps.py``).
+
+A world is *at rest* when
+
+- for one cycle, and some time before, there was no step but those of a routine: polls and records,
+  heartbeats and commits that were accepted, reads; and group and clients are as they were;
+- every call that waits in the clock is planned, or belongs to that routine;
+- no timer of a coordinator is armed but sessions, and their members have renewed them;
+- no request has waited for longer than a moment, and every client has seen the topics there are;
+- clients process records as they come.
+
+Then nobody's own time leads to anything but the same. A cycle is the least common multiple of all
+intervals of heartbeats and commits, and a leap lasts for whole cycles: whoever was halfway to his
+next heartbeat still is. What a cycle adds to the counters, each cycle that is left out adds again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import lcm
+from typing import Any, Protocol
+
+from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.classic.operation import ClassicTimer
+from rebalance_sim.protocol.clients import (
+    ClassicHeartbeatAnswered,
+    ClientState,
+    CommitAnswered,
+    CommitOffsets,
+    CommitReturned,
+    HeartbeatAnswered,
+    MetadataKnown,
+    PatternMatched,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    RecordsReturned,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendHeartbeat,
+    Tick,
+)
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
+from rebalance_sim.protocol.runtime.group_type import Projection
+from rebalance_sim.protocol.runtime.outcome import ShardTimer
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.sim.broker.controller import Controller
+from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.client.metadata_refresh import TopicWatch
+from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.group import Group
+from rebalance_sim.sim.observe.checkers import Checker
+from rebalance_sim.sim.spec import WorldSpec
+from rebalance_sim.sim.steps import Steps
+
+
+class RestingWorld(Protocol):
+    """What is looked at of a world."""
+
+    clock: Clock
+    spec: WorldSpec
+    steps: Steps
+    controller: Controller
+    groups: dict[str, Group]
+    end_ms: int
+
+    def latest_end_ms(self) -> int:
+        """The end of the run, as far as is known now."""
+
+    def clients(self) -> Mapping[str, ClientProcess]:
+        """Client name -> its present process."""
+
+    def counters(self) -> Mapping[str, float]:
+        """The metrics that a world at rest adds to, as they are now."""
+
+    def lag_records(self) -> int:
+        """The lag of all partitions."""
+
+
+_SETTLES_MS = 1_000
+"""After anything else than a routine, so long for round trips and ticks before a cycle counts."""
+
+_LONGEST_CYCLE_MS = 15_000
+"""Intervals that have no common multiple up to this are taken for what the longest is."""
+
+_MOMENT_MS = 5_000
+"""A request that has waited for longer is no routine."""
+
+_LEAST_MS = 30_000
+"""A shorter leap before the quiet period is not worth it: what follows draws other numbers."""
+
+_BEFORE_PLANNED_MS = 1_000
+"""A leap ends so long before what is planned next."""
+
+_EVENTS = frozenset(
+    (
+        *(Tick, Poll, PollingStopped, PollingResumed, RecordsReturned, CommitOffsets),
+        *(MetadataKnown, PatternMatched),
+        *(CommitAnswered, HeartbeatAnswered, ClassicHeartbeatAnswered),
+    )
+)
+_EFFECTS = frozenset((SendCommit, CommitReturned, SendHeartbeat, SendClassicHeartbeat))
+_ROUTINE_TIMERS = frozenset((ConsumerTimer.SESSION, ClassicTimer.SESSION, ShardTimer.EXPIRY))
+_ALWAYS = frozenset(
+    (StepKind.RESPONSE_RELEASED, StepKind.LOG_COMMITTED, StepKind.ADMIN_RETURNED, StepKind.LEAPT)
+)
+
+
+def is_routine(step: Step) -> bool:
+    """Whether a step is one of those that a group at rest repeats."""
+    kind = step.kind
+    if kind is StepKind.CLIENT_EVENT:
+        event = step.event
+        if type(event) not in _EVENTS:
+            return False
+        if step.effects and not _EFFECTS.issuperset(map(type, step.effects)):
+            return False
+        response = getattr(event, "response", None)
+        return response is None or not _has_error(response)
+    if kind is StepKind.COORDINATOR_REQUEST:
+        if step.records and type(step.request) is not OffsetCommitRequest:
+            return False
+        return step.response is not None and not _has_error(step.response)
+    if kind is StepKind.COORDINATOR_TIMER:
+        return not step.records
+    return kind in _ALWAYS
+
+
+def _has_error(response: Any) -> bool:
+    errors: Mapping[object, object] = getattr(response, "errors", {})
+    return bool(getattr(response, "error_code", None) or any(errors.values()))
+
+
+class Leaps:
+    """Lets a world's time pass, and leaps where it is at rest; it looks at steps beside a checker.
+
+    ``owes_nothing``: whether everything that has to come about once faults stop has done so. It is
+    asked before a leap to the end. ``gained`` is what was added to each counter.
+    """
+
+    def __init__(self, world: RestingWorld, owes_nothing: Callable[[], bool]) -> None:
+        self._world = world
+        self._clock = world.clock
+        self._owes_nothing = owes_nothing
+        self._inner: Checker = world.steps.checker
+        world.steps.checker = self
+        self._moved_ms = 0
+        """When there was the last step that is no routine."""
+        self.gained: dict[str, float] = {}
+
+    def after_step(self, step: Step) -> None:
+        """See ``Checker``."""
+        if not is_routine(step):
+            self._moved_ms = step.at_ms
+        self._inner.after_step(step)
+
+    def at_end(self) -> None:
+        """See ``Checker``."""
+        self._inner.at_end()
+
+    def run_until(self, until_ms: int) -> bool:
+        """See ``Clock.run_until``."""
+        clock = self._clock
+        is_quiet = until_ms > self._world.spec.duration_ms
+        while True:
+            planned_ms = clock.next_planned_ms
+            is_last = planned_ms is None or planned_ms >= until_ms
+            goal_ms = until_ms if planned_ms is None or is_last else planned_ms - _BEFORE_PLANNED_MS
+            cycle_ms = self._cycle_ms(is_quiet=is_quiet)
+            least_ms = 0 if is_quiet else _LEAST_MS
+            if self._settled_ms() + cycle_ms + least_ms >= goal_ms:  # Nothing to gain before that.
+                if planned_ms is None or is_last:
+                    return clock.run_until(until_ms)
+                if not clock.run_until(max(planned_ms, clock.simulated_ms) + 1):
+                    return False
+                continue
+            if not clock.run_until(self._settled_ms()):
+                return False
+            if self._settled_ms() > clock.simulated_ms:
+                continue
+            before = self._look()
+            if not clock.run_until(clock.simulated_ms + cycle_ms):
+                return False
+            if is_quiet and not (is_last and self._owes_nothing()):
+                continue
+            if not self._is_at_rest(before):
+                continue
+            if is_quiet:
+                self._leap(self._world.latest_end_ms() - clock.simulated_ms, before)
+                return True
+            span_ms = goal_ms - clock.simulated_ms
+            self._leap(span_ms - span_ms % cycle_ms, before)
+
+    def _settled_ms(self) -> int:
+        """When a cycle may begin, as ``simulated_ms``: now, unless something has just moved."""
+        settled_ms = self._moved_ms + _SETTLES_MS + 2 * self._longest_processing_ms
+        return max(self._clock.now_ms, settled_ms) + self._clock.leapt_ms
+
+    def _leap(self, span_ms: int, before: _Look) -> None:
+        if span_ms <= 0:
+            return
+        share = span_ms / (self._clock.now_ms - before.at_ms)
+        for name, value in self._world.counters().items():
+            more = share * (value - before.counters[name])
+            gained = round(more) if isinstance(value, int) else more
+            self.gained[name] = self.gained.get(name, 0) + gained
+        self._clock.leap(span_ms)
+        self._world.steps.leapt(span_ms)
+
+    # --- at rest ----------------------------------------------------------------------------------
+
+    def _look(self) -> _Look:
+        world = self._world
+        return _Look(
+            at_ms=self._clock.now_ms,
+            counters=world.counters(),
+            lag_records=world.lag_records(),
+            states=tuple(self._states()),
+        )
+
+    def _states(self) -> Iterator[object]:
+        """What groups and their clients are, times left out."""
+        for group in self._world.groups.values():
+            found = _project(group)
+            yield found and (found.state, found.epoch, frozenset(found.members))
+        for client in self._world.clients().values():
+            member = client.member
+            yield client.is_alive, member.state, member.member_epoch, frozenset(member.assigned)
+
+    def _is_at_rest(self, before: _Look) -> bool:
+        world = self._world
+        return (
+            self._moved_ms < before.at_ms
+            and all(map(_is_settled, world.clients().values()))
+            and all(map(_has_its_members, world.groups.values()))
+            and all(self._is_routine_call(call) for call in self._clock.waiting())
+            and self._keeps_pace(before)
+            and tuple(self._states()) == before.states
+        )
+
+    def _keeps_pace(self, before: _Look) -> bool:
+        """Whether clients process records as they come: a backlog that grows, or is worked off,
+        changes what follows."""
+        lag_records = self._world.lag_records()
+        processed = self._world.counters().get("records_processed", 0)
+        processed -= before.counters.get("records_processed", 0)
+        return max(before.lag_records, lag_records) <= processed / 2
+
+    def _is_routine_call(self, call: Call) -> bool:
+        function: Any = call.callbacks[0]
+        judge = _CALLS.get(function.__qualname__)
+        owner = getattr(function, "__self__", None)
+        return judge is not None and judge(owner, self._world)
+
+    # --- cycles -----------------------------------------------------------------------------------
+
+    def _cycle_ms(self, *, is_quiet: bool) -> int:
+        """After which time all clients have done what they do again and again. What comes after a
+        leap to the end is nothing, and there they need not be where they were."""
+        intervals_ms = set(self._intervals_ms())
+        common_ms = lcm(*intervals_ms)
+        if is_quiet or common_ms > _LONGEST_CYCLE_MS:
+            common_ms = max(intervals_ms, default=0)
+        return max(common_ms, _SETTLES_MS)
+
+    def _intervals_ms(self) -> Iterator[int]:
+        if self._world.spec.admin_interval_ms is not None:
+            yield self._world.spec.admin_interval_ms
+        for client in self._world.clients().values():
+            if client.is_alive:
+                yield client.member.heartbeat_interval_ms
+                spec = client.spec
+                yield spec.manual_commit_interval_ms or spec.auto_commit_interval_ms
+
+    @property
+    def _longest_processing_ms(self) -> int:
+        alive = (client for client in self._world.clients().values() if client.is_alive)
+        return max((client.spec.longest_processing_ms for client in alive), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A world at the beginning of a cycle."""
+
+    at_ms: int
+    counters: Mapping[str, float]
+    lag_records: int
+    states: tuple[object, ...]
+
+
+def _is_settled(client: ClientProcess) -> bool:
+    if not client.is_alive:
+        return True
+    return client.is_in_routine and client.waits_shortly(_MOMENT_MS)
+
+
+def _project(group: Group) -> Projection | None:
+    shard = group.acting_shard()
+    return None if shard is None else shard.coordinator.project(group.group_id)
+
+
+def _has_its_members(group: Group) -> bool:
+    """Whether a shard serves the group, which is stable, and every member is a client that sends
+    heartbeats: any other will be removed."""
+    clients = (c.member for c in group.clients().values() if c.is_alive)
+    present = {member.member_id for member in clients if member.state is ClientState.STABLE}
+    found = _project(group)
+    return group.is_stable() and present == (set() if found is None else set(found.members))
+
+
+def _renews_sessions(shard: ShardHost, world: RestingWorld) -> bool:
+    """Nothing is armed but sessions, which their members have just renewed, and the look for
+    offsets that expire, which finds none: a later one is as good."""
+    if any(key.kind not in _ROUTINE_TIMERS for key in shard.armed_timers):
+        return False
+    return not (shard.is_active and shard.coordinator.expired(now_ms=world.end_ms))
+
+
+def _always(owner: Any, world: RestingWorld) -> bool:
+    return True
+
+
+def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
+    return watch.seen_ms > world.controller.image_since_ms + _MOMENT_MS
+
+
+_CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
+    "AdminClient._on_look": _always,
+    "Application._on_commit_due": _always,
+    "Application._on_commit_over": _always,
+    "Application._on_poll": _always,
+    "ClientConnections._on_watchdog": _always,
+    "ClientProcess._on_tick": _always,
+    "Connection._on_connect_timeout": _always,
+    "Pipe._arrive": _always,
+    "Replication._watch_lag.<locals>.on_limit": _always,
+    "ShardHost._on_call": _renews_sessions,
+    "TopicWatch._on_missing": _has_seen_topics,
+    "TopicWatch._on_old": _has_seen_topics,
+}
+"""Calls that may wait in the clock of a world at rest, and under which condition; others may not.
+A watchdog finds requests that are late, of which there is none."""
