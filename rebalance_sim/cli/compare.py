@@ -48,6 +48,7 @@ def compare(
     fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
     prove: cli_options.Prove = PROVE[0],
+    leap: cli_options.Leap = True,
     time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
@@ -65,6 +66,7 @@ def compare(
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
         retry=cli_options.retried(retry),
         prove=prove,
+        leap=leap,
         spark_settings=cli_options.spark_settings(conf),
     )
     with progress_bar("comparison") as on_progress:

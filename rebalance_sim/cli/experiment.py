@@ -44,6 +44,7 @@ def experiment(
     fail_on: FailOnOutcome = None,
     retry: cli_options.Retry = None,
     prove: cli_options.Prove = PROVE[0],
+    leap: cli_options.Leap = True,
     time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
@@ -66,6 +67,7 @@ def experiment(
         limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
         retry=cli_options.retried(retry),
         prove=prove,
+        leap=leap,
         spark_settings=cli_options.spark_settings(conf),
     )
     if dry_run:

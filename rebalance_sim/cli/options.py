@@ -74,6 +74,14 @@ Prove = Annotated[
         "all of one seed in eight), all, or none."
     ),
 ]
+Leap = Annotated[
+    bool,
+    typer.Option(
+        "--leap/--no-leap",
+        help="Leave out the time in which nothing but heartbeats, polls and commits comes; one run "
+        "in sixteen is made both ways.",
+    ),
+]
 TimeBudget = Annotated[str | None, typer.Option(help="Stop after this time, as in 90s, 30m or 2h.")]
 StopAfter = Annotated[
     int | None, typer.Option(min=1, help="Stop when so many runs have found something new.")

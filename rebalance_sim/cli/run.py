@@ -55,6 +55,14 @@ def run(
     ] = None,
     expect: Expect = None,
     fail_on: FailOn = None,
+    leap: Annotated[
+        bool,
+        typer.Option(
+            "--leap/--no-leap",
+            help="Leave out the time in which nothing but heartbeats, polls and commits comes, as "
+            "a sweep does.",
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print nothing of runs in which nothing is found.")
@@ -85,7 +93,7 @@ def run(
     found = False
     values: list[dict[str, Any]] = []
     for chosen in every:
-        result = _run(chosen.scenario, files)
+        result = _run(chosen.scenario, files, leap=leap)
         objections = expected.objections(result.known, result.unproven, result.not_judged)
         objections += filter(None, (one.objection(result.metrics) for one in expected.limits))
         passed = result.outcome in PASSING and not objections
@@ -135,17 +143,23 @@ class _Files:
                 write_text(file, "")
 
 
-def _run(scenario: Scenario, files: _Files) -> RunResult:
+def _run(scenario: Scenario, files: _Files, *, leap: bool) -> RunResult:
+    from rebalance_sim.scenarios.counterfactual import Prove
+    from rebalance_sim.scenarios.leaping import run_leaping
     from rebalance_sim.scenarios.runner import run as run_scenario
     from rebalance_sim.scenarios.traces.run_trace import trace_lines
     from rebalance_sim.sim.trace import FullTrace
 
     trace = None if files.trace is None else FullTrace()
-    result = run_scenario(
-        scenario,
-        trace=trace,
-        metrics_interval_ms=None if files.metrics is None else files.interval_ms,
-    )
+    if leap and trace is None and files.metrics is None:
+        result = run_leaping(scenario, prove=Prove.CAUSES)
+    else:
+        result = run_scenario(
+            scenario,
+            trace=trace,
+            metrics_interval_ms=None if files.metrics is None else files.interval_ms,
+            leaps=leap,
+        )
     if files.trace is not None and trace is not None:
         write_text(files.trace, "".join(line + "\n" for line in trace_lines(trace, result)))
     if files.metrics is not None:
@@ -190,6 +204,8 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     """What to tell about a run: one line if it passed, else everything to continue with. ``story``
     are lines about what led to it."""
     length = f"{result.steps:,} steps, {result.simulated_ms / 1000:,.1f} s simulated"
+    if result.leaps:
+        length += f", {result.leapt_ms / 1000:,.1f} s of it at rest and left out"
     who = f"seed {result.seed}" + (f", profile {result.profile}" if result.profile else "")
     clients = f"; {words}" if (words := client_words(result.metrics)) else ""
     if result.outcome in PASSING:

@@ -48,6 +48,7 @@ def sweep(
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     retry: cli_options.Retry = None,
     prove: cli_options.Prove = PROVE[0],
+    leap: cli_options.Leap = True,
     time_budget: cli_options.TimeBudget = None,
     stop_after: cli_options.StopAfter = None,
     time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
@@ -75,6 +76,7 @@ def sweep(
         traces=traces,
         retry=cli_options.retried(retry),
         prove=prove,
+        leap=leap,
         time_budget_s=cli_options.seconds_of(time_budget),
         stop_after=stop_after,
     )

@@ -103,6 +103,7 @@ def describe(summary: SweepSummary) -> Iterator[str]:
     if summary.stopped:
         yield f"stopped, {summary.stopped}: finished batches are kept, the same command continues"
     yield f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}"
+    yield from summary.leaps_in_words
     if throughput.seeds_run:
         yield (
             f"{throughput.seeds_run:,} seeds in {throughput.elapsed_s:,.1f} s: "
@@ -142,6 +143,9 @@ def as_json(summary: SweepSummary) -> dict[str, Any]:
         "outcomes": summary.outcomes,
         "steps": summary.steps,
         "simulated_ms": summary.simulated_ms,
+        "leapt_ms": summary.leapt_ms,
+        "both_ways": summary.both_ways,
+        "differing": [{"seed": seed, "difference": text} for seed, text in summary.differing],
         "violations": [_finding(summary, one) for one in summary.violations],
         "known": [_finding(summary, one) for one in summary.known],
         "failures": [

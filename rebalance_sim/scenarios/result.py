@@ -137,8 +137,10 @@ class RunResult:
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
     empty if it was, or after a violation. ``digest`` is that of the trace: equal digests, equal
     runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
-    episodes of rebalancing that ended, by group and time. ``leapt_ms``: how much of
-    ``simulated_ms`` was left out, because the world was at rest.
+    episodes of rebalancing that ended, by group and time. ``leaps``: when
+    the run left time out because its world was at rest, and how much, both in ms.
+    ``leap_difference``: in what it differs from the run that goes step by step; None: there is
+    none.
     """
 
     seed: int
@@ -161,7 +163,13 @@ class RunResult:
     suspected: tuple[Suspected, ...] = ()
     repaired: RepairedRun | None = None
     rebalances: tuple[Episode, ...] = ()
-    leapt_ms: int = 0
+    leaps: tuple[tuple[int, int], ...] = ()
+    leap_difference: str | None = None
+
+    @property
+    def leapt_ms(self) -> int:
+        """How much of ``simulated_ms`` was left out."""
+        return sum(span_ms for _, span_ms in self.leaps)
 
     @property
     def unproven(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.scenarios.world_of import world_of
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.trace import Trace
@@ -199,7 +200,7 @@ class _Run:
             outcome=outcome,
             steps=0 if world is None else world.steps.count,
             simulated_ms=0 if world is None else world.now_ms,
-            leapt_ms=0 if world is None else world.clock.leapt_ms,
+            leaps=() if world is None else _leaps(world.clock),
             digest=self._trace.digest(),
             ties=0 if world is None else world.clock.tie_count,
             violations=(*violated, *late),
@@ -369,6 +370,10 @@ class _Run:
 
     def _sentence(self, row: ViolationRow) -> str:
         return row.in_a_line(of_several=len(self._watchers) > 1)
+
+
+def _leaps(clock: Clock) -> tuple[tuple[int, int], ...]:
+    return tuple((clock.simulated_at(at_ms) - span_ms, span_ms) for at_ms, span_ms in clock.leaps)
 
 
 def _describe(problem: Exception) -> str:

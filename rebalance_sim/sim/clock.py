@@ -59,7 +59,8 @@ class Clock(simpy.Environment):
         super().__init__(initial_time=0)
         self.now_ms = self.simulated_ms = 0
         self.leapt_ms = 0
-        self._leaps: list[tuple[int, int]] = []
+        self.leaps: list[tuple[int, int]] = []
+        """Each leap: ``now_ms`` of it, and how much it left out."""
         self._planned: dict[PlannedCall, None] = {}
         self.tie_count = 0
         self.stands_still = False
@@ -127,7 +128,7 @@ class Clock(simpy.Environment):
         next_ms = self.next_planned_ms
         if span_ms < 0 or (next_ms is not None and next_ms < self.simulated_ms + span_ms):
             raise ValueError(f"{span_ms} ms from {self.simulated_ms} ms on are not empty")
-        self._leaps.append((self.now_ms, span_ms))
+        self.leaps.append((self.now_ms, span_ms))
         self.leapt_ms += span_ms
         self.simulated_ms += span_ms
         planned, self._planned = self._planned, {}
@@ -144,7 +145,7 @@ class Clock(simpy.Environment):
 
     def simulated_at(self, now_ms: int) -> int:
         """What ``simulated_ms`` was, or will be, when ``now_ms`` is this."""
-        return now_ms + sum(span_ms for at_ms, span_ms in self._leaps if at_ms <= now_ms)
+        return now_ms + sum(span_ms for at_ms, span_ms in self.leaps if at_ms <= now_ms)
 
     def stop(self) -> None:
         """Stop where the clock is, when the event that happens now, or next, is over."""

@@ -170,16 +170,14 @@ class Leaps:
         """See ``Clock.run_until``."""
         clock = self._clock
         is_quiet = until_ms > self._world.spec.duration_ms
+        least_ms = 0 if is_quiet else _LEAST_MS
         while True:
-            planned_ms = clock.next_planned_ms
-            is_last = planned_ms is None or planned_ms >= until_ms
-            goal_ms = until_ms if planned_ms is None or is_last else planned_ms - _BEFORE_PLANNED_MS
             cycle_ms = self._cycle_ms(is_quiet=is_quiet)
-            least_ms = 0 if is_quiet else _LEAST_MS
+            goal_ms = self._goal_ms(until_ms)
             if self._settled_ms() + cycle_ms + least_ms >= goal_ms:  # Nothing to gain before that.
-                if planned_ms is None or is_last:
+                if goal_ms == until_ms:
                     return clock.run_until(until_ms)
-                if not clock.run_until(max(planned_ms, clock.simulated_ms) + 1):
+                if not clock.run_until(max(goal_ms + _BEFORE_PLANNED_MS, clock.simulated_ms) + 1):
                     return False
                 continue
             if not clock.run_until(self._settled_ms()):
@@ -189,15 +187,22 @@ class Leaps:
             before = self._look()
             if not clock.run_until(clock.simulated_ms + cycle_ms):
                 return False
-            if is_quiet and not (is_last and self._owes_nothing()):
-                continue
             if not self._is_at_rest(before):
                 continue
-            if is_quiet:
+            goal_ms = self._goal_ms(until_ms)
+            if not is_quiet:
+                span_ms = goal_ms - clock.simulated_ms
+                self._leap(span_ms - span_ms % cycle_ms, before)
+            elif goal_ms == until_ms and self._owes_nothing():
                 self._leap(self._world.latest_end_ms() - clock.simulated_ms, before)
                 return True
-            span_ms = goal_ms - clock.simulated_ms
-            self._leap(span_ms - span_ms % cycle_ms, before)
+
+    def _goal_ms(self, until_ms: int) -> int:
+        """How far a leap may go at most: to ``until_ms``, or almost to what is planned before."""
+        planned_ms = self._clock.next_planned_ms
+        if planned_ms is None or planned_ms >= until_ms:
+            return until_ms
+        return planned_ms - _BEFORE_PLANNED_MS
 
     def _settled_ms(self) -> int:
         """When a cycle may begin, as ``simulated_ms``: now, unless something has just moved."""

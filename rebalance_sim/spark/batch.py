@@ -85,10 +85,12 @@ def seed_body(
     *,
     interval_of: Callable[[int], int | None] = lambda seed: None,
     prove_of: Callable[[int], str] = lambda seed: "all",
+    leap: bool = False,
     keeps_rebalances: bool = False,
 ) -> Callable[[Unit], dict[str, Any]]:
     """What runs in the child: one run, to its row, but for ``timing``. ``interval_of`` says how
-    often a seed is sampled, ``prove_of`` how much is found out about known issues.
+    often a seed is sampled, ``prove_of`` how much is found out about known issues. ``leap``:
+    runs leap over rest.
 
     A failing seed runs twice. If the second digest differs, that is the finding: a failure that
     cannot be replayed proves nothing about the protocol.
@@ -101,6 +103,8 @@ def seed_body(
         options: dict[str, Any] = {"prove": prove_of(seed)} if can_prove else {}
         if interval_ms is not None:
             options["metrics_interval_ms"] = interval_ms
+        if leap and takes(runner, "leap"):
+            options["leap"] = True
         result = runner(variant, seed, **options)
         run = run_row(unit, result)
         if result.outcome in ("violation", "stuck"):
@@ -118,6 +122,7 @@ def _attempts(units: Sequence[Unit], plan: SweepPlan) -> Iterator[Attempt]:
         load_runner(plan.runner),
         interval_of=plan.metrics_interval_of,
         prove_of=plan.prove_of,
+        leap=plan.leap,
         keeps_rebalances=plan.keeps_rebalances,
     )
     return supervised(body, units, plan.limits)

@@ -235,6 +235,7 @@ def _plan(
         metrics_seeds=options.metrics_seeds,
         keeps_rebalances=options.keeps_rebalances,
         prove=options.prove,
+        leap=options.leap,
         plugins=loaded_plugins(),
         begun_with=begun.begun_with if begun else 0,
     )

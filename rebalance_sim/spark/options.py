@@ -36,7 +36,9 @@ class SweepOptions:
     ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
     ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
     once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
-    ``prove``: one of ``PROVE``.
+    ``prove``: one of ``PROVE``. ``leap``: runs leap over the time in which their world is at rest
+    (``sim/leaps.py``), but for those that fail, are sampled or traced; one in sixteen is run both
+    ways.
     ``retry``: outcomes whose runs are tried again, of those that are there already, also under
     wider ``limits`` than the sweep was begun with. After ``time_budget_s``, or when ``stop_after``
     runs have found something new, no more is run; the same call continues. Raises SweepError for an
@@ -55,6 +57,7 @@ class SweepOptions:
     traces: int = TRACES
     keeps_rebalances: bool = False
     prove: str = PROVE[0]
+    leap: bool = True
     retry: tuple[str, ...] = ()
     time_budget_s: float | None = None
     stop_after: int | None = None

@@ -20,7 +20,7 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import METRICS_SEEDS, PROVE
 from rebalance_sim.spark.supervised import Limits
 
-LAYOUT_VERSION = 7
+LAYOUT_VERSION = 8
 PROVEN_OF = 8
 """One seed in so many is proven in full where a sweep proves a sample."""
 
@@ -104,6 +104,7 @@ class SweepPlan:
     each seed is run once for each of them, all in the same batch; a comparison has one for each
     protocol, an experiment one for each cell and protocol, a sweep has a single one.
     ``keeps_rebalances``: there is a row for each rebalance, too. ``prove``: one of ``PROVE``.
+    ``leap``: runs leap over rest.
     ``plugins``: modules that are loaded before anything is run. ``begun_with``: with how many seeds
     it was begun, if it was extended since, else 0. Raises SweepError on a batch size outside
     1 .. 100,000, an interval below 1, a negative number of seeds, or a variant that is named twice.
@@ -119,6 +120,7 @@ class SweepPlan:
     metrics_seeds: int = METRICS_SEEDS
     keeps_rebalances: bool = False
     prove: str = PROVE[0]
+    leap: bool = True
     plugins: tuple[str, ...] = ()
     begun_with: int = 0
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"

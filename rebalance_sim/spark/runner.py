@@ -3,8 +3,8 @@
 A runner is a function ``(variant, seed) -> RunResult`` named ``"module:function"``. The default one
 generates the scenario and runs it; a sweep may name another, such as one that runs the scenarios
 of a researcher's own package. One that also takes ``metrics_interval_ms`` can be sampled, one that
-takes ``trace`` can be traced, and one that takes ``prove`` is told how much to find out about known
-issues.
+takes ``trace`` can be traced; one that takes ``prove`` is told how much to find out about known
+issues, and one that takes ``leap`` whether to leap over rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_RUNNER = "rebalance_sim.spark.runner:run_seed"
 
 
 class Runner(Protocol):
-    """What runs a seed. ``options``: those that it ``takes``, of the three named above."""
+    """What runs a seed. ``options``: those that it ``takes``, of those named above."""
 
     def __call__(self, variant: Variant, seed: int, /, **options: Any) -> RunResult:
         """The result of a seed, a function of variant and seed alone."""
@@ -37,14 +37,20 @@ def run_seed(
     metrics_interval_ms: int | None = None,
     trace: Trace | None = None,
     prove: str = "all",
+    leap: bool = False,
 ) -> RunResult:
     """Generate the scenario of ``(variant, seed)`` and run it. ``prove``: how much is found out
-    about known issues (``scenarios.counterfactual.Prove``)."""
+    about known issues (``scenarios.counterfactual.Prove``). ``leap``: it leaps over rest, unless it
+    is sampled or traced; one seed in sixteen is run step by step as well."""
     from rebalance_sim.scenarios.counterfactual import Prove
     from rebalance_sim.scenarios.generate.generator import generate
+    from rebalance_sim.scenarios.leaping import COMPARED_OF, run_leaping
     from rebalance_sim.scenarios.runner import run
 
     scenario = generate(variant, seed)
+    if leap and trace is None and metrics_interval_ms is None:
+        is_compared = seed % COMPARED_OF == 0
+        return run_leaping(scenario, prove=Prove(prove), is_compared=is_compared)
     return run(scenario, trace=trace, metrics_interval_ms=metrics_interval_ms, prove=Prove(prove))
 
 

@@ -35,11 +35,12 @@ class Liveness:
 
     def on_leap(self, at_ms: int, span_ms: int) -> None:
         """So much time was left out, because nothing comes in it but the same. In the quiet period
-        that is done once ``owes_nothing`` says so, and there is nothing to wait for any more."""
+        that is done once ``owes_nothing`` says so: if no bound lies behind it, there is nothing to
+        wait for any more."""
         if at_ms < self.quiet.start_ms:
             self.quiet.note_leap(span_ms)
         else:
-            self._has_rested = True
+            self._has_rested = self.quiet.due_ms <= at_ms + span_ms
 
     def owes_nothing(self, at_ms: int) -> bool:
         """Whether all has come about that has to once faults stop, late or not."""

@@ -26,6 +26,7 @@ from rebalance_sim.spark.traces import traces_in
 NORMAL_95 = 1.96
 FAILURES_SHOWN = 5
 FAILURES_LISTED = 20
+DIFFERING_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,9 @@ class SweepSummary:
     traces: dict[int, Location]  # seed -> every step of its run; only of some that failed
     steps: int
     simulated_ms: int
+    leapt_ms: int
+    both_ways: int  # runs that were made step by step as well as with leaps
+    differing: tuple[tuple[int, str], ...]  # seeds of those that differ, and in what
     throughput: Throughput
 
     @property
@@ -128,7 +132,21 @@ class SweepSummary:
         """What to type to see that seed again."""
         if self.plan.runner != DEFAULT_RUNNER:
             return f"seed {seed} of {self.plan.runner}"
-        return f"rebalance-sim run {self.plan.base.options_with(self.plan.plugins)} --seed {seed}"
+        options = self.plan.base.options_with(self.plan.plugins)
+        return f"rebalance-sim run {options} --seed {seed}{' --leap' if self.plan.leap else ''}"
+
+    @property
+    def leaps_in_words(self) -> Iterator[str]:
+        """What was left out, and what is known of the runs that go step by step."""
+        if not self.leapt_ms:
+            return
+        share = self.leapt_ms / self.simulated_ms
+        yield (
+            f"{share:.0%} of that was left out, at rest; of {self.both_ways:,} runs that were made "
+            f"step by step as well, {len(self.differing):,} differ"
+        )
+        for seed, difference in self.differing[:DIFFERING_SHOWN]:
+            yield f"seed {seed} with leaps: {difference} step by step"
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.items())
@@ -177,6 +195,9 @@ def summarise(
         traces=traces_in(out),
         steps=total.steps,
         simulated_ms=total.simulated_ms,
+        leapt_ms=total.leapt_ms,
+        both_ways=total.both_ways,
+        differing=tuple(total.differing),
         throughput=Throughput(
             run_ms_mean=total.wall_ms.mean if total.rows else 0.0,
             run_ms_p99=total.wall_ms.quantile(0.99) if total.rows else 0.0,

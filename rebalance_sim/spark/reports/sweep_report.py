@@ -232,5 +232,6 @@ def _rest(summary: SweepSummary) -> Iterator[doc.Part]:
         f"{summary.steps:,} steps in {simulated_time(summary.simulated_ms)}; a "
         f"run took {throughput.run_ms_mean:,.1f} ms on average, {throughput.run_ms_p99:,.1f} ms "
         "at the 99th percentile.",
+        *(f"{line}." for line in summary.leaps_in_words),
     )
     yield doc.Fold("How it was run", lines)

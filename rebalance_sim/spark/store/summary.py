@@ -80,7 +80,11 @@ class ShownIssue(Sighting):
 
 @dataclass(slots=True)
 class Summary:
-    """All runs of some batches. ``first`` and ``end``: their seeds, if they are one range."""
+    """All runs of some batches. ``first`` and ``end``: their seeds, if they are one range.
+
+    ``leapt_ms``: how much of ``simulated_ms`` was left out. ``both_ways``: runs that were made step
+    by step as well; ``differing``: seeds of those that differ, and in what.
+    """
 
     first: int = 0
     end: int = 0
@@ -88,6 +92,9 @@ class Summary:
     outcomes: Counter[str] = field(default_factory=Counter)
     steps: int = 0
     simulated_ms: int = 0
+    leapt_ms: int = 0
+    both_ways: int = 0
+    differing: list[tuple[int, str]] = field(default_factory=list)
     metrics: dict[str, Sketch] = field(default_factory=dict)
     coverage: dict[str, Sighting] = field(default_factory=dict)
     violations: dict[str, ViolatedProperty] = field(default_factory=dict)
@@ -109,6 +116,9 @@ class Summary:
         self.outcomes.update(other.outcomes)
         self.steps += other.steps
         self.simulated_ms += other.simulated_ms
+        self.leapt_ms += other.leapt_ms
+        self.both_ways += other.both_ways
+        self.differing = sorted([*self.differing, *other.differing])
         for name, sketch in other.metrics.items():
             self.metrics.setdefault(name, Sketch()).add(sketch)
         _add_all(self.coverage, other.coverage)
@@ -129,6 +139,11 @@ class Summary:
             outcomes=Counter(row["outcome"] for row in rows),
             steps=sum(row["steps"] or 0 for row in rows),
             simulated_ms=sum(row["simulated_ms"] or 0 for row in rows),
+            leapt_ms=sum(row["leapt_ms"] or 0 for row in rows),
+            both_ways=sum(row["leap_difference"] is not None for row in rows),
+            differing=[
+                (row["seed"], row["leap_difference"]) for row in rows if row["leap_difference"]
+            ],
             wall_ms=Sketch.of(row["timing"]["wall_ms"] for row in rows),
         )
         values: dict[str, list[float]] = {}
@@ -176,6 +191,7 @@ class Summary:
             **values
             | {
                 "outcomes": Counter(values["outcomes"]),
+                "differing": [tuple(one) for one in values["differing"]],
                 "metrics": {k: Sketch.from_json(v) for k, v in values["metrics"].items()},
                 "wall_ms": Sketch.from_json(values["wall_ms"]),
                 "failures": [Failure(*fields) for fields in values["failures"]],

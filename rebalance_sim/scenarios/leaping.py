@@ -1,0 +1,74 @@
+"""Runs that leap over rest, and the same runs step by step beside them.
+
+What a leap leaves out is nothing but a routine (``sim/leaps.py``), so a run that leaps comes to the
+same. A leap to the end changes nothing else; after one in the middle, delays are drawn from another
+place of their streams, and what happens then is as likely, and not the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rebalance_sim.scenarios.counterfactual import Prove
+from rebalance_sim.scenarios.result import PASSING, RunResult
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
+
+COMPARED_OF = 16
+"""One seed in so many is run both ways."""
+
+COUNTERS = frozenset(
+    (
+        *("heartbeats_sent", "commits_sent", "records_delivered", "records_written"),
+        *("records_processed", "lag_record_seconds"),
+    )
+)
+"""What a group at rest adds to; a leap adds as much as the last cycle did."""
+
+SHARE_MOST = 0.1
+COUNT_MOST = 50
+"""A counter may differ by this share of what it is, or by so many."""
+
+
+def run_leaping(scenario: Scenario, *, prove: Prove, is_compared: bool = False) -> RunResult:
+    """Run a scenario, and leap over the time in which its world is at rest.
+
+    A run that fails is made step by step as well, and is what that comes to. ``is_compared``: so is
+    any other, and what differs beyond the tolerance is said (``RunResult.leap_difference``).
+    """
+    leapt = run(scenario, prove=prove, leaps=True)
+    if not leapt.leaps:
+        return leapt
+    if leapt.outcome not in PASSING:
+        return run(scenario, prove=prove)
+    if not is_compared:
+        return leapt
+    whole = run(scenario, prove=Prove.NONE)
+    draws_alike = leapt.leaps[0][0] >= scenario.world.duration_ms
+    found = "; ".join(differences(leapt, whole, draws_alike=draws_alike))
+    return replace(leapt, leap_difference=found)
+
+
+def differences(leapt: RunResult, whole: RunResult, *, draws_alike: bool) -> Iterator[str]:
+    """What two runs of a scenario differ in: outcome, violated properties, length and, if both draw
+    the same numbers, metrics; counters beyond the tolerance."""
+    for name in ("outcome", "simulated_ms"):
+        mine, other = getattr(leapt, name), getattr(whole, name)
+        if mine != other:
+            yield f"{name} {mine}, not {other}"
+    mine, other = _violated(leapt), _violated(whole)
+    if mine != other:
+        yield f"violated {mine}, not {other}"
+    if not draws_alike:
+        return
+    for name, value in whole.metrics.items():
+        found = leapt.metrics.get(name)
+        most = max(COUNT_MOST, SHARE_MOST * abs(value)) if name in COUNTERS else 0
+        if found is None or abs(found - value) > most:
+            yield f"{name} {found}, not {value}"
+
+
+def _violated(result: RunResult) -> list[str]:
+    rows = [*result.violations, *(one.row for one in result.suspected)]
+    return sorted({row.property for row in rows})

@@ -1,0 +1,228 @@
+"""A run that leaps over rest: step by step the same scenario with what comes later moved nearer,
+and the outcome of the run that does not leap."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import client, spec
+
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from rebalance_sim.sim.trace import FullTrace
+from rebalance_sim.sim.world import World
+
+LASTS = ("duration_ms", "down_ms")
+
+
+def leaping(of: WorldSpec) -> tuple[World, FullTrace]:
+    trace = FullTrace()
+    world = World(of, trace=trace)
+    world.run(owes_nothing=lambda: True)
+    return world, trace
+
+
+def moved_nearer(of: WorldSpec, clock: Clock) -> WorldSpec:
+    """The scenario without the time that a run has left out."""
+
+    def nearer(at_ms: int) -> int:
+        left_out_ms = 0
+        for now_ms, span_ms in clock.leaps:
+            if now_ms + left_out_ms < at_ms:
+                left_out_ms += span_ms
+        return at_ms - left_out_ms
+
+    def moved(fault: Any) -> Fault:
+        at_ms = nearer(fault.at_ms)
+        lasts = {
+            name: nearer(fault.at_ms + getattr(fault, name)) - at_ms
+            for name in LASTS
+            if getattr(fault, name, None) is not None
+        }
+        return replace(fault, at_ms=at_ms, **lasts)
+
+    assert of.quiet_period_ms is not None
+    duration_ms = nearer(of.duration_ms)
+    return replace(
+        of,
+        clients=tuple(replace(one, start_ms=nearer(one.start_ms)) for one in of.clients),
+        faults=tuple(map(moved, of.faults)),
+        duration_ms=duration_ms,
+        quiet_period_ms=nearer(of.duration_ms + of.quiet_period_ms) - duration_ms,
+    )
+
+
+def steps_of(trace: FullTrace) -> list[dict[str, Any]]:
+    """What happened, one step after the other; without when, as leaps are in that."""
+    rows = [json.loads(line) for line in trace.lines]
+    for row in rows:
+        del row["step"], row["at_ms"]
+        row.get("fault", {}).pop("at_ms", None)
+        for name in LASTS:
+            row.get("fault", {}).pop(name, None)
+    return [row for row in rows if row["kind"] != "leapt"]
+
+
+def fault_at(at_ms: int, kind: str, lasts_ms: int) -> Fault:
+    made: dict[str, Fault] = {
+        "crash": ClientCrash(at_ms=at_ms, client="a", down_ms=lasts_ms),
+        "close": ClientClose(at_ms=at_ms, client="b", down_ms=lasts_ms),
+        "pause": ClientPause(at_ms=at_ms, client="a", duration_ms=lasts_ms),
+        "stall": PollStall(at_ms=at_ms, client="b", duration_ms=lasts_ms),
+        "slow": NetworkSlowdown(at_ms=at_ms, client="a", factor=10, duration_ms=lasts_ms),
+        "move": CoordinatorMove(at_ms=at_ms),
+        "grow": TopicGrow(at_ms=at_ms, topic="orders", partition_count=9),
+    }
+    return made[kind]
+
+
+FAULTS = st.lists(
+    st.tuples(
+        st.integers(60, 500),
+        st.sampled_from(["crash", "close", "pause", "stall", "slow", "move", "grow"]),
+        st.integers(1, 120),
+    ),
+    max_size=4,
+    unique_by=lambda drawn: drawn[1],
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kinds=st.lists(st.sampled_from(["java", "classic", "librdkafka"]), min_size=2, max_size=2),
+    drawn=FAULTS,
+    seed=st.integers(0, 1_000),
+    rate=st.sampled_from([0, 10]),
+)
+def test_a_leap_is_the_same_scenario_moved_nearer(
+    kinds: list[str], drawn: list[tuple[int, str, int]], seed: int, rate: int
+) -> None:
+    of = spec(
+        client("a", kind=kinds[0], enable_auto_commit=True),
+        client("b", kind=kinds[0], start_ms=70_000),
+        client("c", kind=kinds[1], group_id="other", topics=("payments",)),
+        faults=tuple(fault_at(at * 1_000, kind, lasts * 1_000) for at, kind, lasts in drawn),
+        topics=(
+            TopicSpec(name="orders", partition_count=6, records_per_second=rate),
+            TopicSpec(name="payments", partition_count=2),
+        ),
+        network=NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=4)),
+        seed=seed,
+        duration_ms=650_000,
+        quiet_period_ms=300_000,
+    )
+    world, trace = leaping(of)
+    assert world.clock.leapt_ms > 100_000
+    assert world.now_ms == of.duration_ms + 300_000
+    near_trace = FullTrace()
+    near = World(moved_nearer(of, world.clock), trace=near_trace)
+    near.run()
+    assert steps_of(trace) == steps_of(near_trace)
+
+
+def at_rest(*faults: Fault, **changes: Any) -> WorldSpec:
+    """Two consumers with nothing to do, for minutes before and after ``faults``."""
+    return spec(
+        client("a", enable_auto_commit=True),
+        client("b", enable_auto_commit=True),
+        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+        faults=faults,
+        **{"duration_ms": 600_000, "quiet_period_ms": 500_000, **changes},
+    )
+
+
+def both(of: WorldSpec) -> tuple[Any, Any]:
+    scenario = Scenario(name="rest", world=of)
+    return run(scenario, leaps=True), run(scenario)
+
+
+def test_minutes_of_rest_cost_seconds_of_it() -> None:
+    leapt, whole = both(at_rest())
+    assert leapt.steps < whole.steps / 20
+    assert (leapt.outcome, leapt.simulated_ms) == ("ok", whole.simulated_ms)
+    assert (leapt.leapt_ms > 900_000, whole.leapt_ms) == (True, 0)
+
+
+def test_counters_go_on_at_their_rate_and_nothing_else_changes() -> None:
+    leapt, whole = (result.metrics for result in both(at_rest()))
+    counters = {"heartbeats_sent", "commits_sent", "records_delivered", "records_written"}
+    assert {name for name in whole if leapt[name] != whole[name]} <= counters
+    for name in counters:
+        assert leapt[name] == pytest.approx(whole[name], rel=0.02)
+
+
+def test_what_lasts_over_a_leap_is_measured_in_full() -> None:
+    """Nobody consumes ``orders`` for five minutes, nine of which in ten are left out."""
+    down = [ClientClose(at_ms=100_000, client=name, down_ms=300_000) for name in ("a", "b")]
+    leapt, whole = (result.metrics for result in both(at_rest(*down)))
+    assert whole["unowned_partition_ms"] > 6 * 300_000
+    for name in ("unowned_partition_ms", "unowned_partition_ms_max", "group_stopped_ms"):
+        assert leapt[name] == pytest.approx(whole[name], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ClientCrash(at_ms=599_000, client="a", down_ms=None),
+        PollStall(at_ms=200_000, client="a", duration_ms=350_000),
+        TopicGrow(at_ms=300_000, topic="orders", partition_count=9),
+        BrokerBounce(at_ms=300_000, down_ms=20_000, gap_ms=60_000),
+    ],
+    ids=lambda fault: fault.kind,
+)
+def test_what_is_still_to_come_of_a_fault_is_not_left_out(fault: Fault) -> None:
+    """A session that runs out, a poll that is late, partitions that are still to be seen, brokers
+    that are still to go."""
+    leapt, whole = both(at_rest(fault))
+    assert leapt.leapt_ms > 0
+    assert (leapt.outcome, leapt.simulated_ms) == (whole.outcome, whole.simulated_ms)
+    for name in ("rebalances", "session_timeouts", "partition_moves", "joins_sent"):
+        assert leapt.metrics[name] == whole.metrics[name]
+
+
+def test_times_are_those_of_the_scenario() -> None:
+    of = at_rest(ClientCrash(at_ms=500_000, client="a", down_ms=20_000))
+    _, trace = leaping(of)
+    rows = [json.loads(line) for line in trace.lines]
+    assert [row["at_ms"] for row in rows if row["kind"] == "client.crashed"] == [500_000]
+    assert sum(row["event"] for row in rows if row["kind"] == "leapt") > 700_000
+
+
+def test_a_clock_does_not_leap_over_what_is_planned() -> None:
+    clock, seen = Clock(), []
+
+    def note(call: Call) -> None:
+        seen.append((call.argument, clock.now_ms, clock.simulated_ms))
+
+    clock.call_at(50, 0.5, note, "a deadline")
+    clock.plan_at(1_000, 0.5, note, "a fault")
+    clock.run_until(10)
+    with pytest.raises(ValueError, match="not empty"):
+        clock.leap(991)
+    clock.leap(900)
+    clock.run_until(2_000)
+    assert seen == [("a deadline", 50, 950), ("a fault", 100, 1_000)]
+    assert [clock.simulated_at(now_ms) for now_ms in (9, 10, 100)] == [9, 910, 1_000]
+
+
+def test_a_quiet_period_that_is_too_short_for_its_bounds_is_not_judged_either_way() -> None:
+    leapt, whole = both(at_rest(quiet_period_ms=200_000))
+    assert leapt.leapt_ms > 0
+    assert (leapt.outcome, leapt.reason) == (whole.outcome, whole.reason)
+    assert leapt.outcome == "not-judged"
