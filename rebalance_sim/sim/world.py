@@ -270,30 +270,14 @@ class World:
         )
 
     def _metrics(self) -> Mapping[str, float]:
-        of_data_plane = self._metrics_of_data_plane()
+        for process in self.clients().values():
+            process.application.count_records()
+        of_data_plane = self.data_plane.metrics()  # It settles what is delivered.
         found = self.metrics.as_dict(is_stable=self.is_stable()) | of_data_plane
         if self._leaps is not None:
             for name, gained in self._leaps.gained.items():
                 found[name] += gained
         return found | values_of(chain.from_iterable(self._own_metrics.values()), found)
-
-    def _metrics_of_data_plane(self) -> dict[str, float]:
-        """They settle what is delivered."""
-        for process in self.clients().values():
-            process.application.count_records()
-        return self.data_plane.metrics()
-
-    def counters(self) -> Mapping[str, float]:
-        """The metrics that grow while the world is at rest, as they are now."""
-        of_data_plane = self._metrics_of_data_plane()
-        grows = ("lag_record_seconds", "records_processed")
-        return self.metrics.counters() | {
-            name: of_data_plane[name] for name in grows if name in of_data_plane
-        }
-
-    def lag_records(self) -> int:
-        """The lag of all partitions; 0 without a data plane."""
-        return self.data_plane.lag_records()
 
     def _checker(self, make_checker: Callable[[WorldView], Checker]) -> Checker:
         """One checker for each group; the only one of a small world sees every step."""
@@ -379,7 +363,7 @@ class World:
     ) -> None:
         """A topic has new partitions: they have leaders, logs, and groups that are to own them."""
         self.data_plane.leaders.on_topic_created(topic_id)
-        now_ms = self.clock.now_ms
+        now_ms = self.clock.simulated_ms
         self.topic_logs.create(
             topic_id, numbers, records_per_second=records_per_second, now_ms=now_ms
         )

@@ -256,7 +256,7 @@ class Broker:
         return answer
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         logs = self._environment.topic_offsets
         positions = {p: offset for p, offset in request.positions.items() if logs.has(p)}
         for partition in filter(logs.has, sorted(request.partitions)):

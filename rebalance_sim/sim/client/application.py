@@ -72,7 +72,7 @@ class Application:
         self._callback_commit_id: int | None = None
         self.is_blocked = False
         self.is_exiting = False
-        phase_ms = clock.now_ms + int(poll_phase * spec.processing_ms)
+        phase_ms = clock.simulated_ms + int(poll_phase * spec.processing_ms)
         self.intake = data_plane.new_intake(process, poll_phase_ms=phase_ms)
         has_batches = self.intake is not None and self.intake.batches_keep_it
         backoff_ms = 0 if self._member.polls_at_once else self._member.config.retry_backoff_ms
@@ -489,7 +489,7 @@ class Application:
         if at_ms != self._long_batch_at_ms:
             self._long_batch_at_ms = at_ms
             if at_ms is not None:
-                self._clock.call_at(at_ms, self._process.tie_break(), self._on_long_batch, at_ms)
+                self._clock.plan_at(at_ms, self._process.tie_break(), self._on_long_batch, at_ms)
 
     def _on_long_batch(self, call: Call) -> None:
         if call.argument != self._long_batch_at_ms or self._process.defers(

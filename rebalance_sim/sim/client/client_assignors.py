@@ -149,16 +149,16 @@ class _StreamsTasks:
         reported = decode_assignment(metadata.metadata_bytes, metadata.metadata_version)
         tasks = reported.tasks | effect.partitions
         self._copies = tasks - effect.partitions
-        self._store.hold(self._process.name, tasks, self._clock.now_ms)
+        self._store.hold(self._process.name, tasks, self._clock.simulated_ms)
         self._look()
 
     def end(self) -> None:
         """Nothing is restored any more."""
-        self._store.hold(self._process.name, frozenset(), self._clock.now_ms)
+        self._store.hold(self._process.name, frozenset(), self._clock.simulated_ms)
 
     def _look(self) -> None:
         """Say it if a copy has become good, or bad; look again when the next one may."""
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         watched = sorted({*self._copies, *self._said})
         news = [task for task in watched if self._is_good(task, now_ms) is not self._is_said(task)]
         if news:
@@ -170,10 +170,10 @@ class _StreamsTasks:
         at_ms = min((ms for ms in crossings if ms is not None), default=None)
         self._look_at_ms = at_ms
         if at_ms is not None:
-            self._clock.call_at(at_ms, self._process.tie_break(), self._on_time, at_ms)
+            self._clock.plan_at(at_ms, self._process.tie_break(), self._on_time, at_ms)
 
     def _say(self, reason: MetadataReason) -> None:
-        self._said = dict(self._store.lags(self._clock.now_ms))
+        self._said = dict(self._store.lags(self._clock.simulated_ms))
         if self._said:
             said = self._assignor.metadata_with(self._said, reason)
             self._process.take(

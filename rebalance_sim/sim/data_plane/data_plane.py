@@ -87,7 +87,7 @@ class DataPlane:
     def deliver_all(self, member: GroupMember) -> Mapping[TopicPartition, int]:
         """Count what an application that keeps up was handed since this was last asked; the
         position behind that."""
-        positions = positions_after_polling(self.topic_logs, member, self.clock.now_ms)
+        positions = positions_after_polling(self.topic_logs, member, self.clock.simulated_ms)
         deliveries = self._deliveries[member.config.group_id]
         assigned = member.assigned
         counted = self._counted.setdefault(member, {})
@@ -115,7 +115,7 @@ class DataPlane:
         known.append(subscription)
         for partition, name in self._topic_names.items():
             if covers(subscription.topic_names, subscription.topic_regex, name):
-                end_offset = self.topic_logs.end_offset(partition, self.clock.now_ms)
+                end_offset = self.topic_logs.end_offset(partition, self.clock.simulated_ms)
                 self._deliveries[group_id].begin(partition, end_offset)
 
     # --- what happens to the world ----------------------------------------------------------------
@@ -176,13 +176,9 @@ class DataPlane:
             return {}
         for intake in self._intakes.values():
             intake.positions()
-        lag_at_end = self.lag_records()
+        lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {
             **self._totals.as_dict(),
             "lag_records_at_end": lag_at_end,
             "records_lost": sum(progress.lost for progress in self.progress.values()),
         }
-
-    def lag_records(self) -> int:
-        """The lag of all partitions; 0 while the data plane is off."""
-        return sum(sum(progress.lags().values()) for progress in self.progress.values())

@@ -89,6 +89,8 @@ class _Life:
 class Intake:
     """The flows of one client, and what invariants may ask about them.
 
+    Records go on while a leap leaves out what machines do, so all of it is in ``simulated_ms``.
+
     ``batches_keep_it``: the application may be handed a batch that lasts longer than
     ``processing_ms``; ``overruns_poll_interval``: one that lasts for ``max_poll_interval_ms`` or
     longer.
@@ -114,7 +116,7 @@ class Intake:
                 phase_ms=poll_phase_ms,
                 batch=spec.max_poll_records * PARTS,
                 capacity=rate * PARTS_PER_MS,
-                now_ms=self._clock.now_ms,
+                now_ms=self._clock.simulated_ms,
             )
         self.batches_keep_it = polls is not None
         self.overruns_poll_interval = (
@@ -127,7 +129,7 @@ class Intake:
             capacity=None if rate is None else rate * PARTS_PER_MS,
             polls=polls,
             watcher=self,
-            now_ms=self._clock.now_ms,
+            now_ms=self._clock.simulated_ms,
         )
         self.on_leaders_changed: Callable[[], None] = lambda: None
         self._lives: dict[TopicPartition, _Life] = {}
@@ -148,23 +150,23 @@ class Intake:
             self._refresh()
         if is_serving != self._is_serving:
             self._is_serving = is_serving
-            self._flows.set_serving(is_serving, self._clock.now_ms)
+            self._flows.set_serving(is_serving, self._clock.simulated_ms)
         return True
 
     def look_at_leaders(self) -> None:
         """Leaders have moved, or can be reached now where they could not before, or not any more;
         or the way to them takes longer."""
-        self._flows.set_latency(self._latency_ms * self._link.factor, self._clock.now_ms)
+        self._flows.set_latency(self._latency_ms * self._link.factor, self._clock.simulated_ms)
         self._fetch_where_possible()
         self.on_leaders_changed()
 
     def freeze(self) -> None:
         """The process does not run from now on."""
-        self._flows.freeze(self._clock.now_ms)
+        self._flows.freeze(self._clock.simulated_ms)
 
     def thaw(self) -> None:
         """The process runs again."""
-        self._flows.thaw(self._clock.now_ms)
+        self._flows.thaw(self._clock.simulated_ms)
 
     def end(self) -> None:
         """The process is gone."""
@@ -190,7 +192,7 @@ class Intake:
 
     def _deliver(self) -> None:
         """Count what was handed out since this was last asked."""
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         handed_out = self._flows.handed_out(now_ms)
         for partition, life in self._lives.items():
             end = handed_out[life.flow]
@@ -200,22 +202,23 @@ class Intake:
 
     def next_poll_ms(self) -> int:
         """When the application is back at ``poll``: now, unless a batch keeps it."""
-        return self._flows.next_poll_ms(self._clock.now_ms)
+        clock = self._clock
+        return self._flows.next_poll_ms(clock.simulated_ms) - clock.leapt_ms
 
     @property
     def has_records(self) -> bool:
         """Whether a ``poll`` hands out records now."""
-        return self._is_serving and self._flows.has_records(self._clock.now_ms)
+        return self._is_serving and self._flows.has_records(self._clock.simulated_ms)
 
     def batch_ms(self) -> int:
         """How long the batch lasts that a ``poll`` hands out now."""
-        return self._flows.batch_ms(self._clock.now_ms)
+        return self._flows.batch_ms(self._clock.simulated_ms)
 
     def first_long_batch_ms(self) -> int | None:
         """The next ``poll`` after which the application is away for ``max_poll_interval_ms``, if
-        nothing else happens; None if that does not come."""
+        nothing else happens, in ``simulated_ms``; None if that does not come."""
         return self._flows.first_long_batch_ms(
-            self._max_poll_interval_ms, self._clock.now_ms, self._end_ms
+            self._max_poll_interval_ms, self._clock.simulated_ms, self._end_ms
         )
 
     @property
@@ -226,7 +229,7 @@ class Intake:
     def fetched_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that has been fetched; None for one that does not flow."""
         life = self._lives.get(partition)
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         self._flows.roll(now_ms)
         return None if life is None else self._flows.fetched(life.flow, now_ms)
 
@@ -245,7 +248,7 @@ class Intake:
         life = self._lives.get(partition)
         if life is None:
             return None
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         self._flows.roll(now_ms)
         is_back = self._flows.next_poll_ms(now_ms) == now_ms
         processed = self._flows.processed(life.flow, now_ms)
@@ -253,14 +256,14 @@ class Intake:
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""
-        return self._logs.end_offset(partition, self._clock.now_ms)
+        return self._logs.end_offset(partition, self._clock.simulated_ms)
 
     # --- partitions -------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
         member = self._member
         assigned = member.assigned
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         self._deliver()
         for partition, life in list(self._lives.items()):
             if assigned.get(partition) is not life.state:
@@ -277,7 +280,7 @@ class Intake:
 
     def _begin(self, partition: TopicPartition) -> None:
         state = self._member.assigned[partition]
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         flow = Flow(
             partition,
             rate=self._logs.rate_of(partition.topic_id) * PARTS_PER_MS,
@@ -302,14 +305,14 @@ class Intake:
         if is_handed_out:
             progress.regain(life.flow)
         else:
-            now_ms = self._clock.now_ms
+            now_ms = self._clock.simulated_ms
             life.is_fetched = False
             self._flows.cut(life.flow, life.delivered_to, now_ms)
             progress.lose(life.flow, now_ms)
 
     def _drop(self, partition: TopicPartition) -> None:
         life = self._lives.pop(partition)
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         self._flows.settle(now_ms)
         self._flows.remove(life.flow, now_ms)
         self._progress.of(partition).end(life.flow, now_ms)
@@ -323,9 +326,9 @@ class Intake:
                 continue
             life.is_fetched = is_fetched
             if is_fetched:
-                self._flows.open(life.flow, self._clock.now_ms)
+                self._flows.open(life.flow, self._clock.simulated_ms)
             else:
-                self._flows.close(life.flow, self._clock.now_ms)
+                self._flows.close(life.flow, self._clock.simulated_ms)
 
     # --- what flows -------------------------------------------------------------------------------
 

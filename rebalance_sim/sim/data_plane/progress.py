@@ -199,7 +199,7 @@ class GroupProgress:
                 totals=self._totals,
             )
             if partition in self._deleted:  # a client may learn of its deletion later
-                progress.delete(self._clock.now_ms)
+                progress.delete(self._clock.simulated_ms)
         return progress
 
     def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
@@ -211,7 +211,7 @@ class GroupProgress:
         self._deleted.add(partition)
         progress = self._of.get(partition)
         if progress is not None:
-            progress.delete(self._clock.now_ms)
+            progress.delete(self._clock.simulated_ms)
 
     @property
     def lost(self) -> int:
@@ -222,7 +222,7 @@ class GroupProgress:
 
     def lags(self) -> dict[TopicPartition, int]:
         """The lag of each partition that has, or had, a consumer, as of now; in ascending order."""
-        now_ms = self._clock.now_ms
+        now_ms = self._clock.simulated_ms
         for progress in self._of.values():
             progress.settle(now_ms)
         return {p: self._of[p].lag(now_ms) for p in sorted(self._of)}
