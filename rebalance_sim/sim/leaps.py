@@ -95,7 +95,7 @@ _LONGEST_CYCLE_MS = 15_000
 _MOMENT_MS = 5_000
 """A request that has waited for longer is no routine."""
 
-_LEAST_MS = 30_000
+_LEAST_MS = 10_000
 """A shorter leap before the quiet period is not worth it: what follows draws other numbers."""
 
 _BEFORE_PLANNED_MS = 1_000
