@@ -95,8 +95,9 @@ _LONGEST_CYCLE_MS = 15_000
 _MOMENT_MS = 5_000
 """A request that has waited for longer is no routine."""
 
-_LEAST_MS = 10_000
-"""A shorter leap before the quiet period is not worth it: what follows draws other numbers."""
+_ACTIVE_LEAST_MS = 300_000
+"""Where faults happen for less time than this, there is little to leave out between them; and what
+follows such a leap draws other numbers, while one at the end changes nothing."""
 
 _BEFORE_PLANNED_MS = 1_000
 """A leap ends so long before what is planned next."""
@@ -170,15 +171,17 @@ class Leaps:
     def run_until(self, until_ms: int) -> bool:
         """See ``Clock.run_until``."""
         clock = self._clock
-        is_quiet = until_ms > self._world.spec.duration_ms
-        least_ms = 0 if is_quiet else _LEAST_MS
+        duration_ms = self._world.spec.duration_ms
+        is_quiet = until_ms > duration_ms
+        if not is_quiet and duration_ms < _ACTIVE_LEAST_MS:
+            return clock.run_until(until_ms)
         while True:
             cycle_ms = self._cycle_ms(is_quiet=is_quiet)
             spare_ms = _BEFORE_PLANNED_MS
             if self._world.topic_logs.has_records:
                 spare_ms += cycle_ms + 2 * self._longest_processing_ms
             goal_ms = self._goal_ms(until_ms, spare_ms)
-            if self._settled_ms() + cycle_ms + least_ms >= goal_ms:  # Nothing to gain before that.
+            if self._settled_ms() + cycle_ms >= goal_ms:  # Nothing to gain before that.
                 if goal_ms == until_ms:
                     return clock.run_until(until_ms)
                 if not clock.run_until(max(goal_ms + spare_ms, clock.simulated_ms) + 1):
