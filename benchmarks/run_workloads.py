@@ -1,9 +1,14 @@
-"""Runs the fixed workloads one at a time, as ``compare.py`` asks, and says what each cost.
+"""Runs workloads one at a time, as ``compare.py`` asks, and says what each cost.
 
     PYTHONPATH=CHECKOUT python benchmarks/run_workloads.py
 
-A line on standard input is the path of a scenario file, or ``bare``; the answer is a line of JSON:
-CPU time in microseconds, steps and digest of a run, or the CPU time of one bare SimPy event.
+A line on standard input is one of these, and the answer is a line of JSON with CPU time in
+microseconds:
+
+- the path of a scenario file: steps and digest of its run, step by step;
+- ``PROFILE SEED``: steps and outcome of what a sweep makes of that seed, known issues included;
+- ``PROFILE SEED DEFECT``: the same scenario with a defect; ``is_noticed`` says what came of it;
+- ``bare``: one bare SimPy event.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import inspect
 import json
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -22,31 +28,60 @@ import simpy
 BARE = "bare"
 BARE_EVENTS = 50_000
 BARE_PROCESSES = 10
+PROVEN_OF = 8
+"""A sweep proves all known issues of one seed in so many."""
 
 
 def main() -> None:
     """Answer until standard input ends."""
+    from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.runner import run
     from rebalance_sim.scenarios.scenario import Scenario, load_scenario
+    from rebalance_sim.spark.runner import run_seed
 
     scenarios: dict[str, Scenario] = {}
-    # Checkouts from before runs were proven have no such argument.
-    unproven: dict[str, Any] = {"prove": "none", "proves_known": False}  # by release
-    takes = inspect.signature(run).parameters
-    options = {name: value for name, value in unproven.items() if name in takes}
+    # Checkouts from before runs were proven, or leapt, have no such argument.
+    unproven = taken_by(run, {"prove": "none", "proves_known": False})
     for line in sys.stdin:
         what = line.strip()
         gc.collect()  # what the last run left is not this one's
         if what == BARE:
             answer: dict[str, object] = {"us": bare_event_us()}
+        elif len(words := what.rsplit(" ", 2)) == 3:
+            profile, seed, defect = words
+            drawn = generate(profile, int(seed))
+            defective = replace(drawn, world=replace(drawn.world, defects=(defect,)))
+            start_s = process_time()
+            result = run(defective, **unproven | taken_by(run, {"leaps": True}))
+            is_noticed = result.outcome in ("violation", "stuck", "error")
+            answer = {"us": us_since(start_s), "steps": result.steps, "is_noticed": is_noticed}
+        elif len(words) == 2:
+            profile, seed = words
+            prove = "doubtful" if int(seed) % PROVEN_OF else "all"
+            start_s = process_time()
+            of_sweep: Any = profile
+            result = run_seed(
+                of_sweep, int(seed), **taken_by(run_seed, {"prove": prove, "leap": True})
+            )
+            answer = {"us": us_since(start_s), "steps": result.steps, "outcome": result.outcome}
         else:
             if what not in scenarios:
                 scenarios[what] = load_scenario(Path(what))
             start_s = process_time()
-            result = run(scenarios[what], **options)
-            us = (process_time() - start_s) * 1e6
-            answer = {"us": us, "steps": result.steps, "digest": result.digest}
+            result = run(scenarios[what], **unproven)
+            answer = {"us": us_since(start_s), "steps": result.steps, "digest": result.digest}
         print(json.dumps(answer), flush=True)
+
+
+def taken_by(function: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that a function has a parameter for."""
+    known = inspect.signature(function).parameters
+    return {name: value for name, value in options.items() if name in known}
+
+
+def us_since(start_s: float) -> float:
+    """CPU time since then, in microseconds."""
+    return (process_time() - start_s) * 1e6
 
 
 def bare_event_us() -> float:

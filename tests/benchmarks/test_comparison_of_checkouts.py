@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import RELEASED, WORKLOADS, Measured, as_stored, digests_differ, measure
+from benchmarks.compare import (
+    DEFECTS,
+    FIGURES,
+    MIX,
+    RELEASED,
+    WORKLOADS,
+    Measured,
+    as_stored,
+    digests_differ,
+    measure,
+)
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import load_scenario
 
@@ -46,12 +56,34 @@ def test_digests_that_differ_are_named() -> None:
 def test_the_last_release_has_a_result_of_every_workload() -> None:
     stored = json.loads(RELEASED.read_text(encoding="utf-8"))
     assert set(stored["digests"]) == {file.stem for file in WORKLOADS.glob("*.toml")}
-    assert stored["events_a_step"] > 0
+    assert all(stored[figure] > 0 for figure in FIGURES)
 
 
 def test_what_is_stored_is_read_again() -> None:
-    measured = Measured(us={"a": 100.0}, steps={"a": 10}, digests={"a": "1"}, bare_us=2.0)
-    assert json.loads(as_stored(measured)) == {"events_a_step": 5.0, "digests": {"a": "1"}}
+    measured = Measured(
+        us={"a": 100.0},
+        steps={"a": 10},
+        digests={"a": "1"},
+        bare_us=2.0,
+        seed_us={"calm 0": 400.0, "calm 1": 200.0},
+        seed_steps={"calm 0": 30, "calm 1": 20},
+        defect_us={"calm 0 D1": 60.0, "calm 1 D1": 60.0},
+        noticed={"calm 0 D1": True, "calm 1 D1": False},
+    )
+    assert json.loads(as_stored(measured)) == {
+        "events_a_step": 5.0,
+        "events_a_seed": 150.0,
+        "events_a_detection": 60.0,
+        "steps_a_seed": 25.0,
+        "digests": {"a": "1"},
+    }
+
+
+def test_seeds_and_defects_are_measured_as_a_sweep_runs_them() -> None:
+    (measured,) = measure([ROOT], [WORKLOADS / "faulty-4.toml"], rounds=1, seeds=1)
+    assert set(measured.seed_us) == {f"{profile} 0" for profile in MIX}
+    assert len(measured.noticed) == len(DEFECTS)
+    assert any(measured.noticed.values())
 
 
 def test_a_comparison_needs_to_know_with_what() -> None:

@@ -150,7 +150,7 @@ class Metrics:
         self.last_fault_ms = self._clock.simulated_ms
 
     def counters(self) -> dict[str, int]:
-        """Those that grow while all groups are at rest, but for records: no leap leaves these out."""
+        """Those that grow while all groups are at rest, but for records, which are not left out."""
         return {**self._sent, "records_written": self.records_written}
 
     def as_dict(self, *, is_stable: bool) -> dict[str, float]:
