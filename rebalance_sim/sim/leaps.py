@@ -56,6 +56,7 @@ from rebalance_sim.protocol.runtime.outcome import ShardTimer
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.sim.broker.controller import Controller
 from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.clock import Call, Clock
@@ -328,6 +329,10 @@ def _always(owner: Any, world: RestingWorld) -> bool:
     return True
 
 
+def _only_commits(application: Application, world: RestingWorld) -> bool:
+    return application.only_commits
+
+
 def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
     return watch.seen_ms > world.controller.image_since_ms + _MOMENT_MS
 
@@ -337,6 +342,7 @@ _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "Application._on_commit_due": _always,
     "Application._on_commit_over": _always,
     "Application._on_poll": _always,
+    "Application._on_wake": _only_commits,
     "ClientConnections._on_watchdog": _always,
     "ClientProcess._on_tick": _always,
     "Connection._on_connect_timeout": _always,

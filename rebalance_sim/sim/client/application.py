@@ -446,6 +446,11 @@ class Application:
             self.is_blocked = True
         process.take(event)
 
+    @property
+    def only_commits(self) -> bool:
+        """Whether nothing waits for the end of a batch but its commits."""
+        return not self._is_in_long_batch and all(isinstance(e, CommitOffsets) for e in self._to_do)
+
     # --- batches ----------------------------------------------------------------------------------
 
     def _back_ms(self) -> int:
