@@ -253,6 +253,7 @@ def a_sweep(**values: Any) -> SweepSummary:
         outcomes={"ok": 3, "stuck": 1}, violations=(), known=(), coverage=(), missed=(),
         metrics=(settling,), distributions={"settling_ms": {1_500.0: 2, 3_500.0: 1}},
         failures=((2, "stuck", "A waits"),), failed=1, traces={}, steps=100, simulated_ms=60_000,
+            leapt_ms=0, both_ways=0, differing=(),
         throughput=Throughput(run_ms_mean=1.0, run_ms_p99=2.0, seeds_run=4, elapsed_s=1.0),
     )  # fmt: skip
     return replace(summary, **values)
