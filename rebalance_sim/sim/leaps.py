@@ -278,9 +278,10 @@ class Leaps:
             yield self._world.spec.admin_interval_ms
         for client in self._world.clients().values():
             if client.is_alive:
-                yield client.member.heartbeat_interval_ms
                 spec = client.spec
                 yield spec.manual_commit_interval_ms or spec.auto_commit_interval_ms
+                if client.member.heartbeat_interval_ms:  # A client that knows none sends none.
+                    yield client.member.heartbeat_interval_ms
 
     @property
     def _longest_processing_ms(self) -> int:
