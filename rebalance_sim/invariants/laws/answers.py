@@ -17,20 +17,28 @@ from rebalance_sim.protocol.wire.classic_messages import (
 
 SLACK_MS = 10_000
 """Granted on top of each bound; a shard that is silent for longer is taken to be paused."""
+_NEVER_MS = 1 << 62
 
 
 class _Term:
     """What one shard has to answer, from its load until it gives the partition up."""
 
-    __slots__ = ("due_ms", "last_ms", "parked")
+    __slots__ = ("due_ms", "last_ms", "none_before_ms", "parked")
 
     def __init__(self) -> None:
         self.due_ms: dict[int, tuple[int, str]] = {}
         """Operation -> by when it is to be answered, and what it is."""
+        self.none_before_ms = _NEVER_MS
+        """None is due earlier, so that until then nobody has to look through them."""
         self.parked: dict[tuple[str, type], int] = {}
         """Member, or instance, and kind of request -> its newest operation that waits for others.
         """
         self.last_ms = 0
+
+    def expect(self, operation: int, due_ms: int, what: str) -> None:
+        """It is to be answered by then."""
+        self.due_ms[operation] = due_ms, what
+        self.none_before_ms = min(self.none_before_ms, due_ms)
 
     def park(self, operation: int, request: JoinGroupRequest | SyncGroupRequest) -> None:
         """Who repeats a request gives up the first answer."""
@@ -51,7 +59,19 @@ class _Term:
             return False
         for operation, (due_ms, what) in self.due_ms.items():
             self.due_ms[operation] = due_ms + silence_ms, what
+        self.none_before_ms += silence_ms
         return True
+
+    def take_late(self, at_ms: int) -> tuple[int, str] | None:
+        """The oldest operation that should have been answered by now; it is told once."""
+        if at_ms <= self.none_before_ms:
+            return None
+        for operation, (due_ms, what) in self.due_ms.items():
+            if at_ms > due_ms:
+                del self.due_ms[operation]
+                return due_ms, what
+        self.none_before_ms = min(due_ms for due_ms, _ in self.due_ms.values())
+        return None
 
 
 class RequestAnswered(Property):
@@ -106,7 +126,7 @@ class RequestAnswered(Property):
             # A JoinGroup without a member id cannot be told from the one that repeats it.
             if not is_parked or request.member_id:
                 what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
-                term.due_ms[step.operation] = step.at_ms + wait_ms + SLACK_MS, what
+                term.expect(step.operation, step.at_ms + wait_ms + SLACK_MS, what)
         return None if term is None else self._overdue(term, step)
 
     def on_timer_fired(self, step: Step, change: object) -> Finding | None:
@@ -129,8 +149,8 @@ class RequestAnswered(Property):
     def _overdue(term: _Term, step: Step) -> Finding | None:
         if not term.due_ms or term.is_paused(step.at_ms):
             return None
-        for operation, (due_ms, what) in term.due_ms.items():
-            if step.at_ms > due_ms:
-                del term.due_ms[operation]
-                return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
-        return None
+        late = term.take_late(step.at_ms)
+        if late is None:
+            return None
+        due_ms, what = late
+        return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
