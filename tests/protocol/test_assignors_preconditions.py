@@ -54,6 +54,12 @@ def test_uniform_refuses_leftovers_of_overlapping_targets() -> None:
         UniformAssignor().assign(spec, {"foo": 3})
 
 
+def test_uniform_refuses_overlapping_targets_where_the_counts_match() -> None:
+    """As Kafka's own does (4.3.1): foo-1, which nobody has, is left over."""
+    with pytest.raises(PartitionAssignorError, match="left over"):
+        UniformAssignor().assign(TWO_HOLD_ONE, {"foo": 2})
+
+
 @pytest.mark.parametrize(
     "other",
     [member("foo"), member("foo", "foo[0]"), member("foo bar"), member("foo bar", "foo[0] bar[0]")],

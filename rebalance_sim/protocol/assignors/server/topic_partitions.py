@@ -13,6 +13,12 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 _TOPICS_KEPT = 1_024
 """How many topics' partitions are kept for the next computation."""
 
+_SETS_KEPT = 16
+"""For how many groups of topics the set of all their partitions is kept."""
+
+_SORTED_SHARE = 16
+"""Fewer than one in so many partitions are sorted faster than they are found among all."""
+
 topic_id_of: Callable[[TopicPartition], str] = itemgetter(0)
 """Topic id of a partition; unlike attribute access it runs in C inside ``map``."""
 
@@ -43,6 +49,24 @@ def partitions_of(topic_id: str, partition_count: int) -> tuple[TopicPartition, 
     """
     pairs = zip(repeat(topic_id), range(partition_count), strict=False)
     return tuple(map(tuple.__new__, repeat(TopicPartition), pairs))
+
+
+@lru_cache(maxsize=_SETS_KEPT)
+def all_partitions_of(counts: tuple[tuple[str, int], ...]) -> frozenset[TopicPartition]:
+    """All partitions of some topics, each given with its partition count, to be compared with."""
+    return frozenset().union(*(partitions_of(topic_id, count) for topic_id, count in counts))
+
+
+def in_order(
+    partitions: frozenset[TopicPartition], counts: Mapping[str, int]
+) -> list[TopicPartition]:
+    """Some of the partitions of counted topics, which stand in ascending topic id, ascending."""
+    total = sum(counts.values())
+    if len(partitions) < total // _SORTED_SHARE:
+        return sorted(partitions)
+    ascending = chain.from_iterable(partitions_of(*item) for item in counts.items())
+    is_all = len(partitions) == total
+    return list(ascending if is_all else filter(partitions.__contains__, ascending))
 
 
 def all_exist(shares: Collection[frozenset[TopicPartition]], counts: Mapping[str, int]) -> bool:

@@ -3,15 +3,13 @@
 Source: assignors §5. Every member gets ``base`` partitions, or one more; first each keeps of its
 current target what its quota allows, then what is left over is handed out in order.
 
-A set is put in order only where a member has to give something up. When nothing changes, the cost
-is one pass over the topic ids of the current targets, in C.
+What nobody has is found with sets as a whole. Partitions are put in order one by one only where a
+member has to give some up, or where they are to be handed out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from typing import Protocol
 
 from rebalance_sim.protocol.assignors.server.server_assignor import (
@@ -20,11 +18,10 @@ from rebalance_sim.protocol.assignors.server.server_assignor import (
     PartitionAssignorError,
 )
 from rebalance_sim.protocol.assignors.server.topic_partitions import (
-    all_exist,
+    all_partitions_of,
+    in_order,
     known_counts,
-    partitions_of,
     still_subscribed,
-    topic_id_of,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -69,34 +66,17 @@ def assign_homogeneous(
         return {}
     counts = known_counts(subscribed_topic_ids, partition_counts)
     currents = [spec.members[member_id].current for member_id in member_ids]
-    held: Iterable[TopicPartition] = chain.from_iterable(currents)
+    everything = all_partitions_of(tuple(counts.items()))
+    held = frozenset[TopicPartition]().union(*currents)
+    unassigned = everything - held
     kept = currents
-    if not all_exist(currents, counts):
+    if len(held) + len(unassigned) > len(everything):
         # What is no more uses up the quota of its holder, so that something is left over at last.
-        held = (tp for tp in held if 0 <= tp.partition < counts.get(tp.topic_id, 0))
         kept = [still_subscribed(current, subscribed_topic_ids) for current in currents]
-    pool = _unassigned(counts, Counter(map(topic_id_of, held)), currents)
-    targets, vacancies = _keep(kept, pool, sum(counts.values()), takes_extra)
+    pool = in_order(unassigned, counts)
+    targets, vacancies = _keep(kept, pool, len(everything), takes_extra)
     _hand_out(targets, vacancies, pool)
     return dict(zip(member_ids, targets, strict=True))
-
-
-def _unassigned(
-    counts: Mapping[str, int],
-    held_counts: Mapping[str, int],
-    currents: list[frozenset[TopicPartition]],
-) -> list[TopicPartition]:
-    """The partitions in nobody's current target, topics ascending (assignors §5.1)."""
-    short = [topic_id for topic_id, count in counts.items() if held_counts[topic_id] < count]
-    partly_held = {topic_id for topic_id in short if held_counts[topic_id]}
-    held: set[TopicPartition] = set()
-    if partly_held:
-        held.update(tp for tp in chain.from_iterable(currents) if tp.topic_id in partly_held)
-    pool: list[TopicPartition] = []
-    for topic_id in short:
-        partitions = partitions_of(topic_id, counts[topic_id])
-        pool += [tp for tp in partitions if tp not in held] if held else partitions
-    return pool
 
 
 def _keep(
