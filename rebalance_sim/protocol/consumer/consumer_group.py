@@ -463,9 +463,12 @@ class OwnershipRules:
             and new is not None
             and old.assigned is new.assigned
             and old.pending_revocation is new.pending_revocation
-            and old.member_epoch == new.member_epoch
         ):
-            return
+            if old.member_epoch == new.member_epoch:
+                return
+            if not new.pending_revocation:
+                self.renew(epochs, new.assigned, old.member_epoch, new.member_epoch, strict=strict)
+                return
         if old is not None:
             self.remove(epochs, old.assigned, old.member_epoch, strict=strict)
             self.remove(epochs, old.pending_revocation, old.member_epoch, strict=strict)
@@ -482,7 +485,7 @@ class OwnershipRules:
             if found == epoch:
                 del epochs[partition]
             elif strict:
-                raise ReplayError(f"{partition} is released at epoch {epoch}, owned at {found}")
+                raise _wrong_release(partition, epoch, found)
 
     def add(
         self, epochs: Epochs, partitions: Mapping[TopicPartition, int], epoch: int, *, strict: bool
@@ -495,3 +498,23 @@ class OwnershipRules:
                     f"although it is owned at {epochs[partition]}"
                 )
             epochs[partition] = epoch
+
+    def renew(
+        self,
+        epochs: Epochs,
+        partitions: Mapping[TopicPartition, int],
+        former_epoch: int,
+        epoch: int,
+        *,
+        strict: bool,
+    ) -> None:
+        """The owner of these partitions has come to another epoch: ``remove`` and ``add`` in one,
+        for a change of the group epoch brings every member here, and takes little from most."""
+        for partition in partitions:
+            if strict and (found := epochs.get(partition, NOBODY)) != former_epoch:
+                raise _wrong_release(partition, former_epoch, found)
+            epochs[partition] = epoch
+
+
+def _wrong_release(partition: TopicPartition, epoch: int, found: int) -> ReplayError:
+    return ReplayError(f"{partition} is released at epoch {epoch}, owned at {found}")

@@ -16,6 +16,7 @@ from rebalance_sim.protocol.assignors.server import (
     Assignor,
     SubscriptionType,
 )
+from rebalance_sim.protocol.assignors.server.topic_partitions import still_subscribed
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -207,9 +208,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
     ) -> frozenset[TopicPartition]:
         """The target reduced to topics that the member subscribes to now (coordinator §3.3)."""
-        if not self.filters_target or all(p.topic_id in subscribed_topic_ids for p in target):
-            return target
-        return frozenset(p for p in target if p.topic_id in subscribed_topic_ids)
+        return still_subscribed(target, subscribed_topic_ids) if self.filters_target else target
 
     def gives_up(
         self, member: Member, subscribed_topic_ids: frozenset[str]

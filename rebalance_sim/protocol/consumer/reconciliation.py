@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rebalance_sim.protocol.consumer.consumer_member import NO_PARTITIONS, Member
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, IllegalTransition
-from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.records import CurrentAssignmentValue, MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -133,6 +133,8 @@ def situation_of(step: Reconciliation) -> Situation:
             "The consumer group member is in an unknown state. "
             "The member must abandon all its partitions and rejoin.",
         )
+    if member.assigned.keys() == step.target:
+        return Situation.CAN_COMPLETE
     if _holds(step.owned, [p for p in member.assigned if p not in step.target]):
         return Situation.MUST_REVOKE
     for partition in step.target:
@@ -197,19 +199,22 @@ def _revoke(step: Reconciliation) -> Member:
 
 
 def _grant(step: Reconciliation, next_state: MemberState) -> Member:
-    member, target = step.member, step.target
-    assigned = {p: e for p, e in member.assigned.items() if p in target}
-    for partition in sorted(target):
-        if partition not in assigned and step.is_free(partition):
-            assigned[partition] = step.target_epoch
-    return replace(
-        member,
-        state=next_state,
-        member_epoch=step.target_epoch,
-        previous_member_epoch=member.member_epoch,
-        assigned=assigned,
-        pending_revocation=NO_PARTITIONS,
-        assignment_metadata=step.target_metadata,
+    member, target, assigned = step.member, step.target, step.member.assigned
+    if assigned.keys() != target:
+        granted = {p: e for p, e in assigned.items() if p in target}
+        for partition in sorted(target):
+            if partition not in granted and step.is_free(partition):
+                granted[partition] = step.target_epoch
+        assigned = granted
+    return member.with_current_assignment(
+        CurrentAssignmentValue(
+            state=next_state,
+            member_epoch=step.target_epoch,
+            previous_member_epoch=member.member_epoch,
+            assigned=assigned,
+            pending_revocation=NO_PARTITIONS,
+            metadata=step.target_metadata,
+        )
     )
 
 
