@@ -7,11 +7,11 @@ confirmed to own: an assignor sees neither epochs nor the state of reconciliatio
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 MemberOrder = Callable[[Collection[str]], list[str]]
 """Puts member ids in the order in which an assignor visits them (assignors §2)."""
@@ -24,7 +24,7 @@ class SubscriptionType(Enum):
     HETEROGENEOUS = "heterogeneous"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberSpec:
     """One member as an assignor sees it.
 
@@ -39,7 +39,7 @@ class MemberSpec:
     current: frozenset[TopicPartition] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class GroupSpec:
     """The members of a group by id, and the kind of group the caller states it to be.
 
