@@ -74,9 +74,10 @@ def main() -> None:
 
 
 def taken_by(function: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that a function has a parameter for."""
+    """Those of the options that a function has a parameter for, each of the type of its default:
+    text that means a member of an enumeration is not that member."""
     known = inspect.signature(function).parameters
-    return {name: value for name, value in options.items() if name in known}
+    return {name: type(known[name].default)(options[name]) for name in options if name in known}
 
 
 def us_since(start_s: float) -> float:
