@@ -71,15 +71,20 @@ class TargetComplete(Property):
             allowed = counts.get(names)
             if allowed is None:
                 allowed = counts[names] = dict(_partition_counts(names, image))
-            for partition in ledger.targets[member_id]:
-                if partition.partition >= allowed.get(partition.topic_id, 0):
-                    return Finding(
-                        f"the target of {self.model.who(member_id)} has "
-                        f"{self.model.name_of(partition)}; it subscribes to "
-                        f"{', '.join(names) or 'nothing'}",
-                        partition=partition,
-                        member=member_id,
-                    )
+            foreign = [
+                partition
+                for partition in ledger.targets[member_id]
+                if partition.partition >= allowed.get(partition.topic_id, 0)
+            ]
+            if foreign:
+                partition = min(foreign)
+                return Finding(
+                    f"the target of {self.model.who(member_id)} has "
+                    f"{self.model.name_of(partition)}; it subscribes to "
+                    f"{', '.join(names) or 'nothing'}",
+                    partition=partition,
+                    member=member_id,
+                )
         return None
 
 
