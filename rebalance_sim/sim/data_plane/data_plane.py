@@ -21,22 +21,7 @@ from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.network.network import Network
 from rebalance_sim.sim.observe.deliveries import Deliveries
 
-
-def positions_after_polling(
-    logs: TopicLogs, member: GroupMember, now_ms: int
-) -> Mapping[TopicPartition, int]:
-    """Where a member stands that keeps up: behind all there is. Only what has moved, and only while
-    records are produced."""
-    if not logs.has_records:
-        return {}
-    positions: dict[TopicPartition, int] = {}
-    assigned = member.assigned
-    for partition in sorted(member.deliverable):
-        state = assigned.get(partition)
-        end_offset = logs.end_offset(partition, now_ms)
-        if state is not None and state.has_valid_position and state.position < end_offset:
-            positions[partition] = end_offset
-    return positions
+_NOT_COUNTED = None, 0
 
 
 class DataPlane:
@@ -86,19 +71,27 @@ class DataPlane:
 
     def deliver_all(self, member: GroupMember) -> Mapping[TopicPartition, int]:
         """Count what an application that keeps up was handed since this was last asked; the
-        position behind that."""
-        positions = positions_after_polling(self.topic_logs, member, self.clock.simulated_ms)
+        position behind that, which is the end of the log, where it has moved."""
+        logs, now_ms = self.topic_logs, self.clock.simulated_ms
+        positions: dict[TopicPartition, int] = {}
+        if not logs.has_records:
+            return positions
         deliveries = self._deliveries[member.config.group_id]
-        assigned = member.assigned
+        deliverable = member.deliverable
         counted = self._counted.setdefault(member, {})
-        for partition, position in positions.items():
-            state = assigned[partition]
-            before, start = counted.get(partition, (None, 0))
+        for partition, state in member.assigned.items():
+            if partition not in deliverable or not state.has_valid_position:
+                continue
+            end = logs.end_offset(partition, now_ms)
+            if end <= state.position:
+                continue
+            positions[partition] = end
+            before, start = counted.get(partition, _NOT_COUNTED)
             if before is not state or start < state.position:
                 start = state.position
-            if start < position:
-                deliveries.add(partition, start, position)
-                counted[partition] = state, position
+            if start < end:
+                deliveries.add(partition, start, end)
+                counted[partition] = state, end
         return positions
 
     def on_process_end(self, name: str) -> None:

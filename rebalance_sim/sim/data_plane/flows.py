@@ -138,7 +138,8 @@ class Flows:
         self.roll(at_ms)
         end_ms = at_ms if self._polls is None else self._polls.next_ms
         if end_ms <= at_ms or not self._is_serving or self._is_frozen:
-            return {flow: self.processed(flow, at_ms) for flow in self._flows}
+            span_ms, flows = at_ms - self._since_ms, self._flows
+            return {flow: (flow.position + flow.outgoing * span_ms) // PARTS for flow in flows}
         future = self._future(at_ms)
         future.roll(end_ms)
         return {
@@ -179,7 +180,8 @@ class Flows:
             if self._until_ms <= self._since_ms:
                 self._draw_lines()
             if to_ms < self._until_ms:
-                self._pass_polls(to_ms)
+                if self._polls is not None:
+                    self._pass_polls(to_ms)
                 return
             self._pass_polls(self._until_ms)
             self._settle(self._until_ms)

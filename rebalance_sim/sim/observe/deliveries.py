@@ -23,6 +23,13 @@ class OffsetSpans:
     def add(self, start: int, end: int) -> int:
         """Put offsets in; how many of them have been there already."""
         spans = self._spans
+        if not spans or start > spans[-1][1]:
+            spans.append((start, end))
+            return 0
+        low, high = spans[-1]
+        if low <= start:  # Nearly always: records go on where the last ones ended.
+            spans[-1] = low, max(high, end)
+            return min(high, end) - start
         first = bisect_left(spans, start, key=lambda span: span[1])
         last = bisect_right(spans, end, key=lambda span: span[0])
         touched = spans[first:last]
@@ -71,7 +78,10 @@ class Deliveries:
     def add(self, partition: TopicPartition, start: int, end: int) -> None:
         """The records from ``start`` to ``end`` are handed out; there is one at least."""
         self.delivered += end - start
-        self.redelivered += self._handed_out.setdefault(partition, OffsetSpans()).add(start, end)
+        spans = self._handed_out.get(partition)
+        if spans is None:
+            spans = self._handed_out[partition] = OffsetSpans()
+        self.redelivered += spans.add(start, end)
 
     def handed_out(self, partition: TopicPartition) -> OffsetSpans:
         """What applications have been handed of a partition."""

@@ -82,6 +82,7 @@ class GroupMember(MemberCore):
     classic protocol it is the generation. ``commit_identity`` is what commits are signed with now,
     ``current`` the last assignment fully reconciled, ``target`` the last one received,
     ``coordinator_id`` the broker that requests go to, None while none can be sent.
+    ``is_closed``: ``close`` has returned, and the process may end.
     ``ownership_version`` grows with every event that changes an assigned partition, one of its
     flags, or F.
     """
@@ -296,9 +297,9 @@ class GroupMember(MemberCore):
         return False
 
     @property
-    def has_callback_due(self) -> bool:
-        """Whether a ``poll`` without an event would do something."""
-        return self._application.has_work
+    def application(self) -> Application:
+        """The application thread, as the machine has it; like all of it, for reading only."""
+        return self._application
 
     @property
     def is_polling(self) -> bool:
@@ -325,16 +326,12 @@ class GroupMember(MemberCore):
         """Whether a blocking call waits for the leave to be over."""
         raise NotImplementedError
 
-    @property
-    def is_closed(self) -> bool:
-        """``close`` has returned: the process may end."""
-        raise NotImplementedError
-
     # --- partitions -------------------------------------------------------------------------------
 
     @property
     def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """A of client §12: what ``assignment()`` of the consumer holds, with all flags."""
+        """A of client §12: what ``assignment()`` of the consumer holds, with all flags. In
+        ascending order."""
         return self.subscription.assigned
 
     @property
