@@ -160,7 +160,8 @@ class Interest:
     one of these is among them; ``requests``: and ``on_request``, ``on_released``,
     ``before_request`` and ``on_classic_request`` only about these.
     ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
-    request has left it as it was but for timers.
+    request has left it as it was but for timers. ``is_in_refusals``: and ``before_request`` only
+    where there is an error in the answer.
     """
 
     events: tuple[type, ...] | None = None
@@ -168,6 +169,7 @@ class Interest:
     effects: tuple[type, ...] | None = None
     requests: tuple[type, ...] | None = None
     is_in_changes: bool = False
+    is_in_refusals: bool = False
 
 
 class Property:

@@ -264,6 +264,14 @@ def shard_of(step: Step) -> ShardView:
     return step.shard
 
 
+def has_error(response: object) -> bool:
+    """Whether an answer has an error in it, be it for one partition."""
+    if getattr(response, "error_code", None):
+        return True
+    errors: Mapping[object, object] = getattr(response, "errors", {})
+    return any(errors.values())
+
+
 def wall_ms(step: Step) -> int:
     """When a step whose kind has a shard was, by the wall clock of its broker: what stands in
     records is such a time."""

@@ -85,8 +85,7 @@ class Checker:
         self._view = view
         self._stop_at_first = stop_at_first
         self._full_every = full_every
-        self._next_full = full_every
-        self._seen = 0
+        self._steps_to_full = full_every
         self._invariants = [
             chosen(self.model)
             for chosen in properties
@@ -100,7 +99,9 @@ class Checker:
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
         of_kinds = ListenersOfKinds(self._listeners)
-        self._classic = ClassicWatch(self.model, self._listeners, self._ask, self._ask_about)
+        self._classic = ClassicWatch(
+            self.model, self._listeners, self._ask_about, self._ask_about_several
+        )
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
@@ -108,6 +109,7 @@ class Checker:
             self._on["on_ownership"],
             self._ask,
             self._ask_about,
+            self._ask_about_several,
         )
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
@@ -135,10 +137,9 @@ class Checker:
         """Look at a step that has just happened."""
         if self.is_stopped:
             return
-        self.model.step_index = step.index
         self._handlers[step.kind](step)
-        self._seen += 1
-        if self._seen >= self._next_full and self._full_every:
+        self._steps_to_full -= 1
+        if not self._steps_to_full:
             self.check_fully(step)
 
     def at_end(self) -> None:
@@ -150,7 +151,8 @@ class Checker:
         ledger = self.model.acting_ledger()
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         size = max(size, len(self.model.clients) + len(self.model.classic_clients))
-        self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
+        if self._full_every:
+            self._steps_to_full = max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         self._ask(self._on["on_full_check"], step)
 
     def coverage(self) -> dict[str, int]:
@@ -174,14 +176,14 @@ class Checker:
     def _request(self, step: Step) -> None:
         shard, request, response = shard_of(step), step.request, step.response
         kind, model = type(request), self.model
-        ledger = self._ledger(shard, len(step.records))
+        ledger = model.ledgers.get(shard.name) or self._ledger(shard, len(step.records))
         found: Sequence[Found] = ()
         is_heartbeat = kind is ConsumerGroupHeartbeatRequest and response is not None
         if is_heartbeat and self._is_steady(step, request, response, ledger):
             ledger.heard_ms[request.member_id] = step.at_ms
         else:
             if response is not None or kind in CLASSIC_REQUESTS:
-                asked = self._listeners.before_request[kind]
+                asked = self._listeners.before_request(request, response)
                 found = gather(asked, step, ledger, model.classic.get(shard.name))
             if is_heartbeat:
                 self._heartbeat(step, request, response, ledger)
@@ -190,19 +192,11 @@ class Checker:
             elif step.records:
                 self._enter(step, shard)
         classic_group = model.classic_group_in(shard)
-        if kind is OffsetCommitRequest and classic_group is None:
-            stored = [partition for partition, code in response.errors.items() if not code]
-            if stored:
-                self._ask_about(self._on["on_commit"], step, stored)
-        elif kind in COMPUTATION_REQUESTS:
-            self._ask(self._on["on_assignment_request"], step)
-            model.computations.note_answer(shard.name, request, response)
-        elif kind in _READS:
-            self._ask(self._on["on_read"], step)
-        elif kind is AlterGroupConfigRequest:
-            model.note_configs(shard, ledger)
-        if ledger.classic_count and kind in CLASSIC_REQUESTS:
-            ledger.note_classic_request(request, response, step.at_ms)
+        if kind is OffsetCommitRequest:
+            if classic_group is None:
+                self._committed_offsets(step)
+        elif not is_heartbeat:
+            self._note_request(step, shard, ledger)
         if classic_group is not None or model.classic or kind in CLASSIC_REQUESTS:
             self._classic.on_request(step, shard, classic_group)
         if kind is OffsetFetchRequest:
@@ -214,6 +208,26 @@ class Checker:
         # wrong about the group, these only that it is not what the request comes to.
         for listener, finding in found:
             self._found(step, listener, finding)
+
+    def _committed_offsets(self, step: Step) -> None:
+        """A commit of a consumer group, or of nobody, was handled."""
+        stored = [partition for partition, code in step.response.errors.items() if not code]
+        if stored:
+            self._ask_about(self._on["on_commit"], step, stored)
+
+    def _note_request(self, step: Step, shard: ShardView, ledger: GroupLedger) -> None:
+        """A request was handled that is neither a commit nor a heartbeat of a consumer."""
+        request, kind = step.request, type(step.request)
+        if kind in CLASSIC_REQUESTS:
+            if ledger.classic_count:
+                ledger.note_classic_request(request, step.response, step.at_ms)
+        elif kind in COMPUTATION_REQUESTS:
+            self._ask(self._on["on_assignment_request"], step)
+            self.model.computations.note_answer(shard.name, request, step.response)
+        elif kind in _READS:
+            self._ask(self._on["on_read"], step)
+        elif kind is AlterGroupConfigRequest:
+            self.model.note_configs(shard, ledger)
 
     def _is_steady(
         self,
@@ -310,7 +324,7 @@ class Checker:
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
-        ledger = self.model.note_loaded(shard, step.at_ms)
+        ledger = self.model.note_loaded(shard, step.at_ms, step.index)
         self.liveness.quiet.note_disturbance(step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask_about(on["on_loaded"], step, ledger)
@@ -356,16 +370,21 @@ class Checker:
 
     # -- findings --------------------------------------------------------------------------
 
-    def _ask(self, listeners: Iterable[Listener], *args: Any) -> None:
+    def _ask(self, listeners: Iterable[Listener], step: Step) -> None:
         for listener in listeners:
-            finding = listener(*args)
+            finding = listener(step)
             if finding is not None:
-                self._found(args[0], listener, finding)
+                self._found(step, listener, finding)
 
     def _ask_about(self, listeners: Iterable[Listener], step: Step, subject: Any) -> None:
-        """What nearly all listeners take; arguments by place are passed on faster."""
         for listener in listeners:
             finding = listener(step, subject)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def _ask_about_several(self, listeners: Iterable[Listener], step: Step, *subjects: Any) -> None:
+        for listener in listeners:
+            finding = listener(step, *subjects)
             if finding is not None:
                 self._found(step, listener, finding)
 

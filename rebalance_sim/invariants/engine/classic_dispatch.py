@@ -27,15 +27,15 @@ class ClassicWatch:
         self,
         model: ShadowModel,
         of_group: Listeners,
-        ask: Ask,
         ask_about: Ask,
+        ask_about_several: Ask,
     ) -> None:
         self._model = model
         self._on = of_group.of
         self._on_untouched = of_group.on_untouched
         self._on_request = of_group.on_classic_request
-        self._ask = ask
         self._ask_about = ask_about
+        self._ask_about_several = ask_about_several
 
     def on_request(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> None:
         """A shard handled a request about the group, classic or not; ``group``: what it is now."""
@@ -44,7 +44,8 @@ class ClassicWatch:
         if type(request) is OffsetCommitRequest and group is not None:
             stored = [p for p, code in step.response.errors.items() if not code]
             if stored:
-                self._ask(self._on["on_classic_commit"], step, stored, classic_model)
+                listeners = self._on["on_classic_commit"]
+                self._ask_about_several(listeners, step, stored, classic_model)
         if type(request) not in CLASSIC_REQUESTS:
             return
         if classic_model is None:

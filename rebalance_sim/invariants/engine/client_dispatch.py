@@ -6,6 +6,7 @@ Which listeners a client has depends on its kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
 from rebalance_sim.invariants.model.client_entry import ClientEntry
@@ -17,6 +18,7 @@ from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
     ClientState,
     CloseConnection,
+    CommitOffsets,
     CommitReturned,
     Disconnected,
     HeartbeatAnswered,
@@ -34,7 +36,8 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 class ClientWatch:
     """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
-    question to some of them, and reports what they find, ``ask_about`` one with one subject."""
+    question to some of them, and reports what they find, ``ask_about`` one with a subject,
+    ``ask_about_several`` one with more."""
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class ClientWatch:
         on_ownership: tuple[Listener, ...],
         ask: Callable[..., None],
         ask_about: Callable[..., None],
+        ask_about_several: Callable[..., None],
     ) -> None:
         self._model = model
         self._quiet = quiet
@@ -51,43 +55,33 @@ class ClientWatch:
         self._on_ownership = on_ownership
         self._ask = ask
         self._ask_about = ask_about
+        self._ask_about_several = ask_about_several
 
     def on_event(self, step: Step) -> None:
         """A client took an event in."""
-        client, event, kind = step.client, step.event, type(step.event)
+        client, model = step.client, self._model
         if client is None:
             raise ValueError("a client.event step must name its client")
-        entry = self._model.entry_of(client.name)
+        entry = model.entries.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
             entry = self._open_client(step, client)
-        if kind is HeartbeatAnswered:
-            code = event.response.error_code
-            is_routine = not code
-            is_paced = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            entry.note_end(
-                event.correlation_id,
-                has_failed=bool(code),
-                paced_ms=step.at_ms if is_paced else None,
-            )
-            is_of_this = event.correlation_id >= entry.joined_by
-            entry.was_let_in |= is_of_this and not code and event.response.member_epoch > 0
-        elif kind is ClassicHeartbeatAnswered:
-            is_routine = not event.response.error_code
-        else:
-            is_routine = kind is Tick or kind is Poll
-        if not is_routine:
-            self._note_event(step, entry, kind)
-            self._ask_about(self._listeners[entry.kind].of_event(event), step, entry)
-        if step.effects:
-            self._effects(step, entry)
-        has_moved = entry.has_moved()
-        if has_moved or (entry.is_classic and step.effects):
+        kind = type(step.event)
+        if kind is not Tick and kind is not Poll:
+            self._take(step, entry, kind)
+        effects = step.effects
+        if effects:
+            self._effects(step, entry, effects)
+        if entry.has_moved():
             self._moved(step, entry)
-        # What a classic group has come to shows at the next event of a client that fetches.
-        if self._model.contested and (has_moved or entry.is_classic):
-            self._ask(self._on_ownership, step)
-        if has_moved:
+            if model.contested:
+                self._ask(self._on_ownership, step)
             entry.catch_up()
+        elif entry.is_classic:
+            if effects:
+                self._moved(step, entry)
+            # What a classic group has come to shows at the next event of a client that fetches.
+            if model.contested:
+                self._ask(self._on_ownership, step)
 
     def on_started(self, step: Step) -> None:
         """A process began. One that comes back in the quiet period, as a supervisor sees to after a
@@ -103,19 +97,38 @@ class ClientWatch:
             self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
             self._close_client(entry.name)
 
-    def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
-        """Enter what happened before anything is judged."""
-        if kind is AssignorMetadataChanged:
+    def _take(self, step: Step, entry: ClientEntry, kind: type) -> None:
+        """An event that is neither a tick nor a poll; a good heartbeat matters to nobody."""
+        event = step.event
+        if kind is HeartbeatAnswered:
+            code = event.response.error_code
+            is_paced = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            entry.note_end(
+                event.correlation_id,
+                has_failed=bool(code),
+                paced_ms=step.at_ms if is_paced else None,
+            )
+            if not code:
+                is_of_this = event.correlation_id >= entry.joined_by
+                entry.was_let_in |= is_of_this and event.response.member_epoch > 0
+                return
+        elif kind is ClassicHeartbeatAnswered:
+            if not event.response.error_code:
+                return
+        elif kind is CommitOffsets:
+            entry.note_commit(event, step.at_ms)
+        elif kind is AssignorMetadataChanged:
             self._quiet.note_disturbance(step.at_ms)
         elif kind is Disconnected or kind is RequestExpired:
-            for correlation_id in step.event.correlation_ids:
+            for correlation_id in event.correlation_ids:
                 entry.note_end(correlation_id, has_failed=True, paced_ms=step.at_ms)
-        else:
-            entry.note_event(step.event, step.at_ms)
+        listeners = self._listeners[entry.kind].of_event(event)
+        if listeners:
+            self._ask_about(listeners, step, entry)
 
-    def _effects(self, step: Step, entry: ClientEntry) -> None:
+    def _effects(self, step: Step, entry: ClientEntry, effects: tuple[Any, ...]) -> None:
         state = entry.state
-        for effect in step.effects:
+        for effect in effects:
             kind = type(effect)
             if kind is SendHeartbeat:
                 self._sent(step, entry, effect, state)
@@ -131,8 +144,8 @@ class ClientWatch:
                 self._model.note_commit_returned(entry, effect.commit_id)
             elif kind is CloseConnection:
                 entry.forget_requests()
-        if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
-            kinds = tuple(map(type, step.effects))
+        if len(effects) > 1 or type(effects[0]) is not SendHeartbeat:
+            kinds = tuple(map(type, effects))
             self._ask_about(self._listeners[entry.kind].on_effects[kinds], step, entry)
 
     def _sent(
@@ -150,7 +163,7 @@ class ClientWatch:
         )
         if not is_repeated:
             listeners = self._listeners[entry.kind].of["on_sent"]
-            self._ask(listeners, step, entry, request, state)
+            self._ask_about_several(listeners, step, entry, request, state)
         entry.note_sent(effect.correlation_id, request, step.at_ms)
         if request.member_epoch <= JOIN_EPOCH:
             self._quiet.note_sent(request, step.at_ms)
@@ -170,7 +183,7 @@ class ClientWatch:
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
         model = self._model
         self._close_client(client.name)
-        entry = ClientEntry(client, step.at_ms)
+        entry = model.entries[client.name] = ClientEntry(client, step.at_ms)
         if entry.is_classic:
             model.classic_clients[entry.name] = entry
         else:
@@ -183,9 +196,10 @@ class ClientWatch:
 
     def _close_client(self, name: str) -> None:
         model = self._model
-        entry = model.clients.pop(name, None) or model.classic_clients.pop(name, None)
+        entry = model.entries.pop(name, None)
         if entry is None:
             return
+        del (model.classic_clients if entry.is_classic else model.clients)[name]
         model.refresh_fetchers(entry, frozenset())
         if model.by_member_id.get(entry.member_id) is entry:
             del model.by_member_id[entry.member_id]

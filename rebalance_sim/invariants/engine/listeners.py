@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
+from rebalance_sim.invariants.step import has_error
 from rebalance_sim.protocol.clients.common.events import Answered
 
 Listener = Callable[..., Finding | None]
@@ -76,7 +77,15 @@ class Listeners:
             if not _owner_of(listener).interest.is_in_changes
         )
         """Of ``on_classic``, those to whom more than changes matter."""
-        self.before_request = _Interested[type](by_trigger["before_request"], "requests")
+        self._before_refusal = _Interested[type](by_trigger["before_request"], "requests")
+        self._before_grant = _Interested[type](
+            tuple(
+                listener
+                for listener in by_trigger["before_request"]
+                if not _owner_of(listener).interest.is_in_refusals
+            ),
+            "requests",
+        )
         self.on_classic_request = _Interested[type](by_trigger["on_classic_request"], "requests")
 
     def about(self, kind: str) -> Listeners:
@@ -89,8 +98,13 @@ class Listeners:
     def of_event(self, event: object) -> tuple[Listener, ...]:
         """Those whom an event may matter to, by its type. An answer without an error is the usual
         case, and matters to few."""
-        is_granted = isinstance(event, Answered) and not has_error(event)
+        is_granted = isinstance(event, Answered) and not has_error(event.response)
         return (self._of_granted if is_granted else self._of_others)[type(event)]
+
+    def before_request(self, request: object, response: object) -> tuple[Listener, ...]:
+        """Those whom a request may matter to, by its type; a refused one matters to more."""
+        chosen = self._before_refusal if has_error(response) else self._before_grant
+        return chosen[type(request)]
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts: no property remembers the last one."""
@@ -135,15 +149,6 @@ def _places_of_interested(
             for types in (getattr(watcher.interest, name) for name in about)
         )
     )
-
-
-def has_error(answer: Answered[Any]) -> bool:
-    """Whether a client was answered an error, be it for one partition."""
-    response = answer.response
-    if getattr(response, "error_code", None):
-        return True
-    errors: Mapping[object, object] = getattr(response, "errors", {})
-    return any(errors.values())
 
 
 class ListenersOfKinds(dict[str, Listeners]):

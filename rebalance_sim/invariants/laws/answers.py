@@ -26,8 +26,8 @@ class _Term:
     __slots__ = ("due_ms", "last_ms", "none_before_ms", "parked")
 
     def __init__(self) -> None:
-        self.due_ms: dict[int, tuple[int, str]] = {}
-        """Operation -> by when it is to be answered, and what it is."""
+        self.due_ms: dict[int, tuple[int, type, str]] = {}
+        """Operation -> by when it is to be answered, what it is, and of whom."""
         self.none_before_ms = _NEVER_MS
         """None is due earlier, so that until then nobody has to look through them."""
         self.parked: dict[tuple[str, type], int] = {}
@@ -35,9 +35,9 @@ class _Term:
         """
         self.last_ms = 0
 
-    def expect(self, operation: int, due_ms: int, what: str) -> None:
+    def expect(self, operation: int, due_ms: int, kind: type, sender: str) -> None:
         """It is to be answered by then."""
-        self.due_ms[operation] = due_ms, what
+        self.due_ms[operation] = due_ms, kind, sender
         self.none_before_ms = min(self.none_before_ms, due_ms)
 
     def park(self, operation: int, request: JoinGroupRequest | SyncGroupRequest) -> None:
@@ -57,20 +57,20 @@ class _Term:
         silence_ms, self.last_ms = at_ms - self.last_ms, at_ms
         if silence_ms <= SLACK_MS:
             return False
-        for operation, (due_ms, what) in self.due_ms.items():
-            self.due_ms[operation] = due_ms + silence_ms, what
+        for operation, (due_ms, kind, sender) in self.due_ms.items():
+            self.due_ms[operation] = due_ms + silence_ms, kind, sender
         self.none_before_ms += silence_ms
         return True
 
-    def take_late(self, at_ms: int) -> tuple[int, str] | None:
+    def take_late(self, at_ms: int) -> tuple[int, type, str] | None:
         """The oldest operation that should have been answered by now; it is told once."""
         if at_ms <= self.none_before_ms:
             return None
-        for operation, (due_ms, what) in self.due_ms.items():
-            if at_ms > due_ms:
+        for operation, late in self.due_ms.items():
+            if at_ms > late[0]:
                 del self.due_ms[operation]
-                return due_ms, what
-        self.none_before_ms = min(due_ms for due_ms, _ in self.due_ms.values())
+                return late
+        self.none_before_ms = min(due_ms for due_ms, _, _ in self.due_ms.values())
         return None
 
 
@@ -125,8 +125,8 @@ class RequestAnswered(Property):
                 term.park(step.operation, request)
             # A JoinGroup without a member id cannot be told from the one that repeats it.
             if not is_parked or request.member_id:
-                what = f"{kind.__name__.removesuffix('Request')} of {self._who(request)}"
-                term.expect(step.operation, step.at_ms + wait_ms + SLACK_MS, what)
+                due_ms = step.at_ms + wait_ms + SLACK_MS
+                term.expect(step.operation, due_ms, kind, self._who(request))
         return None if term is None else self._overdue(term, step)
 
     def on_timer_fired(self, step: Step, change: object) -> Finding | None:
@@ -152,5 +152,6 @@ class RequestAnswered(Property):
         late = term.take_late(step.at_ms)
         if late is None:
             return None
-        due_ms, what = late
+        due_ms, kind, sender = late
+        what = f"{kind.__name__.removesuffix('Request')} of {sender}"
         return Finding(f"{what} should have been answered by {due_ms} ms, and was not")

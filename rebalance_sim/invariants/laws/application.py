@@ -5,7 +5,7 @@ Sources: client §1.3, §2.3, §4.2, §5, §6.2, §7, §10.1; classic §3.2, §3
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -311,7 +311,7 @@ class ErrorCause(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._causes: dict[str, Counter[ErrorCode | None]] = self.of_process({})
+        self._causes: dict[str, Counter[ErrorCode | None]] = self.of_process(defaultdict(Counter))
         """Client -> error -> how often it may still be raised; None: no error of the protocol."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -325,12 +325,14 @@ class ErrorCause(Property):
         if event.failed if kind is CallbackCompleted else kind is PollingStopped:
             is_told = kind is CallbackCompleted or entry.kind in LIBRDKAFKA_KINDS
             codes = frozenset((None,)) if is_told else codes
-        self._causes.setdefault(entry.name, Counter()).update(codes)
+        causes = self._causes[entry.name]
+        for code in codes:
+            causes[code] += 1
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Has something happened that may be raised?"""
-        causes = self._causes.setdefault(entry.name, Counter())
+        causes = self._causes[entry.name]
         for effect in step.effects:
             if type(effect) is RaiseError:
                 causes[effect.error_code] -= 1

@@ -157,18 +157,19 @@ class DeliverOwned(Property):
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of the records, as they stood before the event."""
-        intake = step.client and step.client.intake
+        intake = None if step.client is None else step.client.intake
+        assigned, fetchable = entry.member.assigned, entry.fetchable
         for partition, position in step.event.positions.items():
-            state, what = entry.member.assigned.get(partition), None
-            fetched = intake.fetched_offset(partition) if intake else None
-            end = intake.log_end_offset(partition) if intake else 0
-            if partition not in entry.fetchable:
+            state, what = assigned.get(partition), ""
+            if partition not in fetchable:
                 what = "which it may not fetch"
             elif state is not None and state.position != position:
                 what = f"and its position is {state.position}"
-            elif fetched is not None and not position <= fetched <= end:
-                what = f"has fetched up to {fetched}, and the log ends at {end}"
-            if what is not None:
+            elif intake is not None:
+                fetched, end = intake.fetched_offset(partition), intake.log_end_offset(partition)
+                if fetched is not None and not position <= fetched <= end:
+                    what = f"has fetched up to {fetched}, and the log ends at {end}"
+            if what:
                 return Finding(
                     f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"{what}",
@@ -283,6 +284,10 @@ class RevocationCommitted(Property):
         )
 
 
+_NOBODY = "", 0
+"""Who has stored a partition that nobody has, and the place of that in the order of sending."""
+
+
 class StartCommitted(Property):
     """defects S4, S5. Commits of the application may go back; and clients send an older commit
     after a newer one: ``sim-overtaken-commit`` in ``known/known_issues.py``.
@@ -336,24 +341,22 @@ class StartCommitted(Property):
             type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0
         )
         _, number = self._numbers.get(id(request), (request, self._count))
+        signed = (request.member_id, number) if is_of_member else _NOBODY
         for record in step.records:
             if type(record) is not OffsetCommit or record.topic not in by_name:
                 continue
-            topic = by_name[record.topic]
-            partition = TopicPartition(topic.topic_id, record.partition)
-            offset = record.value.offset if record.value else None
-            known = self._committed.get(partition)
+            partition = TopicPartition(by_name[record.topic].topic_id, record.partition)
+            sender, newest = self._newest.get(partition, _NOBODY)
             if not is_of_member:
                 self._committed.pop(partition, None)
-                self._left[partition] = offset or 0
-                continue
-            sender, newest = self._newest.get(partition, ("", 0))
-            if sender == request.member_id and number < newest and offset is not None:
+                self._left[partition] = record.value.offset if record.value else 0
+            elif number < newest and sender == signed[0] and record.value is not None:
+                offset, known = record.value.offset, self._committed.get(partition)
                 self._left[partition] = offset
                 if known is not None and offset < known[0]:
                     self._committed[partition] = offset, known[1]
             else:
-                self._newest[partition] = request.member_id, number
+                self._newest[partition] = signed
                 self._left.pop(partition, None)
         return None
 

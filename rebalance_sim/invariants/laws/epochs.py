@@ -222,6 +222,11 @@ class EpochCause(Property):
         is_conversion = any(type(record) is GroupMetadata for record in step.records)
         if response.error_code or request.member_epoch < JOIN_EPOCH or is_conversion:
             return None
+        written = _epoch_written(step, ledger.group_id)
+        asked = request.subscribed_topic_names, request.subscribed_topic_regex
+        asks_nothing = asked == (None, None) and request.server_assignor is None
+        if asks_nothing and written is None and ledger.group_epoch:
+            return None
         sender = stored_as = request.member_id or response.member_id or ""
         if request.member_epoch == JOIN_EPOCH:  # A static member goes on as its predecessor.
             stored_as = ledger.instances.get(request.instance_id, sender)
@@ -229,7 +234,6 @@ class EpochCause(Property):
         names = said.subscribed_topic_names if said else ()
         pattern = said.subscribed_topic_regex if said else ""
         vote = said.server_assignor if said else None
-        asked = request.subscribed_topic_names, request.subscribed_topic_regex
         new_names: Collection[str] = names if asked[0] is None else asked[0]
         new_pattern: str = pattern if asked[1] is None else asked[1]
         new_vote: str | None = vote if request.server_assignor is None else request.server_assignor
@@ -246,7 +250,7 @@ class EpochCause(Property):
             or (pattern != new_pattern and (not new_pattern or is_resolved))
             or ledger.group_epoch == 0
         )
-        written, who = _epoch_written(step, ledger.group_id), self.model.who(sender)
+        who = self.model.who(sender)
         if written is None:
             what = f"{who} changed its subscription or, to {preferred}, the preferred assignor"
             return Finding(f"{what}, and the group epoch stayed", member=sender) if must else None

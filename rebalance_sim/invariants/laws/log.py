@@ -202,9 +202,11 @@ class CommittedKept(Property):
         self._end = 0
         """Everything before this offset was committed."""
         self._latest: dict[RecordKey, Record] = {}
-        """What compaction would keep of it."""
-        self._recent: dict[int, Record] = {}
-        """Offset -> record, of the last ones."""
+        """What compaction would keep of it, but for what is in ``_newest``."""
+        self._newest: list[Record | None] = []
+        """What was committed since that was last asked for, in order: only a load asks."""
+        self._recent: dict[int, Record | None] = {}
+        """Offset -> record, of the last ones; None where another group wrote."""
         self._leader_epoch = -1
         """The last term in which a leader has loaded the log."""
         self._tails: dict[str, tuple[int, list[Record | None]]] = {}
@@ -236,14 +238,20 @@ class CommittedKept(Property):
         self._tails[shard.name] = end, records[end - first :]
         if first > self._end and not shard.is_active:
             return None
-        for offset, record in enumerate(fresh, first):
-            if record is not None:
-                known = recent.setdefault(offset, record)
-                if known is not record and known != record:
+        if first < self._end:
+            again, fresh = fresh[: self._end - first], fresh[self._end - first :]
+            for offset, record in enumerate(again, first):
+                known = recent.get(offset)
+                if known is None:
+                    recent[offset] = record
+                elif record is not None and known is not record and known != record:
                     return differs(self.model, shard, f"record at offset {offset}", record, known)
-                if offset >= self._end:
-                    self._enter(self._latest, record)
+            first += len(again)
+        recent.update(enumerate(fresh, first))
+        self._newest += fresh
         self._end = max(self._end, first + len(fresh))
+        if len(self._newest) > _KEPT:
+            self._compact()
         if len(recent) > 2 * _KEPT:
             self._recent = dict(islice(recent.items(), len(recent) - _KEPT, None))
         return None
@@ -269,6 +277,7 @@ class CommittedKept(Property):
         found: dict[RecordKey, Record] = {}
         for record in records[: len(records) - (log_end - end)]:
             self._enter(found, record)
+        self._compact()
         expected = self._latest
         if end > self._end:  # Committed before anybody looked.
             self._latest, self._end = found, end
@@ -288,6 +297,13 @@ class CommittedKept(Property):
         elif shard.is_active:
             return Finding(f"{shard.name} dropped its log from {end}; committed was {first}")
         return None
+
+    def _compact(self) -> None:
+        """Bring ``_latest`` up to date."""
+        for record in self._newest:
+            if record is not None:
+                self._enter(self._latest, record)
+        self._newest.clear()
 
     def _enter(self, latest: dict[RecordKey, Record], record: Record) -> None:
         """The next record; of others, it leaves the last of each key."""

@@ -87,10 +87,11 @@ class _OfOffsets(Refusals):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Look at what is refused."""
-        errors: dict[TopicPartition | None, ErrorCode] = {**getattr(step.response, "errors", {})}
-        errors[None] = getattr(step.response, "error_code", ErrorCode.NONE)
-        if not any(errors.values()) or not getattr(step.request, "require_stable", True):
+        response = step.response
+        if not getattr(step.request, "require_stable", True):
             return None
+        errors: dict[TopicPartition | None, ErrorCode] = {**getattr(response, "errors", {})}
+        errors[None] = getattr(response, "error_code", ErrorCode.NONE)
         asked = Asked(self.model, step, ledger, classic_model)
         for asked.partition, code in errors.items():
             if code and (finding := self.judge(code, asked)):
@@ -108,7 +109,7 @@ class CommitRefusalCause(_OfOffsets):
     )
     clauses = ("coordinator §8.1", "coordinator §8.4", "classic §8.4", "defects L4")
     violated_by = ("KAFKA-20066", "PR-16145")
-    interest = Interest(requests=(offsets.OffsetCommitRequest,))
+    interest = Interest(requests=(offsets.OffsetCommitRequest,), is_in_refusals=True)
     causes: ClassVar[Causes] = {
         **_OF_SIGNATURE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _IS_MISSING,
@@ -133,7 +134,7 @@ class FetchRefusalCause(_OfOffsets):
     )
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("test:fetch-refused-for-nothing",)
-    interest = Interest(requests=(offsets.OffsetFetchRequest,))
+    interest = Interest(requests=(offsets.OffsetFetchRequest,), is_in_refusals=True)
     causes: ClassVar[Causes] = {
         **_OF_SIGNATURE,
         # A fetch with a member id, at whatever epoch, is that of a member.
@@ -151,7 +152,9 @@ class DeletionRefusalCause(_OfOffsets):
     )
     clauses = ("coordinator §8.3", "coordinator §8.6", "classic §8.5")
     violated_by = ("test:empty-group-stays",)
-    interest = Interest(requests=(consumer.DeleteGroupsRequest, offsets.OffsetDeleteRequest))
+    interest = Interest(
+        requests=(consumer.DeleteGroupsRequest, offsets.OffsetDeleteRequest), is_in_refusals=True
+    )
     causes: ClassVar[Causes] = {
         ErrorCode.NON_EMPTY_GROUP: ("the group has members", _has_members),
         ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,

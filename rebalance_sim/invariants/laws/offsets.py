@@ -289,13 +289,18 @@ class StoredAsAsked(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare answer and records."""
-        request, name_of = step.request, self.model.wire_name_of
-        wire_topics, version = request.wire_topics, request.api_version
-        accepted = {
-            (name_of(step.shard, wire_topics, version, p) or "", p.partition): request.offsets[p]
-            for p, code in step.response.errors.items()
-            if not code
-        }
+        request, shard = step.request, step.shard
+        offsets, wire_topics, version = request.offsets, request.wire_topics, request.api_version
+        names: dict[str, str] = {}
+        accepted: dict[tuple[str, int], int] = {}
+        for partition, code in step.response.errors.items():
+            if not code:
+                topic_id, number = partition
+                name = names.get(topic_id)
+                if name is None:
+                    name = self.model.wire_name_of(shard, wire_topics, version, partition) or ""
+                    names[topic_id] = name
+                accepted[name, number] = offsets[partition]
         stored = {
             (record.topic, record.partition): record.value.offset
             for record in step.records

@@ -28,7 +28,12 @@ from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire import consumer_messages as consumer
 from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
@@ -147,7 +152,7 @@ class RefusalCause(Refusals):
         ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is a wrong one", _is_at_other_epoch),
     }
 
-    interest = Interest(requests=(consumer.ConsumerGroupHeartbeatRequest,))
+    interest = Interest(requests=(consumer.ConsumerGroupHeartbeatRequest,), is_in_refusals=True)
 
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
@@ -155,7 +160,7 @@ class RefusalCause(Refusals):
         """Of instance ids nothing is said, once one was given up for another (coordinator D2)."""
         code = step.response.error_code
         is_odd = step.request.instance_id is not None and bool(self.model.former_instances)
-        if not code or is_odd or code is ErrorCode.UNKNOWN_SERVER_ERROR:  # ``ServerNeverFails``
+        if is_odd or code is ErrorCode.UNKNOWN_SERVER_ERROR:  # ``ServerNeverFails``
             return None
         return self.judge(code, Asked(self.model, step, ledger, classic_model))
 
@@ -231,6 +236,10 @@ def _is_called_back(a: Asked) -> bool:
     return is_alone or is_behind or (entry is not None and entry.state is not MemberState.STABLE)
 
 
+_GRANTED_WITHOUT_CAUSE = (HeartbeatRequest, SyncGroupRequest)
+"""Classic requests to which NONE is always an answer: it is none to some that join."""
+
+
 class ClassicRefusalCause(Refusals):
     """classic §2.2-§2.8, §7.5, §7.6."""
 
@@ -276,6 +285,9 @@ class ClassicRefusalCause(Refusals):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """One that waits is judged once that is over; in a consumer group, for its record."""
+        is_granted = step.response is not None and not step.response.error_code
+        if is_granted and type(step.request) in _GRANTED_WITHOUT_CAUSE:
+            return None
         asked = self._asked(step, ledger, classic_model)
         if step.response is None:
             right = (code for code, (_, holds) in self.causes.items() if holds(asked))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.step import ClientView
@@ -77,11 +77,10 @@ class ClientEntry:
         self.catch_up()
         self.version = -1
 
-    def note_event(self, event: Any, at_ms: int) -> None:
-        """An event out of the ordinary was taken."""
-        if type(event) is CommitOffsets:
-            self.commits_itself = True
-            self.open_commits[event.commit_id] = OpenCommit(at_ms, event.is_sync)
+    def note_commit(self, event: CommitOffsets, at_ms: int) -> None:
+        """The application commits by itself."""
+        self.commits_itself = True
+        self.open_commits[event.commit_id] = OpenCommit(at_ms, event.is_sync)
 
     def note_sent(
         self, correlation_id: int, request: ConsumerGroupHeartbeatRequest, at_ms: int

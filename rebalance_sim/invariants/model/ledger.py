@@ -33,6 +33,8 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+_STABLE = MemberState.STABLE
+
 Target = frozenset[TopicPartition]
 _NOTHING: Target = frozenset()
 
@@ -54,7 +56,7 @@ class MemberEntry(NamedTuple):
     @property
     def state(self) -> MemberState:
         """Reconciliation state; STABLE for a member that has only joined (coordinator §1.2)."""
-        return MemberState.STABLE if self.current is None else self.current.state
+        return _STABLE if self.current is None else self.current.state
 
     @property
     def instance_id(self) -> str | None:
@@ -417,7 +419,7 @@ class GroupLedger:
     # -- counts ----------------------------------------------------------------------------
 
     def _count_settled(self, current: CurrentAssignmentValue | None, by: int) -> None:
-        if current is not None and current.state is MemberState.STABLE:
+        if current is not None and current.state is _STABLE:
             epoch = current.member_epoch
             left = self._settled.get(epoch, 0) + by
             if left:

@@ -45,9 +45,10 @@ class ModelView:
     """Shard -> the classic group there, where there has been one in this term."""
     offset_models: Mapping[str, OffsetModel]
     """Shard -> the offsets in its log, where something has made that worth reading."""
+    entries: Mapping[str, ClientEntry]
+    """Living clients of whatever kind, by name; those of the classic protocol apart from others:"""
     clients: Mapping[str, ClientEntry]
     classic_clients: Mapping[str, ClientEntry]
-    """Clients of the classic protocol, apart from the others."""
     by_member_id: Mapping[str, ClientEntry]
     """Member id -> the living client that uses it."""
     fetchers: Mapping[TopicPartition, Mapping[str, None]]
@@ -65,8 +66,6 @@ class ModelView:
     released_ms: int
     """When an application last came back from a ``commitSync`` that had taken longer than one
     request may, as one inside of a callback can; -1: never."""
-    step_index: int
-    """The step that is looked at."""
     former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
     """Looked up once for all that a full check asks; None at any other time."""
@@ -160,7 +159,7 @@ class ModelView:
 
     def every_client(self) -> list[tuple[str, ClientEntry]]:
         """Clients of either protocol by name, in ascending order."""
-        return sorted({**self.clients, **self.classic_clients}.items())
+        return sorted(self.entries.items())
 
     def acting_ledger(self) -> GroupLedger | None:
         """The ledger of the shard that serves the group; None while nobody does."""
@@ -188,7 +187,7 @@ class ModelView:
 
     def entry_of(self, client_name: str) -> ClientEntry | None:
         """A living client, of whatever kind."""
-        return self.clients.get(client_name) or self.classic_clients.get(client_name)
+        return self.entries.get(client_name)
 
     def user_of(self, member_id: str) -> GroupMember | None:
         """The living client that uses a member id, of whatever kind."""

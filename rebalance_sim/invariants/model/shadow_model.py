@@ -33,6 +33,7 @@ class ShadowModel(ModelView):
         self.config_history = ConfigHistory(view.group_id)
         self.classic: dict[str, ClassicModel] = {}
         self.offset_models: dict[str, OffsetModel] = {}
+        self.entries: dict[str, ClientEntry] = {}
         self.clients: dict[str, ClientEntry] = {}
         self.classic_clients: dict[str, ClientEntry] = {}
         self.by_member_id: dict[str, ClientEntry] = {}
@@ -41,7 +42,6 @@ class ShadowModel(ModelView):
         self.has_lost_topics = False
         self.topics_changed_ms = -1
         self.released_ms = -1
-        self.step_index = 0
         self._switched: dict[str, int] = {}
         self._converted: tuple[int, int | None] = -1, None
         """Epoch and timestamp of the target that the last conversion took over."""
@@ -154,19 +154,19 @@ class ShadowModel(ModelView):
             ledger.heard_ms[member_id] = heard_ms.get(member_id, at_ms)
             ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, at_ms)
 
-    def note_loaded(self, shard: ShardView, at_ms: int) -> GroupLedger:
+    def note_loaded(self, shard: ShardView, at_ms: int, step_index: int) -> GroupLedger:
         """A shard became active: it knows what its log has, and all clocks start again."""
         self._leader_epoch = max(self._leader_epoch, shard.leader_epoch)
         is_newest = shard.leader_epoch == self._leader_epoch
         lacks_some = shard.log_end_offset < self._committed_to
         if is_newest and lacks_some and self.may_lose_committed:
             self._committed_to = shard.log_end_offset
-            self.went_back_at_step = self.step_index
+            self.went_back_at_step = step_index
         self._committed_to = max(self._committed_to, shard.high_watermark)
         self.note_topics(shard)
         self.computations.forget(shard.name)
         ledger = self.open_ledger(shard)
-        if self.went_back_at_step == self.step_index:
+        if self.went_back_at_step == step_index:
             self._held_since = {name: set(entry.held()) for name, entry in ledger.members.items()}
         if (ledger.target_epoch, ledger.target_timestamp) == self._converted:
             # Compaction may have removed the tombstone that tells so.
