@@ -19,6 +19,7 @@ from rebalance_sim.protocol.wire.records import (
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.value import value
 
+_STABLE = MemberState.STABLE
 NO_PARTITIONS: Mapping[TopicPartition, int] = {}
 
 
@@ -53,7 +54,7 @@ class Member:
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """coordinator §3.1: has the member reached this target epoch with nothing left to wait
         for?"""
-        return self.state is MemberState.STABLE and self.member_epoch == target_epoch
+        return self.state is _STABLE and self.member_epoch == target_epoch
 
     def metadata(self) -> MemberMetadataValue:
         """The value of record 5."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.hosting.ports import Alarms, Reply
@@ -31,7 +32,8 @@ class Asked:
         self.is_answered = False
 
 
-class Answer(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Answer:
     """What waits for a commit: an answer, something that is to happen then, or both.
 
     ``asked`` is None for what a timer did. ``response`` is None where nothing is answered yet, or
@@ -47,7 +49,8 @@ class AnswersWake(NamedTuple):
     """The answer that has waited longest may have waited too long."""
 
 
-class _Held(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Held:
     offset: int
     deadline_ms: int
     answer: Answer

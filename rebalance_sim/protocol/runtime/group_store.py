@@ -56,22 +56,23 @@ class GroupStore:
     def replay(self, records: Sequence[Record], *, strict: bool, offset: int | None) -> None:
         """Apply records; ``offset``: where the first of them stands, None: they count as
         committed."""
-        timeline = self._context.timeline
+        timeline, offsets = self._context.timeline, self.offsets
+        history = None if offset is None else timeline
         holder: str | None = None  # of the offset before this record: that group is there
         try:
-            for place, record in enumerate(records):
-                if timeline is not None and offset is not None:
-                    timeline.offset = offset + place
+            for place, record in enumerate(records, offset or 0):
+                if history is not None:
+                    history.offset = place
                 if type(record) is not OffsetCommit:
                     self._owners[type(record)].replay(record, strict=strict)
                     holder = None
                 elif record.value is not None:
-                    self.offsets.replay(record)
+                    offsets.replay(record)
                     if record.group_id != holder:
                         holder = record.group_id
                         self._see_to_group(holder)
                 elif strict or self._context.rules.forgets_deleted_offsets:
-                    self.offsets.replay(record)
+                    offsets.replay(record)
         finally:
             if timeline is not None:
                 timeline.offset = None

@@ -8,6 +8,7 @@ handlers, replay, timers, answers to read operations, and what offsets, lists an
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, KeysView, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -64,7 +65,8 @@ class Projection(NamedTuple):
     members: KeysView[str]
 
 
-class Call(NamedTuple, Generic[_Request]):
+@dataclass(slots=True, eq=False)
+class Call(Generic[_Request]):
     """A request with what came along. ``group`` is the group of its id, of any type; None if there
     is none. ``token`` names a request whose answer may come later."""
 

@@ -79,16 +79,15 @@ class OffsetStore:
     def replay(self, record: OffsetCommit) -> None:
         """Store or forget one offset."""
         group_id, topic, partition, value = record
-        by_group = self._by_group
+        offsets = self._by_group.get(group_id)
         if value is not None:
-            if group_id not in by_group:
-                by_group[group_id] = new_table(self._context.timeline)
-            by_group[group_id][topic, partition] = value
-        elif group_id in by_group:
-            offsets = by_group[group_id]
+            if offsets is None:
+                offsets = self._by_group[group_id] = new_table(self._context.timeline)
+            offsets[topic, partition] = value
+        elif offsets is not None:
             offsets.pop((topic, partition), None)
             if not offsets:
-                del by_group[group_id]
+                del self._by_group[group_id]
 
     # -- commit ----------------------------------------------------------------------------
 
@@ -101,10 +100,11 @@ class OffsetStore:
         wire_topics = request.wire_topics
         topics = self._topics_of(wire_topics, request.api_version)
         for partition in request.offsets:
-            topic = topics.get(wire_topics.get(partition.topic_id, partition.topic_id))
+            topic_id, number = partition
+            topic = topics.get(wire_topics.get(topic_id, topic_id))
             if topic is None:
                 errors[partition] = _unknown_topic(request.api_version)
-            elif not 0 <= partition.partition < topic.partition_count:
+            elif not 0 <= number < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif metadata and self._is_too_long(metadata.get(partition, "")):
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -140,8 +140,9 @@ class OffsetStore:
             expire_timestamp = wall_ms + request.retention_time_ms
         records: list[Record] = []
         for partition, topic in known.items():
-            text = metadata.get(partition, "") if metadata else ""
-            leader_epoch = NO_LEADER_EPOCH
+            text, leader_epoch = "", NO_LEADER_EPOCH
+            if metadata:
+                text = metadata.get(partition, "")
             if leader_epochs:
                 leader_epoch = leader_epochs.get(partition, NO_LEADER_EPOCH)
             stored_id = topic.topic_id if writes_topic_id else None

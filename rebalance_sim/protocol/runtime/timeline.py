@@ -37,14 +37,16 @@ class Timeline:
 
     def commit_to(self, offset: int) -> None:
         """Everything below this offset is committed: what was there before it is forgotten."""
-        self.end = max(self.end, offset)
+        if offset > self.end:
+            self.end = offset
         changes = self.changes
         while changes and changes[0][0] < offset:
             _, table, key = changes.popleft()
             befores = table.befores[key]
-            del befores[0]
-            if not befores:
+            if len(befores) == 1:
                 del table.befores[key]
+            else:
+                del befores[0]
 
     def revert_to(self, offset: int) -> None:
         """Undo what records from this offset on have changed, latest first."""
@@ -72,7 +74,7 @@ class TimelineDict(dict[_K, _V]):
         timeline = self._timeline
         if timeline.offset is not None:
             self._note(timeline, timeline.offset, key)
-        super().__setitem__(key, value)
+        dict.__setitem__(self, key, value)
 
     def __delitem__(self, key: _K) -> None:
         timeline = self._timeline

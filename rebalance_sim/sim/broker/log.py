@@ -119,9 +119,10 @@ class ReplicaLog:
             if up_to >= self._rolls_at:
                 self._roll()
             epoch = self.epochs[-1][1] if self.epochs else None
-            for offset, other in leader.epochs[leader._epoch_index(start) :]:
-                if offset < up_to and other != epoch:
-                    self.epochs.append((max(start, offset), other))
+            if epoch != leader.epochs[-1][1]:
+                for offset, other in leader.epochs[leader._epoch_index(start) :]:
+                    if offset < up_to and other != epoch:
+                        self.epochs.append((max(start, offset), other))
             batches = leader.batches
             self.batches += batches[bisect_left(batches, start) : bisect_left(batches, up_to)]
             if start < leader.compacted_to:

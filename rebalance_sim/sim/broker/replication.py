@@ -169,15 +169,17 @@ class Replication:
             self._in_sync = replica.registration.in_sync
         if len(self._in_sync) < self._least_in_sync:
             return
-        offset = replica.log.end_offset
+        log, leader_id = replica.log, replica.node_id
+        offset = log.end_offset
         for node_id in self._in_sync:
-            if node_id != replica.node_id:
+            if node_id != leader_id:
                 reached = self._reached.get(node_id)
-                if reached is None:
+                if reached is None or reached <= log.high_watermark:
                     return
-                offset = min(offset, reached)
-        if offset > replica.log.high_watermark:
-            replica.log.high_watermark = offset
+                if reached < offset:
+                    offset = reached
+        if offset > log.high_watermark:
+            log.high_watermark = offset
             replica.on_high_watermark()
 
     def _on_fetched(self, follower: Follower, up_to: int, started_ms: int) -> None:
