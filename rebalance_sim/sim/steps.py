@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,17 +27,17 @@ class Steps:
         self._metrics = metrics
         self._rebalances = metrics.rebalances
         self._coverage = coverage
-        self._kept = {kind.value: Step() for kind in StepKind}
-        for kind in StepKind:
-            self._kept[kind.value].kind = kind
-        self._request_step = self._kept[StepKind.COORDINATOR_REQUEST.value]
-        self._released_step = self._kept[StepKind.RESPONSE_RELEASED.value]
-        self._client_event_step = self._kept[StepKind.CLIENT_EVENT.value]
-        self._committed_step = self._kept[StepKind.LOG_COMMITTED.value]
+        self._kept = {kind: Step() for kind in StepKind}
+        for kind, step in self._kept.items():
+            step.kind = kind
+        self._request_step = self._kept[StepKind.COORDINATOR_REQUEST]
+        self._released_step = self._kept[StepKind.RESPONSE_RELEASED]
+        self._client_event_step = self._kept[StepKind.CLIENT_EVENT]
+        self._committed_step = self._kept[StepKind.LOG_COMMITTED]
         self.checker: Checker = NoChecker()
         self.count = 0
-        self._most = 0
-        self._stop: Callable[[], object] | None = None
+        self._most = sys.maxsize
+        self._stop: Callable[[], object] = lambda: None
 
     def stop_after(self, count: int, stop: Callable[[], object]) -> None:
         """Call ``stop`` once there have been ``count`` steps, and after each that still comes."""
@@ -61,7 +62,7 @@ class Steps:
 
     def timer(self, shard: ShardView, key: TimerKey, outcome: Outcome) -> None:
         """A shard's timer fired."""
-        step = self._kept[StepKind.COORDINATOR_TIMER.value]
+        step = self._kept[StepKind.COORDINATOR_TIMER]
         step.shard = shard
         step.event = key
         step.records = outcome.records
@@ -76,7 +77,7 @@ class Steps:
 
     def written(self, shard: ShardView, on_commit: object, outcome: Outcome, detail: str) -> None:
         """A shard's coordinator received the result of a write; ``detail``: why it failed."""
-        step = self._kept[StepKind.COORDINATOR_WRITTEN.value]
+        step = self._kept[StepKind.COORDINATOR_WRITTEN]
         step.shard = shard
         step.event = on_commit
         step.records = outcome.records
@@ -92,7 +93,7 @@ class Steps:
 
     def escaped(self, shard: ShardView, request: Request | None, event: Any, detail: str) -> None:
         """An exception escaped from a handler of a shard's coordinator; ``detail`` says which."""
-        step = self._kept[StepKind.COORDINATOR_ESCAPED.value]
+        step = self._kept[StepKind.COORDINATOR_ESCAPED]
         step.shard = shard
         step.request = request
         step.event = event
@@ -144,7 +145,7 @@ class Steps:
     def admin_returned(self, kind: str, request: Any, response: Any, code: ErrorCode) -> None:
         """An administrator is done with a request; without a response, after too many tries."""
         self._coverage.on_admin(kind, code)
-        step = self._kept[StepKind.ADMIN_RETURNED.value]
+        step = self._kept[StepKind.ADMIN_RETURNED]
         step.request = request
         step.response = response
         step.detail = f"{kind}: {code.name}"
@@ -174,7 +175,7 @@ class Steps:
         """A fault began or ended, as ``detail`` says; ``is_new``: it has just taken effect."""
         if is_new:
             self._coverage.on_fault(fault.kind)
-        step = self._kept[StepKind.FAULT.value]
+        step = self._kept[StepKind.FAULT]
         step.fault = fault
         step.detail = detail
         self._show(step)
@@ -203,21 +204,21 @@ class Steps:
         timers: tuple[TimerCommand, ...] = (),
         detail: str = "",
     ) -> None:
-        step = self._kept[kind.value]
+        step = self._kept[kind]
         step.shard = shard
         step.timers = timers
         step.detail = detail
         self._show(step)
 
     def _client(self, kind: StepKind, client: ClientView) -> None:
-        step = self._kept[kind.value]
+        step = self._kept[kind]
         step.client = client
         self._show(step)
 
     def _show(self, step: Step) -> None:
-        count = self.count = step.index = self.count + 1
+        self.count = step.index = self.count + 1
         step.at_ms = self._clock.now_ms
         self._trace.on_step(step)
         self.checker.after_step(step)
-        if count >= self._most and self._stop is not None:
+        if step.index >= self._most:
             self._stop()

@@ -73,8 +73,7 @@ class Trace:
     def on_step(self, step: Step) -> None:
         """Take a step in."""
         buffer = self._buffer
-        # By the name of the kind: hashing an enum's member costs more than encoding the step.
-        encode, code = _ENCODERS[step.kind._value_]
+        encode, code = _ENCODERS[step.kind]
         buffer += encode(self, step, code)
         if not step.index % _FLUSH_STEPS:
             self._hash.update(buffer)
@@ -103,21 +102,22 @@ class Trace:
         codes = self._codes
         numbers: list[int] = []
         for record in records:
-            type_id = record.type_id
             if type(record) is OffsetCommit:
-                _, topic, partition, offset = record
+                _, topic, partition, stored = record
                 code = codes[topic, partition]
-                if offset is not None:
-                    code ^= (offset.offset << 24) ^ offset.commit_timestamp ^ codes[offset.metadata]
-                    code ^= (offset.leader_epoch - NO_LEADER_EPOCH) << 48
+                if stored is not None:
+                    offset, commit_timestamp, leader_epoch, metadata, _, _ = stored
+                    code ^= (offset << 24) ^ commit_timestamp ^ codes[metadata]
+                    if leader_epoch != NO_LEADER_EPOCH:
+                        code ^= (leader_epoch - NO_LEADER_EPOCH) << 48
             else:
                 value = record.value
                 code = codes[getattr(record, "member_id", "")]
                 if value is not None:
-                    code ^= _VALUE_CODES.get(type_id, _plain_code)(self, value)
+                    code ^= _VALUE_CODES.get(record.type_id, _plain_code)(self, value)
                     if type(record) is ConsumerGroupTargetAssignmentMember:
                         code ^= _metadata_code(self, record.metadata)
-            numbers += type_id, code & 0x7FFFFFFFFFFFFFFF
+            numbers += record.type_id, code & 0x7FFFFFFFFFFFFFFF
         return _records_struct(len(records)).pack(*numbers)
 
 
@@ -304,8 +304,8 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.LEAPT: _encode_leap,
 }
 
-_ENCODERS: dict[str, tuple[_Encoder, int]] = {
-    kind.value: (_ENCODER_OF_KIND[kind], code) for code, kind in enumerate(StepKind)
+_ENCODERS: dict[StepKind, tuple[_Encoder, int]] = {
+    kind: (_ENCODER_OF_KIND[kind], code) for code, kind in enumerate(StepKind)
 }
 
 
