@@ -42,6 +42,8 @@ class Semantics(GroupSemantics):
     @property
     def as_released(self) -> Semantics:
         """The version without the defects that were switched on in it."""
+        if not self.defects:
+            return self
         shipped = {rule for one in self.shipped_defects for rule in _rules_of(one)}
         switched = {rule for one in self.defects for rule in _rules_of(one)} - shipped
         changes = tuple(change for change in self.changes if change not in switched)
