@@ -29,6 +29,10 @@ from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
+from rebalance_sim.sim.data_plane.fetch_buffer import Intake
+
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_STALE = ClientState.STALE
 
 _POLL = Poll()
 _POLL_WITH_RECORDS = Poll(returns_records=True)
@@ -59,6 +63,7 @@ class Application:
         self._data_plane = data_plane
         self._process = process
         self._member = process.member
+        self._thread = process.member.application
         self._conditions = conditions
         spec = process.spec
         self._poll_at_ms: int | None = None
@@ -129,16 +134,19 @@ class Application:
 
     def after_event(self) -> None:
         """The member has taken an event: see what there is to do now, and when to poll next."""
+        is_polling, is_free = self._thread.is_polling, self._is_free()
         if self.intake is not None:
-            self._look_at_records()
+            is_there = self._is_in_long_batch or (is_polling and not self._is_told_first())
+            self._look_at_records(self.intake, is_serving=is_free and is_there)
         elif self._fetches_in_polls:
             self._await_first_records()
         self._loop.look(
             self._clock.now_ms,
-            has_records=self._has_records,
-            is_held=not (self._member.is_polling and self._is_free),
+            has_records=self._has_records(),
+            is_held=not (is_polling and is_free),
         )
-        self._arm_poll()
+        if is_polling:
+            self._arm_poll()
         if self._to_do or self._conditions.is_stalled:
             self._go_on()
         if self._overruns:
@@ -155,7 +163,7 @@ class Application:
             or self._is_between_events
             or self._is_committing
         )
-        if not is_away and not self._member.is_polling:
+        if not is_away and not self._thread.is_polling:
             self._process.take(PollingResumed())
             if self._back_ms() <= self._clock.now_ms:
                 self._poll_if_due()
@@ -163,23 +171,21 @@ class Application:
 
     def stop_polling(self) -> None:
         """The process is about to stand still."""
-        if self._member.is_polling and self._is_free:
+        if self._thread.is_polling and self._is_free():
             self.return_records()
             self._process.take(PollingStopped())
 
     # --- polling ----------------------------------------------------------------------------------
 
-    @property
     def _is_free(self) -> bool:
-        return not self.is_blocked and self._member.running_callback is None
+        return not self.is_blocked and self._thread.running is None
 
-    @property
     def _has_records(self) -> bool:
         """Whether a ``poll`` hands out records. Without a data plane there are always some of every
         partition that may be handed out."""
         if self.intake is None:
             has_fetched = self._first_records_ms <= self._clock.now_ms
-            return has_fetched and bool(self._member.deliverable) and not self._is_told_first
+            return has_fetched and bool(self._member.deliverable) and not self._is_told_first()
         return self.intake.has_records
 
     def on_positions_asked(self, *, are_committed: bool) -> None:
@@ -202,13 +208,14 @@ class Application:
             self.after_event()
 
     def _arm_poll(self) -> None:
-        """Wake the application at its first ``poll`` that does more than restart the timer."""
+        """Wake the application, which polls, at its first ``poll`` that does more than restart the
+        timer."""
         member = self._member
-        due_ms = member.poll_due_ms if member.is_polling else None
+        due_ms = member.poll_due_ms
         if due_ms is None:
             return
         earliest_ms = max(self._clock.now_ms + 1, self._process.world_ms(due_ms))
-        at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=not member.has_callback_due)
+        at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=not self._thread.has_work())
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
 
@@ -221,12 +228,12 @@ class Application:
             return
         self._poll_at_ms = None
         due_ms = self._member.poll_due_ms
-        if due_ms is None or not self._member.is_polling or not self._is_free:
+        if due_ms is None or not self._thread.is_polling or not self._is_free():
             return
         if due_ms > self._process.now_ms:
             self._arm_poll()
             return
-        at_ms = self._in_poll_ms(needs_event=not self._member.has_callback_due)
+        at_ms = self._in_poll_ms(needs_event=not self._thread.has_work())
         if at_ms > self._clock.now_ms:
             self._schedule_poll(at_ms)
             return
@@ -269,12 +276,12 @@ class Application:
         """A ``poll`` that does more than hand out records."""
         self.return_records()
         now_ms = self._clock.now_ms
-        if self._has_records and not self._loop.submits_event(now_ms):
+        if self._has_records() and not self._loop.submits_event(now_ms):
             self._skip_event()
             return
         self.submits_event = True
         self._loop.begin_poll(now_ms)
-        self._process.take(_POLL_WITH_RECORDS if self._has_records else _POLL)
+        self._process.take(_POLL_WITH_RECORDS if self._has_records() else _POLL)
 
     def _skip_event(self) -> None:
         self.submits_event = False
@@ -283,13 +290,13 @@ class Application:
 
     def report_positions(self) -> None:
         """The client may commit by itself, or stop fetching: report what was handed out so far."""
-        is_there = self._member.is_polling and not self._conditions.is_stalled
-        if self.intake is not None or (is_there and self._is_free):
+        is_there = self._thread.is_polling and not self._conditions.is_stalled
+        if self.intake is not None or (is_there and self._is_free()):
             self.return_records()
 
     def count_records(self) -> None:
         """Count what polls so far have handed out, without telling the member."""
-        is_there = self._process.is_alive and self._member.is_polling and self._is_free
+        is_there = self._process.is_alive and self._thread.is_polling and self._is_free()
         if self.intake is None and is_there and not self._conditions.is_stalled:
             self._deliver()
 
@@ -301,24 +308,23 @@ class Application:
 
     def _deliver(self) -> Mapping[TopicPartition, int]:
         """Count what an application that keeps up was handed since this was last asked."""
-        return {} if self._is_told_first else self._data_plane.deliver_all(self._member)
+        return {} if self._is_told_first() else self._data_plane.deliver_all(self._member)
 
-    @property
     def _is_told_first(self) -> bool:
         """It was away for too long, and the ``poll`` that it is back at tells it of the loss before
         it hands out any record (client §6.1, classic §4.4). Only a client that is looking for its
         coordinator hands records out meanwhile."""
         member = self._member
-        return member.state is ClientState.STALE and member.poll_due_ms is not None
+        return member.state is _STALE and member.poll_due_ms is not None
 
     # --- polls too far from each other ------------------------------------------------------------
 
     def _look_at_poll_timer(self) -> None:
         """Where two polls that submit an event may be too far from each other, each of them is an
         event: the poll timer runs from one to the next (client §6.1)."""
-        if not self._process.is_alive or not self._is_free or self._loop.is_waiting:
+        if not self._process.is_alive or not self._is_free() or self._loop.is_waiting:
             return
-        if self._member.is_polling and not self._conditions.is_stalled:
+        if self._thread.is_polling and not self._conditions.is_stalled:
             self._is_between_events = True
             self.return_records()
             self._process.take(PollingStopped())
@@ -332,7 +338,7 @@ class Application:
         if call.argument != self._next_poll_ms or self._process.defers(self._on_next_poll, call):
             return
         self._next_poll_ms = None
-        if not self._is_between_events or not self._is_free or self._conditions.is_stalled:
+        if not self._is_between_events or not self._is_free() or self._conditions.is_stalled:
             return
         now_ms = self._clock.now_ms
         if self._in_poll_ms() > now_ms:
@@ -342,7 +348,7 @@ class Application:
             self.submits_event = True
             self._loop.begin_poll(now_ms)
             self._process.apply(PollingResumed())
-            self._process.take(_POLL_WITH_RECORDS if self._has_records else _POLL)
+            self._process.take(_POLL_WITH_RECORDS if self._has_records() else _POLL)
         else:
             self._skip_event()
 
@@ -413,10 +419,10 @@ class Application:
 
     def _has_to_act(self) -> bool:
         """Whether it has to stay away from ``poll``, or to make a call."""
-        return self._member.is_polling if self._conditions.is_stalled else bool(self._to_do)
+        return self._thread.is_polling if self._conditions.is_stalled else bool(self._to_do)
 
     def _may_act(self) -> bool:
-        if not self._process.is_alive or self._conditions.is_paused or not self._is_free:
+        if not self._process.is_alive or self._conditions.is_paused or not self._is_free():
             return False
         now_ms = self._clock.now_ms
         free_ms = self._back_ms()
@@ -473,12 +479,9 @@ class Application:
             self._end_long_batch()
         self._go_on()
 
-    def _look_at_records(self) -> None:
+    def _look_at_records(self, intake: Intake, *, is_serving: bool) -> None:
         """Does the application take records now, and has anything changed in what flows?"""
-        intake = self.intake
-        assert intake is not None
-        is_there = self._is_in_long_batch or (self._member.is_polling and not self._is_told_first)
-        if intake.look(is_serving=self._is_free and is_there) and intake.overruns_poll_interval:
+        if intake.look(is_serving=is_serving) and intake.overruns_poll_interval:
             self.plan_long_batch()
 
     def plan_long_batch(self) -> None:
@@ -509,7 +512,7 @@ class Application:
             self.return_records()
             self._poll_if_due()
             lasts_ms = intake.batch_ms()
-            if self._is_free and lasts_ms >= self._process.spec.max_poll_interval_ms:
+            if self._is_free() and lasts_ms >= self._process.spec.max_poll_interval_ms:
                 self._is_in_long_batch = True
                 self._away_until_ms = now_ms + lasts_ms
                 self._wake_at(self._away_until_ms)
@@ -529,9 +532,9 @@ class Application:
 
     def _poll_if_due(self) -> None:
         """The ``poll`` that the application is back at, if it does more than hand out records."""
-        if self._member.is_polling and self._is_free:
+        if self._thread.is_polling and self._is_free():
             self._read()
         due_ms = self._member.poll_due_ms
         is_due = due_ms is not None and due_ms <= self._process.now_ms
-        if is_due and self._member.is_polling and self._is_free:
+        if is_due and self._thread.is_polling and self._is_free():
             self._poll()

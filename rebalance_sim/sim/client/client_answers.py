@@ -42,7 +42,7 @@ def event_of(correlation_id: int, response: Any) -> Event:
     """
     answered = _ANSWERED.get(type(response))
     if answered is not None:
-        event: Event = answered(correlation_id=correlation_id, response=response)
+        event: Event = answered(correlation_id, response)
         return event
     if not isinstance(response, FindCoordinatorResponse):
         raise TypeError(f"no member asks for a {type(response).__name__}")

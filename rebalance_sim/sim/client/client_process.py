@@ -288,19 +288,22 @@ class ClientProcess:
 
     def take(self, event: Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
-        member = self.member
+        member, now_ms = self.member, self.now_ms
         if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
-            event, now_ms=self.now_ms
+            event, now_ms=now_ms
         ):
             self.application.report_positions()
-        self.apply(event)
+        self._apply(event, now_ms)
         if self.is_alive:
             self._arm_tick()
             self.application.after_event()
 
     def apply(self, event: Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
-        effects = self.member.on_event(event, now_ms=self.now_ms)
+        self._apply(event, self.now_ms)
+
+    def _apply(self, event: Event, now_ms: int) -> None:
+        effects = self.member.on_event(event, now_ms=now_ms)
         self._steps.client_event(self, event, effects)
         self._effects = effects
         for effect in effects:

@@ -93,12 +93,10 @@ class Application:
         """Let a later ``poll`` run the callback of a ``commitAsync``."""
         self._async_results.append(result)
 
-    @property
     def has_work(self) -> bool:
         """Whether something waits for the application to come to ``poll``."""
         return bool(self._queue or self._errors or self._async_results)
 
-    @property
     def poll_timer_deadline_ms(self) -> int | None:
         """When the poll timer runs out; None while the application polls."""
         if self.is_polling and self.running is None:

@@ -39,7 +39,6 @@ class CommitQueue:
         self._made_count += 1
         return self._made_count
 
-    @property
     def interval_due_ms(self) -> int | None:
         """When the next interval commit is due; None while nothing is to be committed by itself."""
         core = self._core

@@ -32,7 +32,7 @@ from rebalance_sim.protocol.wire.value import value
 _Request = TypeVar("_Request")
 
 
-@value
+@value(kw_only=False)
 class SendRequest(Generic[_Request]):
     """Send it; the answer is the event that each kind names, or that of a lost request.
 

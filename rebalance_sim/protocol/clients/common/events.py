@@ -154,7 +154,7 @@ class RecordsReturned:
 _Response = TypeVar("_Response")
 
 
-@value
+@value(kw_only=False)
 class Answered(Generic[_Response]):
     """The coordinator's answer to a request, good or bad."""
 

@@ -43,6 +43,7 @@ class MemberCore:
         self.poll_expired = False
         self.subscription = SubscriptionState()
         self.ownership_version = 0
+        self.is_closed = False
 
     def draw_backoff_ms(self, attempt: int, jitter: Callable[[], float] | None = None) -> int:
         """How long to wait after the ``attempt``-th failure (from 0) before another attempt."""

@@ -7,9 +7,10 @@ else keeps books of what is in flight. Source: client §2.1, §2.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
@@ -43,7 +44,8 @@ _ANSWERS: Mapping[type, tuple[type, ...]] = MappingProxyType(
 """Effect that asks for a request -> events that answer it."""
 
 
-class _Open(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Open:
     """A request in flight. ``late_ms``: from when on its answer comes too late; None: never."""
 
     kind: type
@@ -65,25 +67,31 @@ class Requests:
 
     def send(
         self,
-        kind: type[effects.SendRequest[Any]] | type[effects.FindCoordinator],
+        kind: type[effects.SendRequest[Any]],
         *,
+        request: Any,
         on_answered: Callable[[Any], None],
         on_lost: Callable[[Loss], None],
         late_ms: int | None = None,
         **fields: Any,
     ) -> int:
-        """Send a request: ``kind`` is the class of the effect, ``fields`` are what it holds besides
-        the number, which is the result.
-
-        ``on_answered`` gets the response; that of a search gets the event.
-        """
-        self.last_correlation_id += 1
-        number = self.last_correlation_id
+        """Send a request, and return its number. ``kind`` is the class of the effect, ``fields``
+        are what it holds besides; ``on_answered`` gets the response."""
+        number = self.last_correlation_id = self.last_correlation_id + 1
         self._open[number] = _Open(kind, on_answered, on_lost, late_ms)
-        if late_ms is not None:
-            fields["late_ms"] = late_ms
-        self._effects.append(kind(correlation_id=number, **fields))
+        self._effects.append(kind(number, request, late_ms, **fields))
         return number
+
+    def search(
+        self,
+        *,
+        on_answered: Callable[[events.CoordinatorFound | events.CoordinatorSearchFailed], None],
+        on_lost: Callable[[Loss], None],
+    ) -> None:
+        """Look for the coordinator; ``on_answered`` gets the event."""
+        number = self.last_correlation_id = self.last_correlation_id + 1
+        self._open[number] = _Open(effects.FindCoordinator, on_answered, on_lost, None)
+        self._effects.append(effects.FindCoordinator(correlation_id=number))
 
     def answer(self, event: Any, content: Any) -> None:
         """A request was answered. Raises ProtocolBug if none of that number and kind is in

@@ -20,7 +20,6 @@ class BlockingCalls:
         self._application = application
         self._commit_is_open = False  # the one that ``close`` begins with
         self.deadline_ms: int | None = None
-        self.is_closed = False
 
     def unsubscribe(self) -> None:
         """The application gives up its subscription."""
@@ -50,5 +49,5 @@ class BlockingCalls:
 
     def _return(self, call: Call) -> None:
         self.deadline_ms = None
-        self.is_closed = call is Call.CLOSE
+        self._core.is_closed = call is Call.CLOSE
         self._application.end_call(call)

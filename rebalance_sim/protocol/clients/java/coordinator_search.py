@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import RequestPacer
-from rebalance_sim.protocol.clients.common.effects import FindCoordinator
 from rebalance_sim.protocol.clients.common.events import CoordinatorFound, CoordinatorSearchFailed
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
@@ -53,9 +52,7 @@ class CoordinatorSearch:
 
     def _send(self) -> None:
         self._pacer.on_sent()
-        self._core.requests.send(
-            FindCoordinator, on_answered=self._on_answered, on_lost=self._on_lost
-        )
+        self._core.requests.search(on_answered=self._on_answered, on_lost=self._on_lost)
 
     def _on_answered(self, event: CoordinatorFound | CoordinatorSearchFailed) -> None:
         if isinstance(event, CoordinatorFound):

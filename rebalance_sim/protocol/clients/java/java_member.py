@@ -54,8 +54,3 @@ class JavaMember(GroupMember):
     def constants(self) -> tuple[object, ...]:
         """See ``GroupMember``."""
         return (*super().constants, self.rules)
-
-    @property
-    def is_closed(self) -> bool:
-        """See ``GroupMember``."""
-        return self._calls.is_closed

@@ -70,7 +70,6 @@ class OffsetLookup:
         """Lookups that ``run`` would look at; it need not be called while there are none."""
         self._in_flight: list[Lookup] = []
 
-    @property
     def wants_poll(self) -> bool:
         """Whether a ``poll`` would begin a lookup."""
         partitions = self._core.subscription.initializing

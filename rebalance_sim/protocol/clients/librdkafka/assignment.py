@@ -131,7 +131,7 @@ class Assignment:
             self.on_done()
 
     def _query(self) -> None:
-        if not self._link.is_up or self._queried:
+        if not self._link.is_up() or self._queried:
             return
         self._queried, self._pending = self._pending, _NOTHING
         self._retries = 0
@@ -154,7 +154,7 @@ class Assignment:
     def run(self) -> None:
         """Try a failed look-up again when its backoff is over."""
         due_ms = self._retry_due_ms
-        if due_ms is None or not self._link.is_up or self._core.now_ms < due_ms:
+        if due_ms is None or not self._link.is_up() or self._core.now_ms < due_ms:
             return
         if self._queried:
             self._send()
@@ -166,7 +166,7 @@ class Assignment:
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
         due_ms = self._retry_due_ms
-        return due_ms if due_ms is not None and self._link.is_up else None
+        return due_ms if due_ms is not None and self._link.is_up() else None
 
     # --- answers ----------------------------------------------------------------------------------
 

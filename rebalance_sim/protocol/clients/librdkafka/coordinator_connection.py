@@ -15,7 +15,6 @@ from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import (
     CloseConnection,
     ConnectCoordinator,
-    FindCoordinator,
 )
 from rebalance_sim.protocol.clients.common.events import CoordinatorFound, CoordinatorSearchFailed
 from rebalance_sim.protocol.clients.common.requests import Loss
@@ -78,7 +77,6 @@ class CoordinatorLink:
         self.on_up: Callable[[], None] = nobody_listens
         self.on_cut: Callable[[Loss], None] = nobody_listens
 
-    @property
     def is_up(self) -> bool:
         """Whether requests can be sent to the coordinator."""
         return self._core.coordinator_state is _UP
@@ -100,16 +98,16 @@ class CoordinatorLink:
             self._set_state(_S.QUERY_COORD)
         if self._cut_ms is not None and core.now_ms > self._cut_ms:
             self._cut_ms = None
-            if self.is_up:
+            if self.is_up():
                 self._set_state(_S.QUERY_COORD)
         if core.coordinator_state is _WAIT_BROKER_TRANSPORT and self._is_connected:
             self._set_state(_UP)
             self.on_up()
         else:
-            deadline_ms = self._search_deadline_ms
+            deadline_ms = self._search_deadline_ms()
             if deadline_ms is not None and core.now_ms >= deadline_ms:
                 self.search()
-        if self._must_connect and core.now_ms >= self._reconnect_due_ms:
+        if self._must_connect() and core.now_ms >= self._reconnect_due_ms:
             self._connect()
 
     @property
@@ -117,11 +115,10 @@ class CoordinatorLink:
         """When ``run`` has something to do."""
         return earliest(
             None if self._cut_ms is None else self._cut_ms + 1,
-            self._search_deadline_ms,
-            self._reconnect_due_ms if self._must_connect else None,
+            self._search_deadline_ms(),
+            self._reconnect_due_ms if self._must_connect() else None,
         )
 
-    @property
     def _search_deadline_ms(self) -> int | None:
         interval_ms = _QUERY_INTERVAL_MS.get(self._core.coordinator_state._value_)
         if interval_ms is None:
@@ -132,7 +129,6 @@ class CoordinatorLink:
         next_ms = self._last_query_ms + interval_ms + self._query_backoff_ms
         return next_ms if next_ms > due_ms else due_ms
 
-    @property
     def _must_connect(self) -> bool:
         return (
             self._node_id is not None
@@ -163,9 +159,7 @@ class CoordinatorLink:
         core = self._core
         if core.coordinator_state is _TERM:
             return
-        core.requests.send(
-            FindCoordinator, on_answered=self._on_answered, on_lost=self._on_search_lost
-        )
+        core.requests.search(on_answered=self._on_answered, on_lost=self._on_search_lost)
         if core.coordinator_state is _S.QUERY_COORD:
             self._set_state(_S.WAIT_COORD)
         self._last_query_ms = core.now_ms
@@ -189,7 +183,7 @@ class CoordinatorLink:
             self._last_query_ms = None
             self._search_due_ms = self._core.now_ms
             self._reconnect_due_ms = self._core.now_ms
-        if is_news or not self.is_up:
+        if is_news or not self.is_up():
             self._set_state(_WAIT_BROKER_TRANSPORT)
 
     def _on_error(self, error_code: ErrorCode) -> None:
@@ -235,7 +229,7 @@ class CoordinatorLink:
         if is_isolated and self._node_id is not None:
             self._node_id = None
             self._core.expedite_heartbeat()
-        if self.is_up or (
+        if self.is_up() or (
             self._node_id is None and self._core.coordinator_state is _WAIT_BROKER_TRANSPORT
         ):
             self._set_state(_S.QUERY_COORD)

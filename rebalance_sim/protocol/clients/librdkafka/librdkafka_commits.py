@@ -154,7 +154,7 @@ class Commits(CommitQueue):
         self._run_interval()
         if not self._retrying and not self._deferred:
             return
-        if self._link.is_up:
+        if self._link.is_up():
             # What is repeated waits on the connection itself, so it is out before anything else.
             if self._retrying:
                 for commit in [c for c in self._retrying if c.retry_due_ms <= core.now_ms]:
@@ -173,12 +173,12 @@ class Commits(CommitQueue):
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
         if not self._retrying and not self._deferred:
-            return self.interval_due_ms
-        if self._link.is_up:
+            return self.interval_due_ms()
+        if self._link.is_up():
             waiting = [commit.retry_due_ms for commit in self._retrying]
         else:
             waiting = [commit.give_up_ms or 0 for commit in self._deferred]
-        return earliest(self.interval_due_ms, *waiting)
+        return earliest(self.interval_due_ms(), *waiting)
 
     def _send_or_defer(self, commit: _Commit) -> None:
         """Sign the commit and send it, or put it off until there is a coordinator."""
@@ -186,7 +186,7 @@ class Commits(CommitQueue):
         if core.is_fatal:
             self._finish(commit, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
-        if not self._link.is_up:
+        if not self._link.is_up():
             if not self._defer(commit, once=commit.give_up_ms is not None):
                 self._finish(commit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
@@ -251,9 +251,9 @@ class Commits(CommitQueue):
 
     def _on_answered(self, commit: _Commit, response: OffsetCommitResponse) -> None:
         """Only if every partition failed is the commit repeated."""
-        errors = [code for _, code in sorted(response.errors.items()) if code]
+        errors = [code for _, code in sorted((p, c) for p, c in response.errors.items() if c)]
         for partition, code in response.errors.items():
-            if code is ErrorCode.NONE and partition in commit.offsets:
+            if not code and partition in commit.offsets:
                 self._committed[partition] = commit.offsets[partition]
         if not errors:
             self._finish(commit, None)

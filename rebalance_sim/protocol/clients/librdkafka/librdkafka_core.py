@@ -115,6 +115,7 @@ class LibrdkafkaCore(MemberCore):
             return
         self._report(COORDINATOR_STATE, self.coordinator_state.value, state.value)
         self.coordinator_state = state
+        self.is_closed = state is CoordinatorState.TERM
         self.change_count += 1
 
     def _report(self, what: str, from_state: str, to_state: str) -> None:

@@ -30,7 +30,6 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -39,7 +38,6 @@ _NOTHING: frozenset[TopicPartition] = frozenset()
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
 _CLOSE = Call.CLOSE
-_TERM = CoordinatorState.TERM
 
 
 class GroupRequests(Protocol):
@@ -245,7 +243,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def poll_due_ms(self) -> int | None:
         """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable."""
         application = self._application
-        if application.blocked_in or application.running or not application.has_work:
+        if application.blocked_in or application.running or not application.has_work():
             return None
         return self.now_ms
 
@@ -270,11 +268,6 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def leave_is_pending(self) -> bool:
         """Whether ``close`` waits for the leave to be over."""
         return self._application.blocked_in is _CLOSE and self.will_leave
-
-    @property
-    def is_closed(self) -> bool:
-        """See ``GroupMember``: nothing is looked for any more."""
-        return self.coordinator_state is _TERM
 
     @property
     def has_subscription(self) -> bool:

@@ -34,7 +34,7 @@ class ClassicCommits(JavaCommits[Commit]):
 
     def on_poll(self) -> None:
         """The end of a ``poll`` that found the member in the group."""
-        due_ms = self.interval_due_ms
+        due_ms = self.interval_due_ms()
         if due_ms is not None and self._core.now_ms >= due_ms:
             self.restart_interval()
             self.commit_consumed(self._after_interval_commit)

@@ -70,7 +70,6 @@ class ClassicCore(MemberCore):
         self.last_assigned: tuple[NamedPartitions, ...] | None = None
         self.last_assigned_generation_id = NO_GENERATION
 
-    @property
     def has_generation(self) -> bool:
         """Whether the client knows a generation and its own id in it."""
         return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
@@ -102,7 +101,7 @@ class ClassicCore(MemberCore):
         self._note_identity()
 
     def _note_identity(self) -> None:
-        is_member = self.classic_state is _CLASSIC_STABLE and self.has_generation
+        is_member = self.classic_state is _CLASSIC_STABLE and self.has_generation()
         self.commit_identity = (
             CommitIdentity(self.member_id, self.member_epoch) if is_member else None
         )
@@ -129,12 +128,13 @@ class ClassicCore(MemberCore):
         if self.is_fatal:
             return ClientState.FATAL
         if self.is_leaving:
-            return ClientState.PREPARE_LEAVING if self.has_generation else ClientState.UNSUBSCRIBED
+            has_left = not self.has_generation()
+            return ClientState.UNSUBSCRIBED if has_left else ClientState.PREPARE_LEAVING
         if not self.subscription.exists:
             return ClientState.UNSUBSCRIBED
         if self.poll_expired:
             return ClientState.STALE
-        if not self.has_generation:
+        if not self.has_generation():
             return ClientState.FENCED if self.subscription.assigned else ClientState.JOINING
         if self.classic_state is _CLASSIC_STABLE and is_done:
             return _STABLE

@@ -58,7 +58,6 @@ class HeartbeatThread:
         """A JoinGroup is about to be sent, or nothing will be sent any more."""
         self._is_enabled = False
 
-    @property
     def is_running(self) -> bool:
         """Whether it takes part in anything: not while unjoined, or between JoinGroup and its
         answer."""
@@ -73,12 +72,12 @@ class HeartbeatThread:
     def run(self) -> None:
         """What is due now, in the order of classic §4.4."""
         core = self._core
-        if not self.is_running or core.coordinator_id is None:
+        if not self.is_running() or core.coordinator_id is None:
             return  # the search continues by itself
         if core.now_ms >= self._session_due_ms:
             self._search.mark_unknown()
             return
-        poll_due_ms = self._application.poll_timer_deadline_ms
+        poll_due_ms = self._application.poll_timer_deadline_ms()
         if poll_due_ms is not None and core.now_ms >= poll_due_ms:
             self.leave(REASONS[RebalanceCause.POLL_TIMEOUT])
             core.poll_expired = True
@@ -89,17 +88,17 @@ class HeartbeatThread:
     @property
     def next_due_ms(self) -> int | None:
         """When the next heartbeat is due, answered or not the last one; None if none is sent."""
-        if not self.is_running or self._core.coordinator_id is None:
+        if not self.is_running() or self._core.coordinator_id is None:
             return None
         return self._due_ms
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        if not self.is_running or self._core.coordinator_id is None:
+        if not self.is_running() or self._core.coordinator_id is None:
             return None
         return earliest(
-            self._session_due_ms, self._due_ms, self._application.poll_timer_deadline_ms
+            self._session_due_ms, self._due_ms, self._application.poll_timer_deadline_ms()
         )
 
     def _send(self) -> None:

@@ -47,17 +47,16 @@ class Rebalance:
 
     # --- who wants what ---------------------------------------------------------------------------
 
-    @property
     def is_done(self) -> bool:
         """Whether nothing of a rebalance is under way, or wanted."""
         joining = self._joining
         return not (
             self._core.rejoin_needed
             or joining.is_stuck
-            or joining.is_in_flight
+            or joining.is_in_flight()
             or joining.assigned is not None
             or self._completing
-            or not self._prepare.is_idle
+            or not self._prepare.is_idle()
         )
 
     @property
@@ -67,21 +66,19 @@ class Rebalance:
         core, joining = self._core, self._joining
         if joining.assigned is not None:
             return core.now_ms
-        if not self.wants_join or joining.is_in_flight or core.coordinator_id is None:
+        if not self.wants_join() or joining.is_in_flight() or core.coordinator_id is None:
             return None
-        if not self._prepare.is_idle:
+        if not self._prepare.is_idle():
             return max(core.now_ms, self._prepare.poll_due_ms)
         return max(core.now_ms, joining.retry_due_ms or 0)
 
-    @property
     def wants_join(self) -> bool:
         """The rejoin conditions of classic §4.2."""
         core, joining = self._core, self._joining
         if not core.subscription.exists or core.is_fatal or joining.is_stuck:
             return False
-        return core.rejoin_needed or self._subscription_changed or joining.topics_changed
+        return core.rejoin_needed or self._subscription_changed() or joining.topics_changed
 
-    @property
     def _subscription_changed(self) -> bool:
         joined = self._joining.joined_topics
         return joined is not None and joined != self._core.subscription.topic_names
@@ -100,22 +97,22 @@ class Rebalance:
             self._complete(assigned)
         if self._completing:
             return False
-        if self.wants_join:
+        if self.wants_join():
             self._join()
-        return self.is_done
+        return self.is_done()
 
     def _join(self) -> None:
         """Prepare, if that is still to be done; then send the JoinGroup."""
         core, joining = self._core, self._joining
         if not core.rejoin_needed:
             core.request_rejoin(REASONS[self._own_cause])
-        if joining.is_in_flight or core.coordinator_id is None:
+        if joining.is_in_flight() or core.coordinator_id is None:
             return
         if joining.retry_due_ms is not None:
             if core.now_ms < joining.retry_due_ms:
                 return
             joining.retry_due_ms = None
-        if core.needs_prepare or not self._prepare.is_idle:
+        if core.needs_prepare or not self._prepare.is_idle():
             self._prepare.run()
         else:
             joining.send_join()
@@ -123,7 +120,7 @@ class Rebalance:
     @property
     def _own_cause(self) -> RebalanceCause:
         """What the client has found out by itself, and says with its JoinGroup."""
-        if not self._subscription_changed:
+        if not self._subscription_changed():
             return RebalanceCause.TOPICS_CHANGED
         if self._core.matches_pattern:
             return RebalanceCause.PATTERN_MATCHED
@@ -155,7 +152,7 @@ class Rebalance:
         core = self._core
         self._joining.assigned = None
         core.needs_prepare = True
-        if core.classic_state is not ClassicState.STABLE or not core.has_generation:
+        if core.classic_state is not ClassicState.STABLE or not core.has_generation():
             # The heartbeat thread has reset the generation meanwhile.
             core.reset(Reset.MEMBER_ID, reason=core.rejoin_reason)
             return
@@ -201,5 +198,5 @@ class Rebalance:
         core.current = LocalAssignment(
             core.last_assigned_generation_id, frozenset(core.subscription.assigned)
         )
-        if not failed and self.wants_join:
+        if not failed and self.wants_join():
             self._join()

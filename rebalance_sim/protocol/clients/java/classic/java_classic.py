@@ -50,6 +50,9 @@ from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.runtime.snapshot import StateFields
 
+# Each event asks for it: to look an enum's member up takes as long as a call.
+_STABLE = ClientState.STABLE
+
 _TO_COORDINATOR = (
     SendClassicHeartbeat,
     SendLeaveGroup,
@@ -132,7 +135,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         if self._held and self._somebody_reads:
             self._read()
         super()._go_on(event)
-        self.show_state(self.state_shown(is_done=self._rebalance.is_done))
+        self.show_state(self.state_shown(is_done=self._rebalance.is_done()))
 
     def _read(self) -> None:
         """Look at the answers that nobody has looked at so far."""
@@ -149,7 +152,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         return (
             application.is_polling
             or application.blocked_in is Call.CLOSE
-            or self._heartbeats.is_running
+            or self._heartbeats.is_running()
         )
 
     def _run_managers(self) -> None:
@@ -158,7 +161,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         if self.connection_is_cut:
             self._lose_what_was_cut()
         if self.coordinator_id is None and self._wants_coordinator:
-            self._search.run_for(by_thread=self._heartbeats.is_running)
+            self._search.run_for(by_thread=self._heartbeats.is_running())
         if self._commits.waiting:
             self._commits.run()
         if self._lookup.waiting:
@@ -236,11 +239,11 @@ class ClassicConsumer(ClassicCore, JavaMember):
     @property
     def next_deadline_ms(self) -> int | None:
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
-        if self._calls.is_closed:
+        if self.is_closed:
             return None
         search_due_ms = None
         if self.coordinator_id is None and self._wants_coordinator:
-            search_due_ms = self._search.due_ms(by_thread=self._heartbeats.is_running)
+            search_due_ms = self._search.due_ms(by_thread=self._heartbeats.is_running())
         return earliest(
             self._heartbeats.deadline_ms,
             search_due_ms,
@@ -255,16 +258,16 @@ class ClassicConsumer(ClassicCore, JavaMember):
         application = self._application
         if not self.subscription.exists or application.blocked_in or application.running:
             return None
-        if application.has_work:
+        if application.has_work():
             return self.now_ms
         rebalance = self._rebalance
         # The last event has shown STABLE only if nothing of a rebalance was left after it.
-        is_done = self.state is ClientState.STABLE or rebalance.is_done
-        if not is_done or rebalance.wants_join:
+        is_done = self.state is _STABLE or rebalance.is_done()
+        if not is_done or rebalance.wants_join():
             return rebalance.poll_due_ms
         if self.coordinator_id is None or self.is_fatal:
             return None
-        return self.now_ms if self._lookup.wants_poll else self._commits.interval_due_ms
+        return self.now_ms if self._lookup.wants_poll() else self._commits.interval_due_ms()
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """A commit of what is consumed is made inside of calls only."""
@@ -281,7 +284,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
     @property
     def reconciliation_count(self) -> int:
         """How many rebalances are under way here: never more than one."""
-        return int(self.subscription.exists and not self._rebalance.is_done)
+        return int(self.subscription.exists and not self._rebalance.is_done())
 
     @property
     def heartbeat_interval_ms(self) -> int:

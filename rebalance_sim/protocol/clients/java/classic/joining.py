@@ -78,7 +78,6 @@ class Joining:
         self.retry_due_ms: int | None = None
         self.topics_changed = False
 
-    @property
     def is_in_flight(self) -> bool:
         """Whether an answer, or metadata for the next request, is waited for."""
         return (

@@ -84,7 +84,6 @@ class Prepare:
         self._retry_due_ms = 0
         self.on_over: Callable[[bool], None] = nobody_listens
 
-    @property
     def is_idle(self) -> bool:
         """Whether none is under way."""
         return self._step is _IDLE
@@ -151,7 +150,7 @@ class Prepare:
         """Revoke what the mode asks for, or lose all that a reset generation has left."""
         core = self._core
         owned = frozenset(core.subscription.assigned)
-        if not core.has_generation:
+        if not core.has_generation():
             self._hand_back(CallbackKind.LOST, owned, kept=_NOTHING, if_any=True)
         elif not core.config.is_cooperative:
             self._hand_back(CallbackKind.REVOKED, owned, kept=_NOTHING, if_any=False)

@@ -51,16 +51,15 @@ class Commits(JavaCommits[_Commit]):
 
     # --- asking for commits -----------------------------------------------------------------------
 
-    @property
     def interval_due_ms(self) -> int | None:
         """From when on a ``poll`` makes an interval commit."""
         if self._interval_commit_is_open or self._is_closing:
             return None
-        return super().interval_due_ms
+        return super().interval_due_ms()
 
     def on_poll(self) -> None:
         """The poll event: an interval commit, if its timer has expired and none is under way."""
-        due_ms = self.interval_due_ms
+        due_ms = self.interval_due_ms()
         if due_ms is None or self._core.now_ms < due_ms:
             return
         self.restart_interval()

@@ -10,6 +10,9 @@ from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_FETCHING = FetchState.FETCHING
+
 
 class ConsumerSubscription(SubscriptionState):
     """``SubscriptionState`` with the rules of what is committed and what is handed out."""
@@ -35,7 +38,7 @@ class ConsumerSubscription(SubscriptionState):
         if self._rules.forgets_released_positions:
             return
         for partition, state in self.assigned.items():
-            if partition not in kept and state.fetch_state is FetchState.FETCHING:
+            if partition not in kept and state.fetch_state is _FETCHING:
                 self._released[partition] = state.position
 
     def consumed(self) -> dict[TopicPartition, int]:
@@ -43,7 +46,7 @@ class ConsumerSubscription(SubscriptionState):
         return self._released | {
             partition: self._rules.offset_to_commit(state)
             for partition, state in self.assigned.items()
-            if state.fetch_state is FetchState.FETCHING
+            if state.fetch_state is _FETCHING
         }
 
     @property

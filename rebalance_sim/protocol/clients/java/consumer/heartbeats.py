@@ -107,10 +107,12 @@ class Heartbeats:
     def deadline_ms(self) -> int | None:
         """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
         core = self._core
-        if core.coordinator_id is None or not core.state.sends_heartbeats or self._is_in_flight():
+        if core.coordinator_id is None or not core.state.sends_heartbeats:
+            return None
+        if self._pacer.in_flight and self._waits_for_answer():
             return None
         backoff_until_ms = self._pacer.backoff_until_ms
-        if self._is_urgent(core.state):
+        if core.state.is_urgent and not self._waits_for_epoch():
             return core.now_ms
         if backoff_until_ms is not None and backoff_until_ms > self._interval_deadline_ms:
             return backoff_until_ms
@@ -128,7 +130,7 @@ class Heartbeats:
         core = self._core
         if core.coordinator_id is None or not core.state.takes_assignments:
             return None
-        runs_out_ms = self._application.poll_timer_deadline_ms
+        runs_out_ms = self._application.poll_timer_deadline_ms()
         if runs_out_ms is None:
             return None
         rounds = -(-(runs_out_ms - core.now_ms) // MAX_ROUND_MS)
@@ -146,7 +148,7 @@ class Heartbeats:
         if not state.sends_heartbeats:
             return
         if state.takes_assignments:
-            poll_deadline_ms = self._application.poll_timer_deadline_ms
+            poll_deadline_ms = self._application.poll_timer_deadline_ms()
             if poll_deadline_ms is not None and core.now_ms >= poll_deadline_ms:
                 self._leave_on_poll_expiry()
                 return
@@ -156,9 +158,9 @@ class Heartbeats:
     def _is_due(self, state: ClientState) -> bool:
         if state is _LEAVING and not self._core.rules.leave_waits_for_answer:
             return True
-        if self._is_in_flight():
+        if self._pacer.in_flight and self._waits_for_answer():
             return False
-        if self._is_urgent(state):
+        if state.is_urgent and not self._waits_for_epoch():
             return True
         now_ms = self._core.now_ms
         if now_ms < self._interval_deadline_ms:
@@ -166,13 +168,14 @@ class Heartbeats:
         backoff_until_ms = self._pacer.backoff_until_ms
         return backoff_until_ms is None or now_ms >= backoff_until_ms
 
-    def _is_urgent(self, state: ClientState) -> bool:
-        """Whether the next heartbeat has to wait for nothing. A member that was accepted, and gets
-        its first epoch when some member has computed a target, is in no hurry."""
-        return state.is_urgent and not (self._sent.is_admitted and state is _JOINING)
+    def _waits_for_epoch(self) -> bool:
+        """A member that was accepted, and gets its first epoch when some member has computed a
+        target, is in no hurry."""
+        return self._sent.is_admitted and self._core.state is _JOINING
 
-    def _is_in_flight(self) -> bool:
-        return self._pacer.in_flight and not self._core.rules.forgets_request_in_flight(
+    def _waits_for_answer(self) -> bool:
+        """Of a heartbeat in flight: the client has not forgotten it."""
+        return not self._core.rules.forgets_request_in_flight(
             self._core.now_ms, self._last_response_ms, self._sent_since_response
         )
 

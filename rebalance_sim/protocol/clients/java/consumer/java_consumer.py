@@ -45,6 +45,9 @@ def no_jitter() -> float:
     return 0.0
 
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_RECONCILING = ClientState.RECONCILING
+
 _FENCES = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -130,7 +133,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
             if self._commits.waiting:
                 self._commits.run()
             self._heartbeats.run()
-            if self.state is ClientState.RECONCILING:
+            if self.state is _RECONCILING:
                 self._reconciler.run(in_poll=False)
             if self._acts_outside_poll:
                 self._commits.run()
@@ -187,14 +190,14 @@ class ConsumerMember(ConsumerCore, JavaMember):
     @property
     def next_deadline_ms(self) -> int | None:
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
-        if self._calls.is_closed:
+        if self.is_closed:
             return None
         return earliest(
             self._heartbeats.deadline_ms,
             self._heartbeats.poll_check_ms,
             self._search.deadline_ms if self.coordinator_id is None else None,
             self._commits.deadline_ms if self._commits.waiting else None,
-            self._commits.interval_due_ms if self._acts_outside_poll else None,
+            self._commits.interval_due_ms() if self._acts_outside_poll else None,
             self._lookup.deadline_ms if self._lookup.waiting else None,
             self._reconciler.deadline_ms,
             self._calls.deadline_ms if self._application.running is None else None,
@@ -210,13 +213,13 @@ class ConsumerMember(ConsumerCore, JavaMember):
         if not self.subscription.exists or application.blocked_in or application.running:
             return None
         if (
-            application.has_work
-            or (self.state is ClientState.RECONCILING and self._reconciler.waits_for_poll)
-            or self._membership.wants_poll
-            or self._lookup.wants_poll
+            application.has_work()
+            or (self.state is _RECONCILING and self._reconciler.waits_for_poll)
+            or self._membership.wants_poll()
+            or self._lookup.wants_poll()
         ):
             return self.now_ms
-        return self._commits.interval_due_ms
+        return self._commits.interval_due_ms()
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Whether this event may commit what positions are by then, or end the fetching of
@@ -233,7 +236,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
             return True
         if not self._reconciler.may_revoke_outside_poll:
             return False
-        return self.state is ClientState.RECONCILING or (
+        return self.state is _RECONCILING or (
             isinstance(event, events.HeartbeatAnswered) and event.response.assignment is not None
         )
 

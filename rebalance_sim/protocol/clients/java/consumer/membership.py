@@ -28,6 +28,10 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _S = ClientState
 
+# Members of enums that every event asks for: to look one up takes as long as a call.
+_UNSUBSCRIBED, _STALE, _LEAVING = _S.UNSUBSCRIBED, _S.STALE, _S.LEAVING
+_ACKNOWLEDGING = _S.ACKNOWLEDGING
+
 
 class Membership:
     """Drives the state of one member; heartbeats and the application report what happened."""
@@ -46,12 +50,11 @@ class Membership:
 
     # --- joining ----------------------------------------------------------------------------------
 
-    @property
     def wants_poll(self) -> bool:
         """Whether a ``poll`` would make the member join."""
         state = self._core.state
-        return (state is _S.UNSUBSCRIBED and self.subscription_changed) or (
-            state is _S.STALE and self._is_released
+        return (state is _UNSUBSCRIBED and self.subscription_changed) or (
+            state is _STALE and self._is_released
         )
 
     @property
@@ -66,7 +69,7 @@ class Membership:
     def on_poll(self) -> None:
         """The poll event: rows 1 and 33."""
         core = self._core
-        if core.state is _S.STALE and self._is_released:
+        if core.state is _STALE and self._is_released:
             core.poll_expired = False
             self._join()
         changed, self.subscription_changed = self.subscription_changed, False
@@ -89,7 +92,7 @@ class Membership:
         core = self._core
         state = core.state
         if not core.rules.accepts_epoch(response.member_epoch) or (
-            state is _S.UNSUBSCRIBED
+            state is _UNSUBSCRIBED
             and self.leave_is_pending
             and (response.member_epoch < 0 or core.rules.any_answer_completes_leave)
         ):
@@ -120,10 +123,10 @@ class Membership:
     def on_heartbeat_generated(self) -> None:
         """Rows 14 and 28: the heartbeat counts as soon as it is built."""
         core = self._core
-        if core.state is _S.ACKNOWLEDGING:
+        if core.state is _ACKNOWLEDGING:
             is_done = core.target == core.current
             core.change_state(_S.STABLE if is_done else _S.RECONCILING)
-        elif core.state is _S.LEAVING:
+        elif core.state is _LEAVING:
             core.change_state(_S.STALE if core.poll_expired else _S.UNSUBSCRIBED)
 
     def on_heartbeat_failure(self) -> None:

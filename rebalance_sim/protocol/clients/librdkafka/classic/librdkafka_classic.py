@@ -113,7 +113,7 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         """Whether the interval commit is due, or a rebalance may begin, which ends all fetching."""
         if self.is_paused or not self.subscription.assigned:
             return False
-        due_ms = self._commits.interval_due_ms
+        due_ms = self._commits.interval_due_ms()
         if due_ms is not None and due_ms <= now_ms:
             return True
         if isinstance(event, events.Tick):

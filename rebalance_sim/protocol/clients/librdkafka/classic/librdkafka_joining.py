@@ -106,7 +106,7 @@ class Joining:
         return (
             core.join_state is _J.INIT
             and self._rebalance.has_subscription
-            and self._link.is_up
+            and self._link.is_up()
             and not self._link.is_reconnecting
             and not core.is_fatal
             and not core.is_terminating
@@ -315,7 +315,7 @@ class Joining:
     def _send_sync(self, assignments: Mapping[str, Assignment]) -> None:
         core = self._core
         config = core.config
-        if not self._link.is_up:
+        if not self._link.is_up():
             self._rebalance.join_again()
             return
         core.set_join_state(_J.WAIT_SYNC)
@@ -377,7 +377,7 @@ class Joining:
     def send_leave(self) -> None:
         """Leave; whatever comes of that, the membership is over."""
         core = self._core
-        if not self._link.is_up:
+        if not self._link.is_up():
             core.later.append(self._rebalance.on_left)
             return
         core.requests.send(

@@ -45,7 +45,7 @@ class LibrdkafkaMember(LibrdkafkaConsumerCore):
         """Whether the interval commit is due, or a rebalance may begin, which ends all fetching."""
         if self.is_paused or not self.subscription.assigned:
             return False
-        due_ms = self._commits.interval_due_ms
+        due_ms = self._commits.interval_due_ms()
         if self.must_rejoin or (due_ms is not None and due_ms <= now_ms):
             return True
         if isinstance(event, events.HeartbeatAnswered):

@@ -17,7 +17,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 _S = ClientState
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
-_STABLE = _S.STABLE
+_STABLE, _RECONCILING = _S.STABLE, _S.RECONCILING
 _TERM = CoordinatorState.TERM
 _INIT = JoinState.INIT
 _STEADY = JoinState.STEADY
@@ -147,10 +147,10 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         if self.join_state is _INIT:
             return self._state_of_init()
         if self.join_state is not _STEADY:
-            return _S.RECONCILING
+            return _RECONCILING
         if self.waits_for_ack:
             return _S.ACKNOWLEDGING
-        return _STABLE if self.next_target is None else _S.RECONCILING
+        return _STABLE if self.next_target is None else _RECONCILING
 
     def _state_of_init(self) -> ClientState:
         if not self.subscription.exists:
@@ -158,4 +158,4 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         if self.member_epoch <= 0:
             return _S.STALE if self.waits_for_poll else _S.JOINING
         # A member that was given nothing yet has nothing to reconcile.
-        return _STABLE if self.next_target is None else _S.RECONCILING
+        return _STABLE if self.next_target is None else _RECONCILING

@@ -87,7 +87,7 @@ class Heartbeats:
     @property
     def due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
-        if not self._link.is_up:
+        if not self._link.is_up():
             return None
         if self._request is not None:
             return self._retry_due_ms
@@ -101,7 +101,7 @@ class Heartbeats:
     def run(self) -> None:
         """Begin to rejoin if need be, send what is due."""
         core = self._core
-        if not self._link.is_up or core.is_fatal:
+        if not self._link.is_up() or core.is_fatal:
             return
         if core.must_rejoin:
             if self._rebalance.is_running:
@@ -190,7 +190,7 @@ class Heartbeats:
         """Leave: nothing but the id, and a static member's instance. Without a coordinator, and
         after a fatal error, nothing is sent, and the member is gone all the same."""
         core = self._core
-        if not self._link.is_up or core.is_fatal:
+        if not self._link.is_up() or core.is_fatal:
             core.later.append(self._rebalance.on_left)
             return
         config = core.config
