@@ -183,7 +183,7 @@ class Steps:
 
     def leapt(self, span_ms: int) -> None:
         """So much time was left out."""
-        step = self._kept[StepKind.LEAPT.value]
+        step = self._kept[StepKind.LEAPT]
         step.event = span_ms
         self._show(step)
 
