@@ -84,7 +84,7 @@ def test_a_sweep_fails_on_them_and_names_the_first_seed(
     assert failed.code == 1
     last = failed.out.splitlines()[-1]
     assert last.startswith("failed on fatal-clients: more than 0 in 3 of 3 runs, the first is ")
-    assert last.endswith("--seed 3")
+    assert last.endswith("--seed 3 --leap")
 
 
 def test_a_sweep_that_has_not_measured_it_does_not_pass(
