@@ -6,10 +6,34 @@ machine. ``HYPOTHESIS_PROFILE=explore make test`` draws new ones, to look for wh
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# As the command line does (``rebalance_sim.cli.start``).
+gc.set_threshold(100_000, *gc.get_threshold()[1:])
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: neither a collection nor a fork of this process has to visit them."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def blank_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The figures of reports are made, as always, but drawn only in modules marked ``pictures``:
+    Matplotlib takes two seconds for those of a sweep, which is more than a small sweep does."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.node.get_closest_marker("pictures"):
+            patch.setattr(
+                "rebalance_sim.spark.reports.markdown.png_of", lambda figure: b"not drawn"
+            )
+        yield

@@ -107,11 +107,14 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _drawn(figure: Any, number: int) -> str:
-    from plotly.io import to_html
+    from plotly.io import templates, to_html
 
+    drawn = figure.to_dict()
+    drawn["layout"]["template"] = templates["plotly_white"].to_plotly_json()
     return str(
         to_html(
-            figure,
+            drawn,
+            validate=False,
             include_plotlyjs=False,
             full_html=False,
             config={"responsive": True, "displayModeBar": False},

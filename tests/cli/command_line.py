@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from rebalance_sim.cli.main import invoke
+
 RUNNERS = Path(__file__).parent.parent / "spark"
+
+POOL = ("--backend", "pool", "--batch", 10)
+"""A sweep without a size of batches measures one first, and a small one has a batch for each seed:
+that takes longer than its runs."""
 
 
 class Outcome(NamedTuple):
@@ -19,6 +29,21 @@ class Outcome(NamedTuple):
     code: int
     out: str
     err: str
+
+
+def call_in_fork(arguments: Sequence[object], folder: Path) -> Outcome:
+    """Call the command line in a fork of this process, which takes with it what it has loaded: as
+    a process of its own, without the second that this takes to start."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as fork:
+        return fork.submit(_call_in, folder, [*map(str, arguments)]).result()
+
+
+def _call_in(folder: Path, arguments: Sequence[str]) -> Outcome:
+    os.chdir(folder)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = invoke(arguments)
+    return Outcome(code, out.getvalue(), err.getvalue())
 
 
 def start(

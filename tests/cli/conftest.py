@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from command_line import Outcome, start
+from command_line import RUNNERS, Outcome, start
 
 from rebalance_sim.cli.main import invoke
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pictures(blank_pictures: None) -> None:
+    """Those of reports, see there."""
 
 
 @pytest.fixture
@@ -19,6 +24,12 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def runners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own runners can be named in a call."""
+    monkeypatch.syspath_prepend(RUNNERS)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import RUNNERS, Outcome
+from command_line import POOL, Outcome
 
 Call = Callable[..., Outcome]
 
@@ -75,7 +75,7 @@ def test_a_failing_run_names_its_dead_clients_too(call: Call, file: Path) -> Non
 def test_a_sweep_fails_on_them_and_names_the_first_seed(
     call: Call, file: Path, tmp_path: Path
 ) -> None:
-    sweep = ("sweep", "--profile", file, "--seeds", "3:6", "--backend", "pool", "--out")
+    sweep = ("sweep", "--profile", file, "--seeds", "3:6", *POOL, "--out")
     passed = call(*sweep, tmp_path / "out", "--fail-on", "fatal-clients:1")
     assert passed.code == 0
     assert "clients: ended fatal in 3, never stable in 3, idle in 3 of 3 runs; " in passed.out
@@ -87,13 +87,11 @@ def test_a_sweep_fails_on_them_and_names_the_first_seed(
     assert last.endswith("--seed 3 --leap")
 
 
-def test_a_sweep_that_has_not_measured_it_does_not_pass(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(RUNNERS)
+@pytest.mark.usefixtures("runners")
+def test_a_sweep_that_has_not_measured_it_does_not_pass(call: Call, tmp_path: Path) -> None:
     runner = ("--runner", "fake_scenarios:run_seed", "--profile", "plain", "--seeds", "0:2")
     outcome = call(
-        "sweep", *runner, "--backend", "pool", "--out", tmp_path / "out",
+        "sweep", *runner, *POOL, "--out", tmp_path / "out",
         "--fail-on", "idle-clients",
     )  # fmt: skip
     assert outcome.code == 1

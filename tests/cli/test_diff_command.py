@@ -7,16 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
+from command_line import POOL, Outcome
 
 Call = Callable[..., Outcome]
-SWEEP = ("--backend", "pool", "--runner", "fake_scenarios:run_seed", "--no-metrics", "--out")
+SWEEP = (*POOL, "--runner", "fake_scenarios:run_seed", "--no-metrics", "--out")
 
 
 @pytest.fixture
-def folder(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "spark")
-
+def folder(call: Call, tmp_path: Path, runners: None) -> Callable[..., Path]:
     def sweep(profile: str, seeds: str = "0:20") -> Path:
         out = tmp_path / f"{profile}-{seeds.replace(':', '-')}"
         call("sweep", "--profile", profile, "--seeds", seeds, *SWEEP, out)
@@ -97,7 +95,7 @@ def test_a_sweep_beside_itself_is_a_short_page(
 def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Path) -> None:
     for limit in (1, 2):
         call(
-            "sweep", "--profile", "calm", "--seeds", "0:2", "--backend", "pool", "--out",
+            "sweep", "--profile", "calm", "--seeds", "0:2", *POOL, "--out",
             tmp_path / str(limit), "--set", f"world.clients[*].processing_ms={limit}00",
         )  # fmt: skip
     outcome = call("diff", tmp_path / "1", tmp_path / "2")

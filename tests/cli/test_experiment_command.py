@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
+from command_line import POOL, Outcome
 
 from rebalance_sim.spark.store.experiment_tables import read_experiment
 
@@ -46,13 +46,13 @@ def test_a_dry_run_says_what_it_would_cost_and_writes_nothing(
 
 def test_an_experiment_leaves_tables_and_a_report(call: Call, tmp_path: Path, file: Path) -> None:
     out = tmp_path / "out"
-    outcome = call("experiment", file, "--backend", "pool", "--out", out)
+    outcome = call("experiment", file, *POOL, "--out", out)
     assert outcome.code == 0
     assert outcome.out.startswith("8 runs of calm: 8 ok\n")
     assert "max_ms 200, not 5 (eager)" in outcome.out
     assert outcome.out.rstrip().endswith("report.md")
     assert list(read_experiment(out)["max_ms"]) == [5, 5, 200, 200] * 2
-    again = call("experiment", file, "--backend", "pool", "--out", out)
+    again = call("experiment", file, *POOL, "--out", out)
     assert "start-up included" not in again.out
 
 
@@ -61,7 +61,7 @@ def test_runs_that_a_limit_ended_are_tried_again_on_demand(
     call: Call, tmp_path: Path, file: Path, command: str
 ) -> None:
     what = [file] if command == "experiment" else ["--profile", "calm", "--seeds", "0:1"]
-    line = [command, *what, "--backend", "pool", "--out", tmp_path / "out"]
+    line = [command, *what, *POOL, "--out", tmp_path / "out"]
     cut = re.compile("timeout|hang")
     assert cut.search(call(*line, "--time-limit-s", 0.001).out)
     again = call(*line, "--retry", "no-verdict", "--time-limit-s", 100)
@@ -94,7 +94,7 @@ def test_a_rule_that_violates_is_said_to_and_has_no_gain(call: Call, tmp_path: P
     file.write_text(
         'base = "calm"\nseeds = 2\n[vary]\n"world.defects" = [[], ["mut-early-grant"]]\n'
     )
-    outcome = call("experiment", file, "--backend", "pool", "--out", tmp_path / "out")
+    outcome = call("experiment", file, *POOL, "--out", tmp_path / "out")
     assert outcome.code == 1
     assert "  no figure of ['mut-early-grant']: 2 of 2 violated\n" in outcome.out
     effects = [line for line in outcome.out.splitlines() if ", not [" in line]

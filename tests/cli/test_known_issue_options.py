@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
+from command_line import POOL, Outcome
 
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.scenario import dump_scenario
@@ -108,13 +108,14 @@ def test_a_typo_is_one_line_with_a_suggestion(
     assert message in err and err.count("\n") == 1
 
 
-def test_a_sweep_tells_and_keeps_the_same(execute: Call, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("runners")
+def test_a_sweep_tells_and_keeps_the_same(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     sweep = (
         "sweep", "--profile", "mixed", "--seeds", "0:6", "--out", folder,
-        "--runner", "fake_scenarios:run_shipped", "--backend", "pool",
+        "--runner", "fake_scenarios:run_shipped", *POOL,
     )  # fmt: skip
-    code, out, _ = execute(*sweep)
+    code, out, _ = call(*sweep)
     assert code == 0
     lines = [line.strip() for line in out.splitlines()]
     title = "Records delivered for a partition under revocation"
@@ -131,10 +132,10 @@ def test_a_sweep_tells_and_keeps_the_same(execute: Call, tmp_path: Path) -> None
     assert runs[1]["repaired"] == ["KAFKA-20332"]
     report = (folder / "report.md").read_text()
     assert "| `KAFKA-20332`" in report and "3 repaired" in report
-    assert execute(*sweep, "--expect", "known:KAFKA-20332").code == 0
-    unexpected = execute(*sweep, "--expect", "known:PR-23542")
+    assert call(*sweep, "--expect", "known:KAFKA-20332").code == 0
+    unexpected = call(*sweep, "--expect", "known:PR-23542")
     assert unexpected.code == 1
     assert unexpected.out.splitlines()[-1] == "unexpected: KAFKA-20332 (expected: PR-23542)"
-    assert execute(*sweep, "--fail-on", "known").code == 1
-    typo = execute(*sweep, "--expect", "known:KAFKA-2033")
+    assert call(*sweep, "--fail-on", "known").code == 1
+    typo = call(*sweep, "--expect", "known:KAFKA-2033")
     assert typo.code == 2 and "did you mean 'KAFKA-20332'?" in typo.err

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
+from command_line import POOL, Outcome
 
 from rebalance_sim.scenarios.defects import scenario_files
 from rebalance_sim.spark import read_table
@@ -76,7 +76,7 @@ def test_what_was_not_judged_can_be_refused(call: Call, command: str, tmp_path: 
         "experiment": (str(file),),
     }[command]
     if command not in ("run", "regress"):
-        arguments = (*arguments, "--backend", "pool", "--out", str(tmp_path / "out"))
+        arguments = (*arguments, *POOL, "--out", str(tmp_path / "out"))
     assert call(command, *arguments).code == 0
     code, out, _ = call(command, *arguments, "--fail-on", "not-judged")
     assert (code, "failed on not-judged: " in out) == (1, True)
@@ -84,7 +84,7 @@ def test_what_was_not_judged_can_be_refused(call: Call, command: str, tmp_path: 
 
 def test_a_sweep_has_the_reason_in_its_table(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    told = call("sweep", "--profile", "faulty", "--seeds", "4:5", "--backend", "pool", "--out", out)
+    told = call("sweep", "--profile", "faulty", "--seeds", "4:5", *POOL, "--out", out)
     assert told.code == 0
     assert "not-judged" in told.out
     (row,) = read_table(out, "runs").to_pylist()

@@ -1,6 +1,7 @@
 """Plug-ins, with the example package: each kind of them counts in every command.
 
-Each command is a process of its own: what a plug-in registers stays for the life of a process.
+What a plug-in registers stays for the life of a process, so each command that has one is a process
+of its own, or a fork.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
+from command_line import POOL, Outcome, call_in_fork
 
 from rebalance_sim.cli.main import plugins_first
 from rebalance_sim.spark import read_plan
@@ -24,11 +26,11 @@ PLUGIN = ("--plugin", "research_plugins")
 RULE = "research-tolerant-fence"
 
 
-def rebalance_sim(*arguments: object, folder: Path = EXAMPLE) -> Outcome:
+def rebalance_sim(*arguments: object) -> Outcome:
     """Run the command in the folder of the example, where its package can be imported."""
     script = Path(sys.executable).parent / "rebalance-sim"
     done = subprocess.run(
-        [script, *map(str, arguments)], cwd=folder, capture_output=True, text=True, env=os.environ
+        [script, *map(str, arguments)], cwd=EXAMPLE, capture_output=True, text=True, env=os.environ
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
@@ -56,9 +58,7 @@ def test_a_property_of_ones_own_is_violated_as_any_other(tmp_path: Path) -> None
         (EXAMPLE / "research_plugins" / "invariant.py").read_text()
         .replace("500", "5").replace("research.few_epochs", "strict.few_epochs")
     )  # fmt: skip
-    outcome = rebalance_sim(
-        "run", "--profile", "calm", "--seed", 4, "--plugin=strict", folder=tmp_path
-    )
+    outcome = call_in_fork(("run", "--profile", "calm", "--seed", 4, "--plugin=strict"), tmp_path)
     assert outcome.code == 1
     assert "property  strict.few_epochs" in outcome.out
     assert "No group epoch rises above 5." in outcome.out
@@ -73,7 +73,7 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("what", CLIENTS)
-def test_what_a_client_is_made_of_may_be_ones_own(what: str) -> None:
+def test_what_a_client_is_made_of_may_be_ones_own(call: Callable[..., Outcome], what: str) -> None:
     profile, setting = CLIENTS[what]
     line = ("run", "--profile", profile, "--seed", 3, "--json")
     settings = ["--set", f"world.clients[*].{setting}"]
@@ -81,9 +81,9 @@ def test_what_a_client_is_made_of_may_be_ones_own(what: str) -> None:
         settings += ["--set", 'world.clients[*].kind="classic"']
     ours = rebalance_sim(*line, *settings, *PLUGIN)
     assert ours.code == 0, ours
-    theirs = rebalance_sim(*line)
+    theirs = call(*line)
     assert json.loads(ours.out)["digest"] != json.loads(theirs.out)["digest"]
-    unknown = rebalance_sim(*line, *settings)
+    unknown = call(*line, *settings)
     assert (unknown.code, unknown.out) == (2, "")
     assert "research-" in unknown.err and "known are: " in unknown.err
 
@@ -91,7 +91,7 @@ def test_what_a_client_is_made_of_may_be_ones_own(what: str) -> None:
 def test_a_client_of_ones_own_is_swept_on_workers(tmp_path: Path) -> None:
     out = tmp_path / "out"
     outcome = rebalance_sim(
-        "sweep", "--profile", "calm", "--seeds", "0:4", *PLUGIN, "--backend", "pool", "--out", out,
+        "sweep", "--profile", "calm", "--seeds", "0:4", *PLUGIN, *POOL, "--out", out,
         "--set", 'world.clients[*].kind="research-punctual"', "--json",
     )  # fmt: skip
     assert outcome.code == 0, outcome
@@ -104,7 +104,8 @@ def test_an_experiment_holds_a_rule_against_that_of_kafka(tmp_path: Path) -> Non
         f'base = "calm"\nseeds = 2\nmetrics = ["fences", "research_members_max"]\n'
         f'[vary]\nrule = {{ path = "world.defects", values = [[], ["{RULE}"]] }}\n'
     )
-    outcome = rebalance_sim("experiment", file, *PLUGIN, "--backend", "pool", "--out", out)
+    line = ("experiment", file, *PLUGIN, *POOL, "--out", out)
+    outcome = call_in_fork(line, EXAMPLE)
     assert outcome.code == 0, outcome
     assert read_plan(out).plugins == ("research_plugins",)
     runs = read_experiment(out)
@@ -145,7 +146,7 @@ def test_a_module_that_is_no_plugin_is_refused_in_one_line(
 ) -> None:
     if text is not None:
         (tmp_path / "mine.py").write_text(text)
-    outcome = rebalance_sim("profiles", "--plugin", "mine", folder=tmp_path)
+    outcome = call_in_fork(("profiles", "--plugin", "mine"), tmp_path)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert said in outcome.err
 

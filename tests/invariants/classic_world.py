@@ -228,27 +228,17 @@ class StubClient:
     clock_was_set = False
 
     def __init__(self, name: str, **fields: Any) -> None:
-        fields.setdefault("kind", "classic")
-        fields.setdefault("ownership_version", 1)
-        fields.setdefault("assigned", {})
-        fields.setdefault("fetchable", frozenset())
-        fields.setdefault("deliverable", fields["fetchable"])
-        fields.setdefault("is_polling", True)
-        fields.setdefault("skips_poll_events", False)
-        fields.setdefault("classic", None)
-        fields.setdefault("computing_state", None)
-        fields.setdefault("local_assignors", ())
-        fields.setdefault("state", ClientState.STABLE)
-        fields.setdefault("member_id", name)
-        for never_read in ("target", "current", "commit_identity"):
-            fields.setdefault(never_read, None)
-        fields.setdefault("running_callback", None)
-        fields.setdefault("coordinator_id", None)
-        fields.setdefault("leave_is_pending", False)
-        fields.setdefault("member_epoch", 1)
-        fields.setdefault("config", _CONFIG)
+        fetchable = fields.get("fetchable", frozenset())
+        never_read = dict.fromkeys(("target", "current", "commit_identity"))
+        values: dict[str, Any] = {
+            "kind": "classic", "ownership_version": 1, "assigned": {}, "fetchable": fetchable,
+            "deliverable": fetchable, "is_polling": True, "skips_poll_events": False,
+            "classic": None, "computing_state": None, "local_assignors": (),
+            "state": ClientState.STABLE, "member_id": name, "running_callback": None,
+            "coordinator_id": None, "leave_is_pending": False, "member_epoch": 1, "config": _CONFIG,
+        }  # fmt: skip
         self.name = name
-        self.member: Any = SimpleNamespace(**fields)
+        self.member: Any = SimpleNamespace(**{**never_read, **values, **fields})
 
 
 def refused(error: ErrorCode) -> Any:

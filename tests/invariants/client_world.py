@@ -42,16 +42,11 @@ from rebalance_sim.protocol.clients import (
 class Client:
     """One process."""
 
+    is_alive, incarnation, clock_was_set = True, 1, False
+    metadata_max_age_ms, processing_ms, misled_until_ms = 300_000, 0, -1
+
     def __init__(self, name: str, member: GroupMember, intake: IntakeView | None) -> None:
-        self.name = name
-        self.incarnation = 1
-        self.member = member
-        self.is_alive = True
-        self.metadata_max_age_ms = 300_000
-        self.processing_ms = 0
-        self.misled_until_ms = -1
-        self.clock_was_set = False
-        self.intake = intake
+        self.name, self.member, self.intake = name, member, intake
 
 
 class ClientWorld(CoordinatorWorld):

@@ -17,12 +17,7 @@ from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.runtime.outcome import (
-    Continuation,
-    Outcome,
-    TimerCommand,
-    TimerKey,
-)
+from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
@@ -224,11 +219,7 @@ class CoordinatorWorld:
         """A first heartbeat, for ``orders`` unless told otherwise."""
         fields.setdefault("rebalance_timeout_ms", 60_000)
         return self.heartbeat(
-            member_id,
-            0,
-            owned=frozenset(),
-            subscribed_topic_names=topics or ("orders",),
-            **fields,
+            member_id, 0, owned=frozenset(), subscribed_topic_names=topics or ("orders",), **fields
         )
 
     def settle(self, *member_ids: str) -> None:

@@ -4,7 +4,7 @@ while a drawn scenario runs. ``CLEAN`` names the scenarios: in them nothing is v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -30,8 +30,6 @@ __all__ = ["CLEAN", "FALSIFIED", "at_work"]
 FALSIFIED: dict[str, Callable[[], Any]] = dict(IN_WORLDS)
 CLEAN: set[tuple[str, int]] = set()
 
-Patch = tuple[Any, str, Any]
-
 
 class _EndOfRun:
     """What is late at the end of the run, whatever time is asked about."""
@@ -45,17 +43,15 @@ class _EndOfRun:
             yield from checker.liveness.verdict(self._ended_ms)
 
 
-def at_work(profile: str, seed: int, *patches: Patch) -> Any:
-    """A run of a drawn scenario, with these attributes of modules and classes replaced."""
+def at_work(profile: str, seed: int, *replaced: Any) -> Any:
+    """A run of a drawn scenario; ``replaced``: a module or a class, an attribute, its value."""
     checkers: list[Checker] = []
 
     def watch(view: Any) -> Checker:
         checkers.append(Checker(view, stop_at_first=False, known_issues={}))
         return checkers[-1]
 
-    with ExitStack() as stack:
-        for place, name, value in patches:
-            stack.enter_context(patch.object(place, name, value))
+    with patch.object(*replaced) if replaced else nullcontext():
         scenario = replace(generate(f"{profile}@kafka-4.4-clean", seed=seed), max_steps=20_000)
         result = run(scenario, make_watcher=watch)
     assert result.outcome != "error" or any(c.violations for c in checkers), result.reason
@@ -67,17 +63,9 @@ def at_work(profile: str, seed: int, *patches: Patch) -> Any:
     )
 
 
-def run_mutant(name: str, profile: str, seed: int, *patches: Patch) -> None:
+def run_mutant(name: str, profile: str, seed: int, *replaced: Any) -> None:
     CLEAN.add((profile, seed))
-    FALSIFIED[f"test:{name}"] = partial(at_work, profile, seed, *patches)
-
-
-def _before(function: Callable[..., Any], first: Callable[..., None]) -> Callable[..., Any]:
-    def both(self: Any, *args: Any, **options: Any) -> Any:
-        first(self)
-        return function(self, *args, **options)
-
-    return both
+    FALSIFIED[f"test:{name}"] = partial(at_work, profile, seed, *replaced)
 
 
 # -- commits and records ---------------------------------------------------------------------------
@@ -97,21 +85,21 @@ def _remembers_nothing(self: Any) -> frozenset[Any]:
     return nothing
 
 
-run_mutant("never-commits", "calm", 0, (ConsumerSubscription, "consumed", lambda self: {}))
-run_mutant(
-    "commits-into-nothing", "classic", 14, (Application, "queue_async_result", _keeps_results)
-)
-run_mutant("tells-results-again", "classic", 14, (Application, "_report_commits", _reports_again))
+run_mutant("never-commits", "calm", 0, ConsumerSubscription, "consumed", lambda self: {})
+run_mutant("commits-into-nothing", "classic", 14, Application, "queue_async_result", _keeps_results)
+run_mutant("tells-results-again", "classic", 14, Application, "_report_commits", _reports_again)
 run_mutant(
     "hands-nothing-out",
     "faulty",
     2,
-    (ConsumerSubscription, "deliverable", property(_remembers_nothing)),
+    ConsumerSubscription,
+    "deliverable",
+    property(_remembers_nothing),
 )
 
 # -- callbacks, errors and leaves ------------------------------------------------------------------
 
-_call_back = ClassicCalls._call_back
+_call_back, _run = ClassicCalls._call_back, Heartbeats.run
 
 
 class _SaysLess(CallbackTask):
@@ -135,20 +123,16 @@ def _raises_nothing(self: Any, error_code: Any, message: str) -> None:
     """The next call of the application returns as if all was well."""
 
 
-def _leaves_in_silence(self: Any) -> None:
+def _leaves_in_silence(self: Any, *args: Any, **options: Any) -> Any:
     if self._core.state is ClientState.LEAVING and not self._core.poll_expired:
         self._membership.give_up_leave()
+    return _run(self, *args, **options)
 
 
-run_mutant("assigns-without-a-word", "calm", 1, (client_reconciliation, "CallbackTask", _SaysLess))
-run_mutant("revokes-nothing", "classic", 1, (ClassicCalls, "_call_back", _revokes_nothing))
-run_mutant("fails-in-silence", "faulty", 19, (Application, "queue_error", _raises_nothing))
-run_mutant(
-    "goes-without-a-word",
-    "calm",
-    4,
-    (Heartbeats, "run", _before(Heartbeats.run, _leaves_in_silence)),
-)
+run_mutant("assigns-without-a-word", "calm", 1, client_reconciliation, "CallbackTask", _SaysLess)
+run_mutant("revokes-nothing", "classic", 1, ClassicCalls, "_call_back", _revokes_nothing)
+run_mutant("fails-in-silence", "faulty", 19, Application, "queue_error", _raises_nothing)
+run_mutant("goes-without-a-word", "calm", 4, Heartbeats, "run", _leaves_in_silence)
 
 # -- requests, groups that hold offsets, and groups that are shown ---------------------------------
 
@@ -165,11 +149,15 @@ run_mutant(
     "offsets-of-no-group",
     "operations",
     12,
-    (classic_type.ClassicGroupType, "adopt_offsets", lambda self, group_id: False),
+    classic_type.ClassicGroupType,
+    "adopt_offsets",
+    lambda self, group_id: False,
 )
 run_mutant(
     "describes-no-instance-ids",
     "classic",
     1000,
-    (classic_type, "describe_classic", _forgets_instance_ids),
+    classic_type,
+    "describe_classic",
+    _forgets_instance_ids,
 )

@@ -38,45 +38,33 @@ def store(outcome: Outcome) -> Outcome:
     return replace(outcome, response=OffsetCommitResponse(errors=accepted))
 
 
-@mutant
-def classic_commit_unfenced() -> ClassicWorld:
-    bench = world()
+@mutant(world)
+def classic_commit_unfenced(bench: ClassicWorld) -> None:
     bench.commit_offset("A", bench.generation - 1, change=store)
-    return bench
 
 
-@mutant
-def classic_ghost_heartbeat() -> ClassicWorld:
-    bench = world()
+@mutant(world)
+def classic_ghost_heartbeat(bench: ClassicWorld) -> None:
     bench.leave_group("B")
     bench.beat("B", change=refused(ErrorCode.NONE))
-    return bench
 
 
-@mutant
-def classic_eager_keeps() -> ClassicWorld:
+@mutant(world)
+def classic_eager_keeps(bench: ClassicWorld) -> None:
     """It has sent JoinGroup, and not given up what it had."""
-    bench = world()
     state = ClassicState.PREPARING_REBALANCE
     view = ClassicView(is_cooperative=False, state=state, is_rebalancing=True)
     kept = dict.fromkeys(orders(0))
     bench.show_client(StubClient("A", classic=view, assigned=kept))
-    return bench
 
 
-def given(**shares: tuple[int, ...]) -> ClassicWorld:
-    """A, which is a client, leads another generation, and gives this."""
-    bench = world()
+@mutant(world)
+def classic_double_assignment(bench: ClassicWorld) -> None:
+    """A, which is a client, leads another generation, and gives a partition twice."""
     bench.show_client(StubClient("A", member_id=bench.ids["A"], member_epoch=bench.generation))
     bench.join_group("A")
     bench.join_group("B")
-    bench.sync_group("A", shares)
-    return bench
-
-
-@mutant
-def classic_double_assignment() -> ClassicWorld:
-    return given(A=(0, 1), B=(1, 2, 3))
+    bench.sync_group("A", {"A": (0, 1), "B": (1, 2, 3)})
 
 
 def silent(outcome: Outcome) -> Outcome:
@@ -84,14 +72,12 @@ def silent(outcome: Outcome) -> Outcome:
     return replace(outcome, completions=())
 
 
-@mutant
-def classic_refuses_silently() -> ClassicWorld:
-    bench = world()
+@mutant(world)
+def classic_refuses_silently(bench: ClassicWorld) -> None:
     bench.sync_group("B", generation=bench.generation - 1, change=silent)
     while bench.now_ms < 40_000:
         bench.advance_to(bench.now_ms + 4_000)
         bench.sync_group("A")
-    return bench
 
 
 def mixed(**config: Any) -> ClassicWorld:
@@ -118,16 +104,12 @@ def recorded(change: Callable[[Any], Any]) -> Change:
     return falsify
 
 
-@mutant
-def conversion_without_tombstone() -> ClassicWorld:
-    bench = world()
+@mutant(world)
+def conversion_without_tombstone(bench: ClassicWorld) -> None:
     bench.join("X", change=recorded(lambda r: None if isinstance(r, GroupMetadata) else r))
-    return bench
 
 
-@mutant
-def conversion_loses_member() -> ClassicWorld:
-    bench = world()
+@mutant(world)
+def conversion_loses_member(bench: ClassicWorld) -> None:
     gone = bench.ids["B"]
     bench.join("X", change=recorded(lambda r: None if getattr(r, "member_id", None) == gone else r))
-    return bench

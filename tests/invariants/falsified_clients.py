@@ -8,10 +8,7 @@ from typing import Any
 
 from client_world import ClientWorld
 from coordinator_world import GROUP, IMAGE
-from falsified_coordinator import (
-    FALSIFIED,
-    mutant,
-)
+from falsified_coordinator import FALSIFIED, mutant
 
 from rebalance_sim.protocol.clients import ClientState, Subscribe, Tick
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
@@ -29,55 +26,44 @@ def settled() -> ClientWorld:
     return world
 
 
-@mutant
-def epoch_regress() -> ClientWorld:
-    world = settled()
+@mutant(settled)
+def epoch_regress(world: ClientWorld) -> None:
     world.member("a").adopt_epoch(2)
     world.falsify("a", Tick())
-    return world
 
 
-@mutant
-def hasty_heartbeat() -> ClientWorld:
-    world = settled()
+@mutant(settled)
+def hasty_heartbeat(world: ClientWorld) -> None:
     world.run_for(1_000)
     world.falsify("a", Tick(), (world.last_heartbeat("a"),))
     world.run_for(1_000)
     world.falsify("a", Tick(), (world.last_heartbeat("a"),))
-    return world
 
 
-@mutant
-def fails_for_nothing() -> ClientWorld:
-    world = settled()
+@mutant(settled)
+def fails_for_nothing(world: ClientWorld) -> None:
     world.falsify("a", Tick(), world.change_state("a", ClientState.FATAL))
-    return world
 
 
-@mutant
-def bare_join() -> ClientWorld:
-    world = settled()
+@mutant(settled)
+def bare_join(world: ClientWorld) -> None:
     world.falsify("a", Tick(), (world.last_heartbeat("a", member_epoch=0),))
-    return world
 
 
-@mutant
-def moving_deadline() -> ClientWorld:
+@mutant(settled)
+def moving_deadline(world: ClientWorld) -> None:
     """An owner never acknowledges, and its rebalance timer is put off for ever."""
-    world = settled()
     world.checker.liveness.on_quiet_period_start(world.now_ms)
     world.holds_heartbeats = True
     world.join("c")
     world.join("d")
     world.heartbeat("id-a", 3)
     world.shard.armed_timers.pop(TimerKey(ConsumerTimer.REBALANCE, GROUP, "id-a"))
-    return world
 
 
-@mutant
-def stale_pattern() -> ClientWorld:
+@mutant(settled)
+def stale_pattern(world: ClientWorld) -> None:
     """Topics have changed, and no heartbeat has the pattern resolved again."""
-    world = settled()
     context: Any = vars(world.shard.coordinator)["_context"]
     context.compile_regex = lambda text: re.compile(text).fullmatch
     world.handle("a", Subscribe(topic_regex="o.*"))
@@ -86,13 +72,11 @@ def stale_pattern() -> ClientWorld:
     other = Topic(topic_id="id-other", name="other", partition_count=1)
     world.update_image(MetadataImage([*IMAGE.by_name.values(), other]))
     world.checker.liveness.on_quiet_period_start(world.now_ms)
-    return world
 
 
-@mutant
-def commit_for_former_topic() -> ClientWorld:
+@mutant(settled)
+def commit_for_former_topic(world: ClientWorld) -> None:
     """The name of a topic that is gone belongs to another one."""
-    world = settled()
     request = OffsetCommitRequest(
         group_id=GROUP,
         member_id="id-a",
@@ -101,4 +85,3 @@ def commit_for_former_topic() -> ClientWorld:
         wire_topics={"id-former": "orders"},
     )
     world.request(request)
-    return world

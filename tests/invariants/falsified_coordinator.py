@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from client_world import ClientWorld
 from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
@@ -35,13 +36,25 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+World = TypeVar("World", bound=CoordinatorWorld)
+
 FALSIFIED: dict[str, Callable[[], CoordinatorWorld]] = {}
 
 
-def mutant(function: Callable[[], CoordinatorWorld]) -> Callable[[], CoordinatorWorld]:
-    """Register under the function's name."""
-    FALSIFIED[f"test:{function.__name__.replace('_', '-')}"] = function
-    return function
+def told(make: Callable[[], Any], tell: Callable[..., object], *more: Any) -> Any:
+    """A world that this makes, after what that tells."""
+    world = make()
+    tell(world, *more)
+    return world
+
+
+def mutant(make: Callable[[], World]) -> Callable[[Callable[[World], None]], None]:
+    """Register, under its name, what a function does to a world that this makes."""
+
+    def register(falsify: Callable[[World], None]) -> None:
+        FALSIFIED[f"test:{falsify.__name__.replace('_', '-')}"] = partial(told, make, falsify)
+
+    return register
 
 
 def settled(**options: Any) -> CoordinatorWorld:
@@ -54,10 +67,9 @@ def settled(**options: Any) -> CoordinatorWorld:
     return world
 
 
-@mutant
-def commit_for_another_topic() -> CoordinatorWorld:
+@mutant(settled)
+def commit_for_another_topic(world: CoordinatorWorld) -> None:
     """A request names a topic by its id; its offset is stored for another one."""
-    world = settled()
     partition = TopicPartition(ORDERS.topic_id, 0)
     request = OffsetCommitRequest(
         group_id=GROUP,
@@ -69,7 +81,6 @@ def commit_for_another_topic() -> CoordinatorWorld:
     stored = OffsetCommit(GROUP, "payments", 0, OffsetCommitValue(5, world.now_ms))
     response = OffsetCommitResponse(errors={partition: ErrorCode.NONE})
     world.write(stored, request=request, response=response)
-    return world
 
 
 def parts_of(world: CoordinatorWorld, member_id: str) -> list[int]:
@@ -119,123 +130,94 @@ def target(member_id: str, *numbers: int) -> ConsumerGroupTargetAssignmentMember
     return ConsumerGroupTargetAssignmentMember(GROUP, member_id, orders(*numbers))
 
 
-@mutant
-def early_release() -> CoordinatorWorld:
-    world = ClientWorld("a", "b", stop_at_first=False)
+@mutant(lambda: ClientWorld("a", "b", stop_at_first=False))
+def early_release(world: CoordinatorWorld) -> None:
     assert world.violated == []
     world.write(current("id-a", 3, parts_of(world, "id-a")[1:]))
-    return world
 
 
-@mutant
-def target_ahead() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def target_ahead(world: CoordinatorWorld) -> None:
     world.write(target_epoch_record(4))
-    return world
 
 
-@mutant
-def epoch_falls() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def epoch_falls(world: CoordinatorWorld) -> None:
     world.write(epoch_record(2), target_epoch_record(2))
-    return world
 
 
-@mutant
-def member_ahead() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def member_ahead(world: CoordinatorWorld) -> None:
     world.write(current("a", 4, parts_of(world, "a")))
-    return world
 
 
-@mutant
-def grant_while_revoking() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def grant_while_revoking(world: CoordinatorWorld) -> None:
     held = parts_of(world, "a")
     free = next(n for n in range(4) if n not in held)
     state = MemberState.UNREVOKED_PARTITIONS
     world.write(current("a", 3, [*held[1:], free], held[:1], state=state))
-    return world
 
 
-@mutant
-def double_target() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def double_target(world: CoordinatorWorld) -> None:
     world.write(epoch_record(4), target("a", 0, 1, 2), target("b", 2, 3), target_epoch_record(4))
-    return world
 
 
-@mutant
-def target_of_other_topic() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def target_of_other_topic(world: CoordinatorWorld) -> None:
     foreign = ConsumerGroupTargetAssignmentMember(
         GROUP, "a", frozenset({TopicPartition("id-payments", 0)})
     )
     world.write(epoch_record(4), foreign, target_epoch_record(4))
-    return world
 
 
-@mutant
-def corrupt_counts() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def corrupt_counts(world: CoordinatorWorld) -> None:
     world.group.subscribed_topic_names["orders"] = 7
     world.group.static_members["i0"] = "a"
     world.join("c", instance_id="i1")
-    return world
 
 
-@mutant
-def oversized() -> CoordinatorWorld:
-    world = settled(config=replace(CONFIG, group_consumer_max_size=2))
+@mutant(lambda: settled(config=replace(CONFIG, group_consumer_max_size=2)))
+def oversized(world: CoordinatorWorld) -> None:
     world.shard.coordinator._context.config = CONFIG
     world.join("c")
-    return world
 
 
-@mutant
-def torn_batch() -> CoordinatorWorld:
+@mutant(settled)
+def torn_batch(world: CoordinatorWorld) -> None:
     """It is noticed when the log is replayed, at the latest when it has doubled."""
-    world = settled()
     append = world.shard.append
     world.shard.append = lambda records: None  # type: ignore[method-assign]
     world.join("c")
     world.shard.append = append  # type: ignore[method-assign]
     for number in range(20):
         world.join(f"m{number:02}")
-    return world
 
 
-@mutant
-def lost_commit() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def lost_commit(world: CoordinatorWorld) -> None:
     world.restart(world.shard.log[:-1])
-    return world
 
 
-@mutant
-def handler_escapes() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def handler_escapes(world: CoordinatorWorld) -> None:
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=3)
     detail = "ReplayError: partition 0 is granted twice"
     world.show(StepKind.COORDINATOR_ESCAPED, shard=world.shard, request=request, detail=detail)
-    return world
 
 
-@mutant
-def impatient_timer() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def impatient_timer(world: CoordinatorWorld) -> None:
     world.now_ms = 1_000
     world.fire(session_key(GROUP, "a"))
-    return world
 
 
-@mutant
-def refusal_with_records() -> CoordinatorWorld:
-    world = settled()
-
+@mutant(settled)
+def refusal_with_records(world: CoordinatorWorld) -> None:
     def refuse(outcome: Outcome) -> Outcome:
         response = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
         return replace(outcome, response=response)
 
     world.join("c", change=refuse)
-    return world

@@ -81,19 +81,16 @@ def hand_out(world: RecordsWorld, name: str, position: int) -> None:
     world.handle(name, RecordsReturned(positions={world.partition_of(name): position}))
 
 
-@mutant
-def hands_out_unfetched() -> RecordsWorld:
-    world = RecordsWorld("a", "b")
+@mutant(lambda: RecordsWorld("a", "b"))
+def hands_out_unfetched(world: RecordsWorld) -> None:
     world.intakes["a"].fetched = world.intakes["a"].log_end = 10
     hand_out(world, "a", 10)
     assert world.violated == []
     hand_out(world, "a", 11)
-    return world
 
 
-@mutant
-def forgets_commit() -> RecordsWorld:
-    world = RecordsWorld("a", "b")
+@mutant(lambda: RecordsWorld("a", "b"))
+def forgets_commit(world: RecordsWorld) -> None:
     for intake in world.intakes.values():
         intake.fetched = intake.log_end = intake.processed = 50
     hand_out(world, "a", 50)
@@ -102,7 +99,6 @@ def forgets_commit() -> RecordsWorld:
     start_at(world, partition, 50)
     assert world.violated == []
     start_at(world, partition, 49)
-    return world
 
 
 def start_at(world: RecordsWorld, partition: TopicPartition, position: int) -> None:

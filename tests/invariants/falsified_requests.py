@@ -36,56 +36,44 @@ __all__ = ["FALSIFIED"]
 FIRST = TopicPartition(ORDERS.topic_id, 0)
 
 
-@mutant
-def keeps_groups_of_nobody() -> CoordinatorWorld:
+@mutant(settled)
+def keeps_groups_of_nobody(world: CoordinatorWorld) -> None:
     """Everybody leaves, nothing was ever committed, and the next check leaves the group alone."""
-    world = settled()
     for member_id in ("a", "b"):
         world.heartbeat(member_id, LEAVE_EPOCH)
     with patch.object(Directory, "expired", lambda self, *, now_ms: []):
         world.fire(EXPIRY_KEY)
-    return world
 
 
 def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
     """A commit of the first partition."""
     return OffsetCommitRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        generation_id_or_member_epoch=epoch,
-        offsets={FIRST: 5},
+        group_id=GROUP, member_id=member_id, generation_id_or_member_epoch=epoch, offsets={FIRST: 5}
     )
 
 
-@mutant
-def fetch_refused_for_nothing() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def fetch_refused_for_nothing(world: CoordinatorWorld) -> None:
     request = OffsetFetchRequest(
         group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
     )
     response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
     world.request(request, change=lambda outcome: Outcome(response))
-    return world
 
 
-@mutant
-def empty_group_stays() -> CoordinatorWorld:
-    world = settled()
+@mutant(settled)
+def empty_group_stays(world: CoordinatorWorld) -> None:
     world.heartbeat("a", -1)
     world.heartbeat("b", -1)
     response = DeleteGroupsResponse(group_id=GROUP, error_code=ErrorCode.NON_EMPTY_GROUP)
     world.request(DeleteGroupsRequest(group_id=GROUP), change=lambda outcome: Outcome(response))
-    return world
 
 
-@mutant
-def stores_another_offset() -> CoordinatorWorld:
-    world = settled()
-
+@mutant(settled)
+def stores_another_offset(world: CoordinatorWorld) -> None:
     def change(record: Any) -> Any:
         assert type(record) is OffsetCommit
         assert record.value is not None
         return OffsetCommit(*record[:3], record.value._replace(offset=6))
 
     world.request(commit_of("a", 3), change=recorded(change))
-    return world

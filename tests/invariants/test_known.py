@@ -14,46 +14,44 @@ from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
 
 
-def lost_static_join(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
-    """The answer to a static join is lost, and the client repeats it."""
-    world = CoordinatorWorld(semantics, known_issues=known_issues)
-    world.join("a", instance_id="i")
-    world.join("a", instance_id="i")
+def world_of(story, semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
+    """The story is told in it; a group has one member at most where a story fills it."""
+    config = replace(CONFIG, group_consumer_max_size=1) if story is full_group else CONFIG
+    world = CoordinatorWorld(semantics, config=config, known_issues=known_issues)
+    story(world)
     return world
 
 
-def full_group(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
+def lost_static_join(world: CoordinatorWorld) -> None:
+    """The answer to a static join is lost, and the client repeats it."""
+    world.join("a", instance_id="i")
+    world.join("a", instance_id="i")
+
+
+def full_group(world: CoordinatorWorld) -> None:
     """A static member leaves a full group for a while and returns under another id."""
-    config = replace(CONFIG, group_consumer_max_size=1)
-    world = CoordinatorWorld(semantics, config=config, known_issues=known_issues)
     world.join("a", instance_id="i")
     world.heartbeat("a", -2, instance_id="i")
     world.join("b", instance_id="i")
-    return world
 
 
-def fenced_rejoin(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
+def fenced_rejoin(world: CoordinatorWorld) -> None:
     """A member that is past its first epoch joins again."""
-    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a")
     world.join("b")
     world.settle("a", "b")
     world.join("a")
-    return world
 
 
-def fenced_rejoin_without_instance(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
+def fenced_rejoin_without_instance(world: CoordinatorWorld) -> None:
     """A static member leaves for a while, and joins under its id as a dynamic one."""
-    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a", instance_id="i")
     world.heartbeat("a", -2, instance_id="i")
     world.join("a")
-    return world
 
 
-def dropped_topic(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
+def dropped_topic(world: CoordinatorWorld) -> None:
     """A member that is revoking drops a topic in the same heartbeat."""
-    world = CoordinatorWorld(semantics, known_issues=known_issues)
     world.join("a", "orders", "payments")
     world.join("b")
     epoch = world.group.members["a"].member_epoch
@@ -61,7 +59,6 @@ def dropped_topic(semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
     held = world.group.members["a"]
     owned = frozenset(held.assigned) | frozenset(held.pending_revocation)
     world.heartbeat("a", epoch, owned=owned, subscribed_topic_names=("orders",))
-    return world
 
 
 @pytest.mark.parametrize(
@@ -80,33 +77,30 @@ def test_a_shipped_defect_is_suspected_in_its_version_and_news_where_it_was_swit
     story, defect, version
 ):
     """The run goes on. A sweep for that very defect must report it."""
-    world = story(SEMANTICS[version])
+    world = world_of(story, SEMANTICS[version])
     ((violation, times),) = world.checker.suspected
     assert defect in violation.suspects and times == 1
     assert world.checker.violations == [] and not world.checker.is_stopped
 
-    world = story(SEMANTICS[version].with_defects(defect), {defect: KNOWN_ISSUES[defect]})
+    semantics = SEMANTICS[version].with_defects(defect)
+    world = world_of(story, semantics, {defect: KNOWN_ISSUES[defect]})
     assert [one.property for one in world.checker.violations] == [violation.property]
 
 
 @pytest.mark.parametrize("story", [fenced_rejoin, dropped_topic])
 def test_what_a_version_has_fixed_does_not_happen_there(story):
     """kafka-4.3 accepts the rejoin and gives the topic up."""
-    checker = story("kafka-4.3").checker
+    checker = world_of(story, "kafka-4.3").checker
     assert checker.violations == [] and checker.suspected == []
 
 
 def test_suspected_violations_are_counted_and_kept_once():
     """A client that is refused for ever must not fill the memory."""
-    world = lost_static_join("kafka-4.3")
+    world = world_of(lost_static_join, "kafka-4.3")
     for _ in range(5):
         world.join("a", instance_id="i")
     ((violation, times),) = world.checker.suspected
-    assert (violation.property.id, violation.subject, times) == (
-        "refusal.cause",
-        "member a",
-        6,
-    )
+    assert (violation.property.id, violation.subject, times) == ("refusal.cause", "member a", 6)
 
 
 def test_a_version_without_the_defect_has_no_excuse():
@@ -119,9 +113,7 @@ def test_a_version_without_the_defect_has_no_excuse():
 
 
 def test_without_known_issues_everything_is_a_violation():
-    world = CoordinatorWorld("kafka-4.3", known_issues={})
-    world.join("a", instance_id="i")
-    world.join("a", instance_id="i")
+    world = world_of(lost_static_join, "kafka-4.3", {})
     assert world.violated == ["refusal.cause"]
     assert world.checker.suspected == []
 

@@ -184,24 +184,16 @@ def absent_static_member(*, session_timeout_ms: int, max_poll_interval_ms: int =
     bench.leave_group("A")
     bench.ids.pop("A")
     bench.enter("A")
-    bench.show_client(
-        StubClient(
-            "A",
-            kind=LIBRDKAFKA_CLASSIC,
-            member_id=bench.ids["A"],
-            state=ClientState.JOINING,
-            has_subscription=True,
-            subscribed_topic_names=frozenset({"orders"}),
-            is_polling=True,
-            is_closed=False,
-            blocked_in=None,
-            config=ClassicConsumerConfig(
-                group_id="group",
-                assignors=(CLASSIC_ASSIGNORS["range"],),
-                max_poll_interval_ms=max_poll_interval_ms,
-            ),
-        )
-    )
+    config = ClassicConsumerConfig(
+        group_id="group", assignors=(CLASSIC_ASSIGNORS["range"],),
+        max_poll_interval_ms=max_poll_interval_ms,
+    )  # fmt: skip
+    client = StubClient(
+        "A", kind=LIBRDKAFKA_CLASSIC, member_id=bench.ids["A"], state=ClientState.JOINING,
+        has_subscription=True, subscribed_topic_names=frozenset({"orders"}), is_closed=False,
+        blocked_in=None, config=config,
+    )  # fmt: skip
+    bench.show_client(client)
     assert bench.classic.state is ClassicGroupState.PREPARING_REBALANCE
     return outlasts_a_join(bench.checker.model, bench.classic)
 

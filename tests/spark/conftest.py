@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine, the one Spark session of the test run, and HDFS."""
+"""A standalone Spark cluster on this machine, a Spark session of a module on it, and HDFS."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ from rebalance_sim.spark.session import check_setup  # noqa: E402
 from rebalance_sim.spark.session import spark_session as session_of  # noqa: E402
 
 START_TIMEOUT_S = 240
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of a JVM: it is not compiled for long, on cores that the tests need."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pictures(blank_pictures: None) -> None:
+    """Those of reports, see there."""
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +42,8 @@ def cluster_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(scratch / "work"),
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_LAUNCHER_OPTS": SHORT_LIVED,
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
     }
     launcher = [str(home / "bin" / "spark-class")]
     common = ["--host", "127.0.0.1", "--webui-port", "0"]
@@ -56,13 +65,21 @@ def cluster_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             daemon.wait()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark_session(
     cluster_master: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A session on the cluster with two executors of one core; every sweep here uses it."""
+    """A session on the cluster with two executors of one core; every sweep of a module uses it.
+
+    It ends with the module: where there is a JVM, a pool spawns its processes, three seconds each
+    time.
+    """
     log_file = tmp_path_factory.mktemp("session") / "spark.log"
-    settings = {"spark.executor.cores": "1", "spark.executor.memory": "512m"}
+    settings = {
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
+    }
     with session_of(check_setup(cluster_master, settings=settings), log_file=log_file) as session:
         yield session
 

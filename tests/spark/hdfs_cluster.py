@@ -36,7 +36,8 @@ def hdfs_cluster(scratch: Path) -> Iterator[str]:
     jars = _jars_of_maven(pyspark_jars, scratch)
     details, log = scratch / "details.json", scratch / "cluster.log"
     command = [
-        str(find_java().home / "bin" / "java"), "-Xmx512m", f"-Dtest.build.data={scratch}",
+        str(find_java().home / "bin" / "java"), "-Xmx512m",
+        "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dtest.build.data={scratch}",
         "-cp", f"{jars}:{pyspark_jars}/*", MANAGER,
         "-format", "-datanodes", "1", "-writeDetails", str(details),
         # A file is closed when its last block is written, not some 400 ms later, when it is known

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyspark
 import pytest
 
 import rebalance_sim as rs
@@ -16,6 +15,8 @@ from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
 from rebalance_sim.spark.experiments import estimate
 from rebalance_sim.spark.reports.experiment import ExperimentSummary
 from rebalance_sim.spark.reports.experiment_report import headline_rows, write_experiment_report
+
+pytestmark = pytest.mark.pictures
 
 ROOT = Path(__file__).parents[2]
 POOL = SweepOptions(backend="pool", processes=2, batch_size=2)
@@ -174,13 +175,3 @@ def test_the_question_of_the_checkout_is_answered_in_small(tmp_path: Path) -> No
     assert summary.passed
     values = summary.runs.set_index(["protocol", "heartbeat_ms"])["unowned_partition_ms"]
     assert values["consumer-uniform", 1_000] < values["eager", 1_000]
-
-
-@pytest.mark.spark
-def test_on_a_cluster_the_rows_are_the_same(
-    summary: ExperimentSummary, spark_session: pyspark.sql.SparkSession, tmp_path: Path
-) -> None:
-    options = SweepOptions(master=spark_session.sparkContext.master, batch_size=2)
-    other = carry_out_experiment(make_experiment(**KEYS), out=tmp_path / "out", options=options)
-    pd.testing.assert_frame_equal(other.runs, summary.runs)
-    pd.testing.assert_frame_equal(other.rebalances, summary.rebalances)

@@ -14,6 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 from sample_plans import with_options
 from test_kills import TABLES, run_and_kill
+from test_stores import (  # noqa: F401 - the same tests, with the store of this module
+    test_what_is_missing_is_said_to_be_missing,
+    test_what_is_put_is_there_whole_under_its_name,
+)
 from test_sweep import a_sweep as a_plain_sweep
 from test_sweep import finish_slow_sweep
 
@@ -24,10 +28,16 @@ from rebalance_sim.spark.store.compact import compact
 from rebalance_sim.spark.store.hdfs import HdfsStore
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import batches_of
+from rebalance_sim.spark.store.store import Store
 
 pytestmark = pytest.mark.spark
 
 KINDS = (*TABLES, "metrics")
+
+
+@pytest.fixture
+def store(hdfs: str, tmp_path: Path) -> Store:
+    return open_store(f"{hdfs}/{tmp_path.name}")
 
 
 def a_sweep(out: object, backend: str = "pool", **options: object) -> SweepSummary:
@@ -50,12 +60,15 @@ def files_of(url: str) -> list[str]:
     return [status.path for status in client.list_status(place.path, True) if not status.isdir]
 
 
-@pytest.mark.parametrize("backend", ["pool", "spark"])
-def test_a_sweep_gives_the_rows_of_one_into_a_folder(
-    hdfs: str, tmp_path: Path, backend: str, request: pytest.FixtureRequest
+@pytest.fixture
+def backend() -> str:
+    """``test_on_spark`` has the test that names it on Spark, too."""
+    return "pool"
+
+
+def test_a_sweep_into_hdfs_gives_the_rows_of_one_into_a_folder(
+    hdfs: str, tmp_path: Path, backend: str
 ) -> None:
-    if backend == "spark":
-        request.getfixturevalue("spark_session")
     url = f"{hdfs}/sweep-{backend}"
     summary = a_sweep(url, backend)
     local = a_sweep(tmp_path / "out")
@@ -64,7 +77,7 @@ def test_a_sweep_gives_the_rows_of_one_into_a_folder(
     assert summary.report == f"{url}/report.md"
     store = open_store(url)
     assert b"client.exclusive" in store.get("report.md")
-    assert store.get("report/outcomes.png").startswith(b"\x89PNG")
+    assert store.exists("report/outcomes.png")
     assert list(store.list("probes")) == list(store.list("drivers")) == []
     assert not [path for path in files_of(url) if "_tmp-" in path]
 

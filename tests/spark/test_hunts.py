@@ -38,21 +38,30 @@ def a_hunt(folder: Path, options: HuntOptions = OPTIONS) -> Hunted:
     return hunt((variant(),), folder, options)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hunted, dict[str, bytes]]:
+    """The hunt in one call, and what it leaves behind."""
+    folder = tmp_path_factory.mktemp("whole")
+    return a_hunt(folder), contents(folder)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """All files but that of the times, which are never the same twice."""
     files = (file for file in folder.rglob("*") if file.is_file() and file.name != "rounds.json")
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
-def test_a_hunt_in_two_calls_is_the_same_as_in_one(tmp_path: Path) -> None:
-    whole = a_hunt(tmp_path / "whole")
+def test_a_hunt_in_two_calls_is_the_same_as_in_one(
+    whole: tuple[Hunted, dict[str, bytes]], tmp_path: Path
+) -> None:
+    hunted, left = whole
     first = a_hunt(tmp_path / "parts", replace(OPTIONS, runs=6))
     assert first.corpus.runs == 6
     again = a_hunt(tmp_path / "parts")
-    assert again.corpus == whole.corpus
-    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert again.corpus == hunted.corpus
+    assert contents(tmp_path / "parts") == left
     assert [row.runs for row in again.rows] == [6, 12, 18]
-    assert [one.reached for one in again.rows] == [one.reached for one in whole.rows]
+    assert [one.reached for one in again.rows] == [one.reached for one in hunted.rows]
 
 
 def test_what_is_done_already_is_not_run_again(tmp_path: Path) -> None:
@@ -62,8 +71,9 @@ def test_what_is_done_already_is_not_run_again(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_a_lost_round_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = a_hunt(tmp_path / "whole")
+def test_a_lost_round_is_run_again(
+    whole: tuple[Hunted, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lost = iter((True, False, True, True, False))
 
     def run_calls(
@@ -77,10 +87,9 @@ def test_a_lost_round_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("rebalance_sim.spark.pool.run_calls", run_calls_of(run_calls))
     notes: list[str] = []
-    found = hunt((variant(),), tmp_path / "lost", OPTIONS, on_note=notes.append)
+    found = hunt((variant(),), tmp_path, OPTIONS, on_note=notes.append)
     assert len(notes) == 3
-    assert found.corpus == whole.corpus
-    assert contents(tmp_path / "lost") == contents(tmp_path / "whole")
+    assert (found.corpus, contents(tmp_path)) == (whole[0].corpus, whole[1])
 
 
 def run_calls_of(run_calls: Callable[..., None]) -> Callable[..., None]:
@@ -115,8 +124,9 @@ test_hunts.a_hunt(Path({folder!r}))
 """
 
 
-def test_a_killed_hunt_goes_on_where_it_was(tmp_path: Path) -> None:
-    whole = a_hunt(tmp_path / "whole")
+def test_a_killed_hunt_goes_on_where_it_was(
+    whole: tuple[Hunted, dict[str, bytes]], tmp_path: Path
+) -> None:
     folder = tmp_path / "killed"
     text = SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder))
     process = subprocess.Popen([sys.executable, "-c", text], env=os.environ)
@@ -126,8 +136,7 @@ def test_a_killed_hunt_goes_on_where_it_was(tmp_path: Path) -> None:
     process.wait()
     begun = json.loads((folder / "hunt.json").read_text())["runs"]
     assert begun >= 6
-    assert a_hunt(folder).corpus == whole.corpus
-    assert contents(folder) == contents(tmp_path / "whole")
+    assert (a_hunt(folder).corpus, contents(folder)) == (whole[0].corpus, whole[1])
 
 
 def test_a_hunt_that_is_stopped_keeps_its_rounds(tmp_path: Path) -> None:
@@ -163,14 +172,6 @@ def test_a_run_that_a_limit_ends_has_no_verdict(tmp_path: Path) -> None:
     assert found.corpus.outcomes == {"timeout": 6}
     assert not found.corpus.findings
     assert not found.corpus.tried  # a mutant that is drawn once more is run once more
-
-
-@pytest.mark.spark
-def test_a_hunt_on_spark_is_the_same_hunt(tmp_path: Path, spark_session: object) -> None:
-    options = replace(OPTIONS, runs=6, backend="spark")
-    on_spark = a_hunt(tmp_path / "spark", options)
-    assert on_spark.corpus == a_hunt(tmp_path / "pool", replace(OPTIONS, runs=6)).corpus
-    assert contents(tmp_path / "spark") == contents(tmp_path / "pool")
 
 
 @pytest.mark.parametrize(

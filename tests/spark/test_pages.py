@@ -25,6 +25,8 @@ from rebalance_sim.spark.detection.page import defects_document
 from rebalance_sim.spark.reports.intervals import share_of
 from rebalance_sim.spark.reports.page_plots import colour_of, histogram
 
+pytestmark = pytest.mark.pictures
+
 POOL = {"backend": "pool", "processes": 1, "limits": Limits(soft_s=30, hard_s=60)}
 
 
@@ -94,6 +96,20 @@ def test_a_page_needs_nothing_from_elsewhere(failing: tuple[SweepSummary, str]) 
     assert 'name="viewport"' in page
 
 
+def drawn_beside(report: Path) -> set[str]:
+    """The names of the pictures that a short page shows, each of which is one."""
+    files = [report.parent / name for name in re.findall(r"!\[.*?\]\((.*?)\)", report.read_text())]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    return {file.stem for file in files}
+
+
+def test_the_short_page_has_a_drawn_picture_of_each_part(
+    failing: tuple[SweepSummary, str],
+) -> None:
+    summary, _ = failing
+    assert drawn_beside(summary.report) == {"outcomes", "metrics", "series", "coverage"}
+
+
 def test_equal_sweeps_have_equal_pages(failing: tuple[SweepSummary, str], tmp_path: Path) -> None:
     summary, _ = failing
     out = summary.report.parent
@@ -129,6 +145,7 @@ def test_the_page_of_a_comparison_has_distributions_and_a_timeline_for_each_prot
     assert sum(page.count(f"calm+{name}") for name in protocols) >= 2
     assert page.count("Plotly.newPlot(") == 9 + len(protocols) + 1
     assert summary.seeds_compared == 2
+    assert drawn_beside(summary.report) == {"distributions", "ownership"}
 
 
 def test_a_notebook_shows_what_a_sweep_and_a_run_came_to(

@@ -6,14 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pyspark
 import pytest
 from sample_plans import with_options
 from submission import ROOT, environment, spark_submit
 
-from rebalance_sim.spark import SparkSetupError, SweepError, SweepOptions, read_table, sweep
+from rebalance_sim.spark import SweepError, SweepOptions, read_table, sweep
 from rebalance_sim.spark.launch import settings_of
 from rebalance_sim.spark.master import spark_defaults
 
@@ -60,24 +58,6 @@ def test_a_session_and_the_pool_are_one_too_many(tmp_path: Path) -> None:
             profile="calm", seeds="0:2", out=tmp_path / "out", spark=object(),  # type: ignore[arg-type]
             options=SweepOptions(backend="pool"),
         )  # fmt: skip
-
-
-@pytest.mark.spark
-def test_a_session_that_is_given_is_used_and_settings_cannot_apply(
-    spark_session: pyspark.sql.SparkSession, tmp_path: Path
-) -> None:
-    options: dict[str, Any] = {"profile": "mixed", "seeds": "0:14", "batch_size": 7, "runner": FAKE}
-    with pytest.raises(SparkSetupError, match=r"spark\.executor\.memory=9g cannot apply"):
-        sweep(
-            **with_options(
-                **options, out=tmp_path / "out", spark_settings={"spark.executor.memory": "9g"}
-            ),
-            spark=spark_session,
-        )
-    assert not (tmp_path / "out").exists()
-    summary = sweep(**with_options(**options, out=tmp_path / "out"), spark=spark_session)
-    assert sum(summary.outcomes.values()) == 14
-    assert spark_session.range(3).count() == 3  # It is left running.
 
 
 # --- spark-submit --------------------------------------------------------------------------------

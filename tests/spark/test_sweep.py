@@ -1,10 +1,11 @@
-"""A whole sweep, on a pool of processes and on a real cluster of executors."""
+"""A whole sweep, on a pool of processes."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,6 @@ import pytest
 from sample_plans import with_options
 
 from rebalance_sim.spark import (
-    DEFAULT_RUNNER,
     Limits,
     Progress,
     SweepError,
@@ -26,25 +26,35 @@ from rebalance_sim.spark import (
     read_table,
     sweep,
 )
-from rebalance_sim.spark.options import BACKENDS
 from rebalance_sim.spark.preflight import WorkerReport, mismatch
 
 FAKE = "fake_scenarios:run_seed"
 KNOWN_ISSUE_FILES = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
 
 
-@pytest.fixture(params=["pool", pytest.param("spark", marks=pytest.mark.spark)])
-def backend(request: pytest.FixtureRequest) -> str:
-    """Each backend in turn; Spark means the cluster of this test run."""
-    if request.param == "spark":
-        request.getfixturevalue("spark_session")
-    return str(request.param)
+@pytest.fixture
+def backend() -> str:
+    """What the batches run on. ``test_on_spark`` has the tests that name it on Spark, too."""
+    return "pool"
 
 
 def a_sweep(out: Path, backend: str = "pool", **options: object) -> SweepSummary:
     values = {"profile": "mixed", "seeds": "0:60", "batch_size": 7, "runner": FAKE}
     values |= {"limits": KNOWN_ISSUE_FILES, **options}
     return sweep(**with_options(out=out, backend=backend, **values))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished") / "out"
+    a_sweep(out)
+    return out
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    """A finished sweep, to be changed by a test."""
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
 def test_every_planned_seed_has_one_row_and_the_summary_counts_them(
@@ -103,33 +113,6 @@ def test_memory_that_runs_out_inside_a_run_is_no_fault_of_the_simulator(tmp_path
     assert summary.outcomes == {"memory": 3}
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize(("profile", "runner"), [("mixed", FAKE), ("faulty", DEFAULT_RUNNER)])
-def test_the_rows_of_both_backends_are_equal(tmp_path: Path, profile: str, runner: str) -> None:
-    for name in BACKENDS:
-        a_sweep(
-            tmp_path / name, name, profile=profile, runner=runner, seeds="0:18", batch_size=2,
-            limits=Limits(), metrics_seeds=6,
-        )  # fmt: skip
-    for kind in ("runs", "violations", "known_issues", "metrics"):
-        rows = read_table(tmp_path / "pool", kind)
-        assert rows.equals(read_table(tmp_path / "spark", kind))
-        assert kind != "metrics" or (rows.num_rows > 0) == (runner == DEFAULT_RUNNER)
-    assert len(list((tmp_path / "spark" / "runs").iterdir())) == 9
-    plans = [(tmp_path / name / "plan.json").read_bytes() for name in BACKENDS]
-    assert plans[0] == plans[1]
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark_session")
-def test_batches_run_in_several_executor_processes(tmp_path: Path) -> None:
-    a_sweep(tmp_path / "out", "spark", profile="slow", batch_size=5)
-    workers = set(read_table(tmp_path / "out", "timing").column("worker").to_pylist())
-    assert len(workers) == 2
-    assert not [worker for worker in workers if worker.endswith(f":{os.getpid()}")]
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -151,24 +134,6 @@ def test_a_worker_that_does_not_fit_is_named(change: dict[str, Any], said: str) 
     assert mismatch(worker=driver, driver=driver, out="results") is None
     message = mismatch(worker=worker, driver=driver, out="results")
     assert message is not None and message.startswith(said)
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark_session")
-def test_a_worker_that_is_killed_costs_time_and_nothing_else(tmp_path: Path) -> None:
-    killed: list[int] = []
-
-    def kill_a_worker(progress: Progress) -> None:
-        if not killed and progress.batches_done >= 2:
-            [worker, *_] = read_table(tmp_path / "out", "timing").column("worker").to_pylist()
-            killed.append(int(worker.partition(":")[2]))
-            os.kill(killed[0], signal.SIGKILL)
-
-    summary = a_sweep(
-        tmp_path / "out", "spark", profile="slow", batch_size=5, on_progress=kill_a_worker
-    )
-    assert killed
-    assert summary.outcomes == {"ok": 60}
 
 
 def test_the_same_call_again_runs_nothing_and_reports_the_same(
@@ -205,21 +170,19 @@ def test_missing_batches_alone_are_run_again(tmp_path: Path, backend: str) -> No
     ],
 )
 def test_a_folder_with_another_sweep_is_refused(
-    tmp_path: Path, option: str, value: object, named: str
+    copy: Path, option: str, value: object, named: str
 ) -> None:
-    a_sweep(tmp_path / "out")
-    plan = (tmp_path / "out" / "plan.json").read_bytes()
+    plan = (copy / "plan.json").read_bytes()
     with pytest.raises(SweepError, match=named):
-        a_sweep(tmp_path / "out", **{option: value})
-    assert (tmp_path / "out" / "plan.json").read_bytes() == plan
+        a_sweep(copy, **{option: value})
+    assert (copy / "plan.json").read_bytes() == plan
 
 
-def test_a_row_too_many_is_noticed(tmp_path: Path) -> None:
-    a_sweep(tmp_path / "out")
-    runs = tmp_path / "out" / "runs"
+def test_a_row_too_many_is_noticed(copy: Path) -> None:
+    runs = copy / "runs"
     (runs / "b000001.parquet").write_bytes((runs / "b000000.parquet").read_bytes())
     with pytest.raises(SweepError, match=r"batch 1 of .* has 7 rows of the seeds 0:7, 7 of 7:14"):
-        a_sweep(tmp_path / "out")
+        a_sweep(copy)
 
 
 def test_without_a_batch_size_one_is_measured_and_kept(tmp_path: Path) -> None:

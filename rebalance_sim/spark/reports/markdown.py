@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.html_page import has_plotly, html_page
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location, Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 REPORT_FILE = "report.md"
 PAGE_FILE = "report.html"
@@ -37,12 +41,17 @@ def _write_stills(store: Store, parts: Iterable[doc.Part]) -> None:
         if isinstance(part, doc.Fold):
             _write_stills(store, part.parts)
         elif isinstance(part, doc.Picture) and part.still:
-            content, figure = BytesIO(), part.still()
-            if layout := figure.get_layout_engine():
-                layout.execute(figure)  # Once, and not by a drawing that is thrown away.
-                figure.set_layout_engine(None)
-            figure.savefig(content, format="png", dpi=110)
-            store.put(_file(part), content.getvalue())
+            store.put(_file(part), png_of(part.still()))
+
+
+def png_of(figure: Figure) -> bytes:
+    """The figure as the content of a file."""
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)  # Once, and not by a drawing that is thrown away.
+        figure.set_layout_engine(None)
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=110)
+    return content.getvalue()
 
 
 def _file(picture: doc.Picture) -> str:

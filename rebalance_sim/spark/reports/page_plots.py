@@ -248,15 +248,16 @@ def _figure(
 ) -> Any:
     from plotly.graph_objects import Figure
 
-    figure, lines = Figure(traces), textwrap.wrap(title, _TITLE_WIDTH)
-    figure.update_layout(
-        template="plotly_white",
-        height=height + 16 * len(lines),
-        bargap=0.02,
-        showlegend=len(traces) > 1,
-        margin={"l": 10, "r": 15, "t": 20 + 18 * len(lines), "b": 40},
-        title={"text": "<br>".join(lines), "font": {"size": 13}, "x": 0, "xref": "paper"},
-        legend={"font": {"size": 11}},
-    )
-    figure.update_xaxes(title={"text": x_title, "font": {"size": 12}}, automargin=True)
-    return figure.update_yaxes(title={"text": y_title, "font": {"size": 12}}, automargin=True)
+    lines = textwrap.wrap(title, _TITLE_WIDTH)
+    layout = {
+        "template": "none",  # That of the page is put in there, once it is drawn.
+        "height": height + 16 * len(lines),
+        "bargap": 0.02,
+        "showlegend": len(traces) > 1,
+        "margin": {"l": 10, "r": 15, "t": 20 + 18 * len(lines), "b": 40},
+        "title": {"text": "<br>".join(lines), "font": {"size": 13}, "x": 0, "xref": "paper"},
+        "legend": {"font": {"size": 11}},
+        "xaxis": {"title": {"text": x_title, "font": {"size": 12}}, "automargin": True},
+        "yaxis": {"title": {"text": y_title, "font": {"size": 12}}, "automargin": True},
+    }
+    return Figure(traces, layout)
