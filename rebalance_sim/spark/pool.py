@@ -17,7 +17,7 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.interrupts import held_back
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.store.opening import survives_fork
-from rebalance_sim.spark.supervised import die_with_parent
+from rebalance_sim.spark.supervised import die_with_parent, keep_what_is_inherited
 
 POLL_S = 0.25
 
@@ -106,5 +106,6 @@ def _has_jvm() -> bool:
 
 def _start_worker(driver_pid: int) -> None:
     """Leave Ctrl-C to the driver, and do not outlive it."""
+    keep_what_is_inherited()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(driver_pid)

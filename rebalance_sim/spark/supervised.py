@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import os
 import pickle
@@ -221,6 +222,7 @@ def _child_main(
     """The whole life of a child. It leaves by ``os._exit``: nothing of the parent's runs twice."""
     status = CHILD_BROKEN
     try:
+        keep_what_is_inherited()
         die_with_parent(parent_pid)
         faulthandler.register(signal.SIGUSR1, file=stacks_fd, all_threads=False)
         signal.signal(signal.SIGALRM, _on_alarm)
@@ -295,6 +297,13 @@ def die_with_parent(parent_pid: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent_pid:  # it died before we asked
             os._exit(1)
+
+
+def keep_what_is_inherited() -> None:
+    """In a fork: never look for garbage in what there was before it. That would copy memory that is
+    shared, and destroy objects that need threads to end, which a fork has not: the client of HDFS
+    waits for its own for ever."""
+    gc.freeze()
 
 
 def _cap_memory(extra_mib: int) -> None:

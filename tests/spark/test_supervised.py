@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -95,6 +96,27 @@ def test_a_consumer_that_stops_early_leaves_no_child_behind() -> None:
     child = next(attempts).result
     attempts.close()
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_child_destroys_nothing_that_it_has_inherited() -> None:
+    """Such as a client whose threads are not there."""
+    parent = os.getpid()
+
+    class Client:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            if os.getpid() != parent:
+                time.sleep(60)
+
+    gc.disable()
+    try:
+        Client()
+        [attempt] = supervised(lambda unit: gc.collect(), [0], LIMITS)
+    finally:
+        gc.enable()
+    assert attempt.failure == ""
 
 
 def test_what_a_child_has_loaded_the_next_one_is_born_with(
