@@ -59,7 +59,7 @@ class Visits:
                 self.counts["situation.static_leave"] += 1
         if change.is_new_target:
             self.counts["situation.new_target"] += 1
-            if any(e.state is _UNREVOKED for e in change.ledger.members.values()):
+            if change.ledger.unrevoked_count:
                 self.counts["situation.target_during_revocation"] += 1
             if change.target_epoch[1] - change.target_epoch[0] > 1:
                 self.counts["situation.epochs_skipped"] += 1

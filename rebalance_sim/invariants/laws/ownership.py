@@ -136,11 +136,11 @@ class AssignedIsHeld(Property):
         assigned = member.assigned.keys()
         if not assigned or not is_registered(member, ledger):
             return None
-        extra = assigned - ledger.members[member.member_id].held()
-        if not extra:
+        held = ledger.members[member.member_id].held()
+        if assigned <= held:
             return None
         return Finding(
-            f"{entry.name} is assigned {self.model.names_of(extra)} at epoch "
+            f"{entry.name} is assigned {self.model.names_of(assigned - held)} at epoch "
             f"{member.member_epoch}; the coordinator does not hold that for it",
             client=entry.name,
         )
@@ -164,7 +164,11 @@ class CurrentFitsTarget(Property):
         is_new = member.member_epoch != entry.member_epoch or member.current is not entry.current
         if not is_new or ledger is None or member.member_epoch != ledger.target_epoch:
             return None
-        for partition in sorted(member.current.partitions if is_registered(member, ledger) else ()):
+        current = member.current.partitions
+        is_target = not ledger.target_rivals and current == ledger.targets.get(member.member_id)
+        if is_target or not is_registered(member, ledger):
+            return None
+        for partition in sorted(current):
             owner = ledger.target_owner.get(partition, member.member_id)
             if owner != member.member_id:
                 return Finding(

@@ -34,6 +34,7 @@ from rebalance_sim.protocol.wire.records import (
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _STABLE = MemberState.STABLE
+_UNREVOKED = MemberState.UNREVOKED_PARTITIONS
 
 Target = frozenset[TopicPartition]
 _NOTHING: Target = frozenset()
@@ -214,6 +215,8 @@ class GroupLedger:
         self.resolved: dict[str, tuple[str, ...]] = {}
         """Pattern -> names of the topics that it matched."""
         self.instances: dict[str, str] = {}
+        self.unrevoked_count = 0
+        """Members that have not given up yet what they must."""
         self._settled: dict[int, int] = {}
 
     # -- reading ---------------------------------------------------------------------------
@@ -373,9 +376,10 @@ class GroupLedger:
         old = before.current if before else None
         new = after.current if after else None
         if old is not new:
-            self._count_settled(old, -1)
-            self._count_settled(new, 1)
-            self._move(member_id, before, after, change)
+            self._count_state(old, -1)
+            self._count_state(new, 1)
+            if not _has_same_sets(old, new):
+                self._move(member_id, before, after, change)
 
     def _move(
         self, member_id: str, before: MemberEntry | None, after: MemberEntry | None, change: Change
@@ -418,8 +422,12 @@ class GroupLedger:
 
     # -- counts ----------------------------------------------------------------------------
 
-    def _count_settled(self, current: CurrentAssignmentValue | None, by: int) -> None:
-        if current is not None and current.state is _STABLE:
+    def _count_state(self, current: CurrentAssignmentValue | None, by: int) -> None:
+        if current is None:
+            return
+        if current.state is _UNREVOKED:
+            self.unrevoked_count += by
+        elif current.state is _STABLE:
             epoch = current.member_epoch
             left = self._settled.get(epoch, 0) + by
             if left:
@@ -452,6 +460,18 @@ class GroupLedger:
             del self.instances[was]
         if now is not None:
             self.instances[now] = member_id
+
+
+def _has_same_sets(
+    one: CurrentAssignmentValue | None, other: CurrentAssignmentValue | None
+) -> bool:
+    """Whether only the epoch differs, as it does for most members when the group has a new one."""
+    return (
+        one is not None
+        and other is not None
+        and one.assigned is other.assigned
+        and one.pending_revocation is other.pending_revocation
+    )
 
 
 def _add(counts: dict[str, int], key: str, by: int) -> None:

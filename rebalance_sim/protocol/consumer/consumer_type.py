@@ -216,11 +216,12 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
 
     def project(self, group: ConsumerGroup) -> Projection:
         """The newest state."""
+        state = group.state
         return Projection(
             group_type=self.name,
-            state=group.state.value,
+            state=state.value,
             epoch=group.group_epoch,
-            is_settled=group.state in _SETTLED,
+            is_settled=state in _SETTLED,
             members=group.members.keys(),
         )
 
