@@ -227,6 +227,6 @@ def test_what_was_begun_with_a_plugin_names_it_wherever_it_is_not_loaded(tmp_pat
     plan = json.loads((tmp_path / "plan.json").read_text())
     (tmp_path / "plan.json").write_text(json.dumps({**plan, "plugins": ["elsewhere"]}))
     command = summarise(tmp_path).replay_command(3)
-    assert command == "rebalance-sim run --profile calm --plugin=elsewhere --seed 3"
+    assert command == "rebalance-sim run --profile calm --plugin=elsewhere --seed 3 --leap"
     with pytest.raises(SweepError, match="plug-ins that are not loaded: add --plugin=elsewhere"):
         extend(tmp_path, end=9, options=SweepOptions(backend="pool"))

@@ -145,7 +145,7 @@ def test_the_page_of_a_comparison_has_distributions_and_a_timeline_for_each_prot
     assert sum(page.count(f"calm+{name}") for name in protocols) >= 2
     assert page.count("Plotly.newPlot(") == 9 + len(protocols) + 1
     assert summary.seeds_compared == 2
-    assert drawn_beside(summary.report) == {"distributions", "ownership"}
+    assert drawn_beside(summary.report) == {"distributions", "timeline"}
 
 
 def test_a_notebook_shows_what_a_sweep_and_a_run_came_to(
