@@ -46,8 +46,10 @@ format: $(INSTALLED)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# Two measurements of the same commit, an hour apart on a shared machine, differ by up to an eighth;
+# two checkouts that take turns by a fiftieth, and are held to 0.95.
 speed: $(INSTALLED)
-	$(BIN)/python benchmarks/compare.py --released
+	$(BIN)/python benchmarks/compare.py --released --at-least 0.85
 
 sweep: $(INSTALLED)
 	$(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds $(SWEEP_SEEDS) --out $(SWEEP_OUT)
