@@ -202,8 +202,10 @@ class Leaps:
                 span_ms = goal_ms - clock.simulated_ms
                 self._leap(span_ms - span_ms % cycle_ms, before)
             elif goal_ms == until_ms and self._owes_nothing():
-                self._leap(self._world.latest_end_ms() - clock.simulated_ms, before)
-                return True
+                end_ms = self._world.latest_end_ms()
+                if self._goal_ms(end_ms, spare_ms) == end_ms:
+                    self._leap(end_ms - clock.simulated_ms, before)
+                    return True
 
     def _goal_ms(self, until_ms: int, spare_ms: int) -> int:
         """How far a leap may go at most: to ``until_ms``, or almost to what is planned before."""

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import client, spec
 
+from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.clock import Call, Clock
@@ -244,3 +245,10 @@ def test_a_quiet_period_that_is_too_short_for_its_bounds_is_not_judged_either_wa
     assert leapt.leapt_ms > 0
     assert (leapt.outcome, leapt.reason) == (whole.outcome, whole.reason)
     assert leapt.outcome == "not-judged"
+
+
+def test_a_quiet_period_that_becomes_longer_is_not_left_out_with_a_start_in_it() -> None:
+    """Seed 131 of faulty: a process starts between the end that was planned and the later one."""
+    scenario = generate("faulty", 131)
+    leapt, whole = run(scenario, leaps=True), run(scenario)
+    assert (leapt.outcome, leapt.simulated_ms) == (whole.outcome, whole.simulated_ms)
