@@ -210,8 +210,7 @@ class World:
         self._next_end_ms = next_end_ms
         is_complete = self.advance_to(self.end_ms)
         while is_complete:
-            end_ms = self.end_ms
-            if self.latest_end_ms() <= end_ms:
+            if self.latest_end_ms() <= self.now_ms:
                 self.steps.checker.at_end()
                 break
             is_complete = self.advance_to(self.end_ms)
