@@ -57,7 +57,7 @@ class LivenessCheck(Protocol):
         """What is late at this time, with the reason."""
 
     def owes_nothing(self, at_ms: int) -> bool:
-        """Whether all has come about that has to once faults stop, late or not."""
+        """Whether nothing has to come about that a world at rest may still bring about."""
         ...
 
     @property

@@ -25,7 +25,7 @@ a leap ends a cycle before what comes next, so that their offsets are committed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm
 from typing import Any, Protocol
@@ -45,9 +45,11 @@ from rebalance_sim.protocol.clients import (
     PollingResumed,
     PollingStopped,
     RecordsReturned,
+    RequestMetadata,
     SendClassicHeartbeat,
     SendCommit,
     SendHeartbeat,
+    StateChanged,
     Tick,
 )
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
@@ -103,6 +105,9 @@ follows such a leap draws other numbers, while one at the end changes nothing.""
 _BEFORE_PLANNED_MS = 1_000
 """A leap ends so long before what is planned next."""
 
+_RESTING = frozenset((ClientState.STABLE, ClientState.UNSUBSCRIBED))
+_REPEATING = _RESTING | {ClientState.ACKNOWLEDGING}
+
 _EVENTS = frozenset(
     (
         *(Tick, Poll, PollingStopped, PollingResumed, RecordsReturned, CommitOffsets),
@@ -125,7 +130,7 @@ def is_routine(step: Step) -> bool:
         if type(event) not in _EVENTS:
             return False
         if step.effects and not _EFFECTS.issuperset(map(type, step.effects)):
-            return False
+            return _acknowledges_again(step.effects)
         response = getattr(event, "response", None)
         return response is None or not _has_error(response)
     if kind is StepKind.COORDINATOR_REQUEST:
@@ -137,6 +142,15 @@ def is_routine(step: Step) -> bool:
     return kind in _ALWAYS
 
 
+def _acknowledges_again(effects: Iterable[Any]) -> bool:
+    """Whether a member begins to reconcile and acknowledges at once, as it does without a pause
+    where a partition of its target has no name (client §0.2)."""
+    others = [one for one in effects if type(one) not in _EFFECTS | {RequestMetadata}]
+    if any(type(one) is not StateChanged for one in others):
+        return False
+    return [one.to_state for one in others] == [ClientState.RECONCILING, ClientState.ACKNOWLEDGING]
+
+
 def _has_error(response: Any) -> bool:
     errors: Mapping[object, object] = getattr(response, "errors", {})
     return bool(getattr(response, "error_code", None) or any(errors.values()))
@@ -145,8 +159,9 @@ def _has_error(response: Any) -> bool:
 class Leaps:
     """Lets a world's time pass, and leaps where it is at rest; it looks at steps beside a checker.
 
-    ``owes_nothing``: whether everything that has to come about once faults stop has done so. It is
-    asked before a leap to the end. ``gained`` is what was added to each counter.
+    ``owes_nothing``: whether nothing has to come about, once faults have stopped, that a world at
+    rest may still bring about. It is asked before a leap to the end. ``gained`` is what was added
+    to each counter.
     """
 
     def __init__(self, world: RestingWorld, owes_nothing: Callable[[], bool]) -> None:
@@ -195,7 +210,7 @@ class Leaps:
             before = self._look()
             if not clock.run_until(clock.simulated_ms + cycle_ms):
                 return False
-            if not self._is_at_rest(before):
+            if not self._is_at_rest(before, for_good=is_quiet):
                 continue
             goal_ms = self._goal_ms(until_ms, spare_ms)
             if not is_quiet:
@@ -226,6 +241,8 @@ class Leaps:
         for name, value in self._world.metrics.counters().items():
             more = round(share * (value - before.counters[name]))
             self.gained[name] = self.gained.get(name, 0) + more
+        if self._world.metrics.last_unrest_ms > before.simulated_ms:  # in a storm
+            self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
         self._world.steps.leapt(span_ms)
 
@@ -235,6 +252,7 @@ class Leaps:
         world = self._world
         return _Look(
             at_ms=self._clock.now_ms,
+            simulated_ms=self._clock.simulated_ms,
             counters=world.metrics.counters(),
             states=tuple(self._states()),
         )
@@ -248,12 +266,14 @@ class Leaps:
             member = client.member
             yield client.is_alive, member.state, member.member_epoch, frozenset(member.assigned)
 
-    def _is_at_rest(self, before: _Look) -> bool:
+    def _is_at_rest(self, before: _Look, *, for_good: bool) -> bool:
+        """``for_good``: nothing will come any more. A group in which a member acknowledges again
+        and again is at rest then as well: all it does is the same."""
         world = self._world
         return (
             self._moved_ms < before.at_ms
-            and all(map(_is_settled, world.clients().values()))
-            and all(map(_has_its_members, world.groups.values()))
+            and all(_is_in_routine(one, for_good) for one in world.clients().values())
+            and all(_has_its_members(one, for_good) for one in world.groups.values())
             and all(self._is_routine_call(call) for call in self._clock.waiting())
             and tuple(self._states()) == before.states
         )
@@ -296,14 +316,20 @@ class _Look:
     """A world at the beginning of a cycle."""
 
     at_ms: int
+    simulated_ms: int
     counters: Mapping[str, int]
     states: tuple[object, ...]
 
 
-def _is_settled(client: ClientProcess) -> bool:
+def _is_in_routine(client: ClientProcess, for_good: bool) -> bool:
     if not client.is_alive:
         return True
-    return client.is_in_routine and client.waits_shortly(_MOMENT_MS)
+    state = client.member.state
+    if state not in (_REPEATING if for_good else _RESTING):
+        return False
+    if state.is_in_group and not client.may_poll:
+        return False
+    return client.waits_shortly(_MOMENT_MS)
 
 
 def _project(group: Group) -> Projection | None:
@@ -311,13 +337,16 @@ def _project(group: Group) -> Projection | None:
     return None if shard is None else shard.coordinator.project(group.group_id)
 
 
-def _has_its_members(group: Group) -> bool:
+def _has_its_members(group: Group, for_good: bool) -> bool:
     """Whether a shard serves the group, which is stable, and every member is a client that sends
-    heartbeats: any other will be removed."""
-    clients = (c.member for c in group.clients().values() if c.is_alive)
-    present = {member.member_id for member in clients if member.state is ClientState.STABLE}
+    heartbeats: any other will be removed. ``for_good``: it may be in a storm instead."""
+    members = [c.member for c in group.clients().values() if c.is_alive]
+    storms = for_good and any(one.state is ClientState.ACKNOWLEDGING for one in members)
+    if not (storms or group.is_stable()):
+        return False
+    present = {member.member_id for member in members if member.state.is_in_group}
     found = _project(group)
-    return group.is_stable() and present == (set() if found is None else set(found.members))
+    return present == (set() if found is None else set(found.members))
 
 
 def _renews_sessions(shard: ShardHost, world: RestingWorld) -> bool:

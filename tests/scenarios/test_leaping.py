@@ -29,6 +29,17 @@ def test_proving_a_known_issue_is_no_difference(prove: Prove, step_by_step: RunR
     assert list(differences(leapt, step_by_step, draws_alike=True)) == []
 
 
+def test_a_storm_is_left_out_once_nothing_else_can_come() -> None:
+    storm = generate("faulty", 18)
+    leapt, whole = (run(storm, prove=Prove.NONE, leaps=leaps) for leaps in (True, False))
+    assert leapt.steps < whole.steps / 5
+    assert leapt.outcome == "known"
+    assert {one.row.property for one in leapt.suspected} == {
+        "liveness.converges", "liveness.partitions_owned",
+    }  # fmt: skip
+    assert list(differences(leapt, whole, draws_alike=True)) == []
+
+
 def test_what_differs_beyond_the_tolerance_is_named(step_by_step: RunResult) -> None:
     metrics = dict(step_by_step.metrics)
     metrics["rebalances"] += 1

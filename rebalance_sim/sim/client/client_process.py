@@ -165,12 +165,9 @@ class ClientProcess:
         return self.member.watches_connection
 
     @property
-    def is_in_routine(self) -> bool:
-        """Whether it is a member with nothing to do whose application polls, or in no group."""
-        member, conditions = self.member, self._conditions
-        if member.state is not ClientState.STABLE:
-            return member.state is ClientState.UNSUBSCRIBED
-        return not (conditions.is_paused or conditions.is_stalled)
+    def may_poll(self) -> bool:
+        """Whether nothing keeps its process, or its application, from going on."""
+        return not (self._conditions.is_paused or self._conditions.is_stalled)
 
     def waits_shortly(self, most_ms: int) -> bool:
         """Whether no request of it has waited for longer, and nothing waits for the end of a

@@ -151,7 +151,11 @@ class Metrics:
 
     def counters(self) -> dict[str, int]:
         """Those that grow while all groups are at rest, but for records, which are not left out."""
-        return {**self._sent, "records_written": self.records_written}
+        return {
+            **self._sent,
+            "records_written": self.records_written,
+            "rebalance_requests": self.rebalances.requests,
+        }
 
     def as_dict(self, *, is_stable: bool) -> dict[str, float]:
         """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last
