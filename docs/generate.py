@@ -56,6 +56,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import detection_tables
 import experiment_tables
 import hunt_tables
+import key_tables
 from experiment_tables import AWAY, FAILOVER
 
 __all__ = ["PAGES", "regenerate"]
@@ -68,6 +69,7 @@ PAGES = tuple(
         "failover.md",
         "explore.md",
         "hunt.md",
+        "keys.md",
         "pairs.md",
         "protocol.md",
         "results.md",
@@ -385,6 +387,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "hunt-reach": hunt_tables.hunt_reach,
     "explored-scopes": hunt_tables.explored_scopes,
     "explored-issues": hunt_tables.explored_issues,
+    **{part: partial(key_tables.key_table, path) for part, path in key_tables.SECTIONS.items()},
 }
 
 

@@ -39,6 +39,7 @@ COMMANDS = (
     "conformance",
     "record",
     "generate",
+    "schema",
     "profiles",
     "defects",
 )

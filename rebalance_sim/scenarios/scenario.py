@@ -40,15 +40,18 @@ COUNT = "count"
 class Scenario:
     """What to run, and how far.
 
-    ``name`` and ``profile`` are labels. ``max_steps`` bounds the run: by steps alone, so that it
-    ends alike on every machine. Raises ScenarioError, with the place, for a topic that nobody
-    creates and for a client without topics.
+    Raises ScenarioError, with the place, for a topic that nobody creates and for a client without
+    topics.
     """
 
     name: str
+    """A label."""
     world: WorldSpec
+    """Everything that the run depends on."""
     profile: str = ""
+    """A label: the profile that it was generated from."""
     max_steps: int = MAX_STEPS
+    """Bounds the run: by steps alone, so that it ends alike on every machine."""
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelaySpec:
-    """A random delay: uniform between ``min_ms`` and ``max_ms``, plus an exponential tail.
-
-    ``tail_ms`` is the mean of the tail, 0 for none. ``max_ms`` None means ``min_ms``, that is, a
-    constant.
-    """
+    """A random delay: uniform between two bounds, plus an exponential tail."""
 
     min_ms: int
+    """The shortest."""
     max_ms: int | None = None
+    """Uniform up to this; none: always ``min_ms``."""
     tail_ms: int = 0
+    """The mean of an exponential tail that is added; 0: none."""
 
     def __post_init__(self) -> None:
         for name in ("min_ms", "tail_ms"):

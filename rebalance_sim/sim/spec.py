@@ -49,34 +49,43 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSpec:
-    """A whole world.
+    """A whole world. ``seed`` feeds every random stream of it.
 
-    Faults and changes happen until ``duration_ms``; then everything is healed, and
-    ``quiet_period_ms`` follows, in which every group must come to rest; None: for as long as its
-    settings call for, and longer where something holds a group up. ``group_id`` is the group
-    of the clients that name no other. ``semantics`` names the protocol version and ``defects``
-    those that are switched on, in coordinator, member or broker; ``repairs`` are known issues of
-    the version that it is run without. ``seed`` feeds every random stream. ``data_plane``: clients
-    fetch, buffer and process records (``data_plane.py``); without it they keep up with whatever is
-    produced. ``admin_interval_ms``: about how often an administrator describes and lists the groups
-    (``admin_client.py``); None for nobody.
+    The modules ``data_plane.py`` and ``admin_client.py`` say what records and administrators are.
     """
 
     seed: int
+    """Feeds every random stream."""
     topics: tuple[TopicSpec, ...]
+    """Those that exist from the start."""
     clients: tuple[ClientSpec, ...]
+    """The consumers."""
     duration_ms: int
+    """Until then faults and changes happen; then everything is healed."""
     quiet_period_ms: int | None = None
+    """What follows, in which every group must come to rest; none: as long as its settings call
+    for, and longer where something holds a group up."""
     group_id: str = "group"
+    """The group of the clients that name no other."""
     semantics: str = DEFAULT_SEMANTICS.name
+    """The version of the protocol."""
     defects: tuple[str, ...] = ()
+    """Defects to switch on, in coordinator, member or broker."""
     repairs: tuple[str, ...] = ()
+    """Known issues of the version that the world is run without."""
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    """The settings of brokers that group coordination reads."""
     network: NetworkSpec = field(default_factory=NetworkSpec)
+    """Connections between clients and brokers."""
     brokers: BrokerSpec = field(default_factory=BrokerSpec)
+    """The brokers, their log and their controller."""
     faults: tuple[Fault, ...] = ()
+    """Faults and planned changes, each at its time."""
     data_plane: bool = False
+    """Whether clients fetch, buffer and process records, so that there are lag, redelivered and
+    lost records; without it they keep up with whatever is produced."""
     admin_interval_ms: int | None = None
+    """About how often an administrator describes and lists the groups; none: nobody does."""
 
     def __post_init__(self) -> None:
         not_empty(self, "group_id")

@@ -33,37 +33,59 @@ _ADAPTIVE_LINGER_MS = -1
 class CoordinatorConfig:
     """Broker-level settings that group coordination reads.
 
-    ``group_coordinator_append_linger_ms`` -1 writes as soon as nothing else is to be handled, which
-    is what Kafka 4.3 does by default, and 4.1 waits 5 ms. The default here is 0, each operation
-    in a batch of its own: a coordinator that takes no time for its work has other operations to
-    gather at one and the same millisecond only. ``message_max_bytes`` bounds a batch.
-
     Raises ValueError where a broker would refuse to start.
     """
 
     group_consumer_session_timeout_ms: int = 45_000
+    """After how long without a heartbeat a member of a consumer group is removed."""
     group_consumer_min_session_timeout_ms: int = 45_000
+    """The least that a group may have of its own."""
     group_consumer_max_session_timeout_ms: int = 60_000
+    """The most that a group may have of its own."""
     group_consumer_heartbeat_interval_ms: int = 5_000
+    """How often members of a consumer group send heartbeats."""
     group_consumer_min_heartbeat_interval_ms: int = 5_000
+    """The least that a group may have of its own."""
     group_consumer_max_heartbeat_interval_ms: int = 15_000
+    """The most that a group may have of its own."""
     group_consumer_assignment_interval_ms: int = 1_000
+    """How much later than the last a group computes its next target, from 4.3 on."""
     group_consumer_min_assignment_interval_ms: int = 0
+    """The least that a group may have of its own."""
     group_consumer_max_assignment_interval_ms: int = 15_000
+    """The most that a group may have of its own."""
     group_consumer_max_size: int = 2_147_483_647
+    """How many members a consumer group may have."""
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The assignors of the broker; the first is the one of groups that vote for none."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    """How often patterns are matched again although nothing is known to have changed."""
     group_consumer_migration_policy: str = "bidirectional"
+    """Which way groups may change their protocol while they run: ``bidirectional``, ``upgrade``,
+    ``downgrade`` or ``disabled``."""
     group_initial_rebalance_delay_ms: int = 3_000
+    """How long the first rebalance of a classic group waits for further members."""
     group_min_session_timeout_ms: int = 6_000
+    """The shortest session timeout that a classic member may ask for."""
     group_max_session_timeout_ms: int = 1_800_000
+    """The longest."""
     group_max_size: int = 2_147_483_647
+    """How many members a classic group may have."""
     group_coordinator_append_linger_ms: int = 0
+    """How long a batch waits for further records; -1 writes as soon as nothing else is to be
+    handled, which is what Kafka does by default from 4.3 on, and 4.1 waits 5 ms. Here 0, each
+    operation in a batch of its own: a coordinator that takes no time for its work has others to
+    gather at the same millisecond only."""
     message_max_bytes: int = 1_048_588
+    """Bounds a batch."""
     offset_metadata_max_bytes: int = 4_096
+    """How long the text may be that is committed with an offset."""
     offsets_commit_timeout_ms: int = 5_000
+    """How long a commit waits until its records are replicated."""
     offsets_retention_minutes: int = 10_080
+    """How long offsets of a group without members are kept."""
     offsets_retention_check_interval_ms: int = 600_000
+    """How often expired offsets are looked for."""
 
     def __post_init__(self) -> None:
         session = self.group_consumer_session_timeout_ms

@@ -13,37 +13,31 @@ OFFSETS_PARTITIONS_MOST = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """The brokers, all of which hold a replica of every partition of ``__consumer_offsets``.
-
-    ``offsets_partition_count`` is Kafka's ``offsets.topic.num.partitions``: each group lives in one
-    of them, and their leaders are spread over the brokers. ``replication`` is the time from an
-    append until a follower has it and the leader knows. ``load`` is the time a new leader takes to
-    read a partition. ``metadata`` is the time from a decision of the controller until a broker has
-    heard of it.
-
-    ``min_insync_replicas`` is Kafka's ``min.insync.replicas``, at most ``count`` in effect. While
-    fewer are in sync, the high watermark stands still. The coordinator writes with ``acks=1``, so
-    that nothing is refused: it appends, and what waits for the commit fails after
-    ``offsets.commit.timeout.ms`` (4.3.1, ``CoordinatorPartitionWriter``, ``Partition``).
-
-    ``offsets_topic_segment_bytes`` is Kafka's ``offsets.topic.segment.bytes``. The log cleaner goes
-    over what lies before the segment that is written to (``log_cleaner.py``); a record counts as
-    100 bytes.
-
-    ``racks`` are Kafka's ``broker.rack``: the brokers are in them by turns, in none if there are
-    none (``TopicSpec.replication_factor``).
-    """
+    """The brokers of a world (``log_cleaner.py``, ``TopicSpec.replication_factor``)."""
 
     count: int = 3
+    """How many there are; all hold a replica of every partition of ``__consumer_offsets``."""
     offsets_partition_count: int = 1
+    """Each group lives in one of so many partitions, whose leaders are spread over the brokers."""
     replication: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=4))
+    """The time from an append until a follower has it and the leader knows."""
     load: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=5, max_ms=50))
+    """The time that a new leader takes to read a partition."""
     metadata: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=20))
+    """The time from a decision of the controller until a broker has heard of it."""
     broker_session_timeout_ms: int = 9_000
+    """After how long without a word the controller takes a broker for dead."""
     replica_lag_time_max_ms: int = 30_000
+    """After how long a follower that lags behind is out of sync."""
     min_insync_replicas: int = 1
+    """While fewer are in sync, at most ``count``, the high watermark stands still. The
+    coordinator writes with ``acks=1``: it appends, and what waits for the commit fails after
+    ``offsets.commit.timeout.ms`` (4.3.1, ``CoordinatorPartitionWriter``, ``Partition``)."""
     offsets_topic_segment_bytes: int = 104_857_600
+    """The log cleaner goes over what lies before the segment that is written to; a record counts
+    as 100 bytes."""
     racks: tuple[str, ...] = ()
+    """Brokers are in these by turns; none of them: in none."""
 
     def __post_init__(self) -> None:
         at_least(

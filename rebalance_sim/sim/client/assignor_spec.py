@@ -22,23 +22,28 @@ from rebalance_sim.sim.delays import DelaySpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsSpec:
-    """The Streams application of a client. Settings that Kafka Streams has keep its names.
-
-    ``process_id`` names the instance (None: the client's name); clients with the same one share a
-    store of state, which outlives their processes. The state of each task has ``state_records``
-    when the world begins, and grows with the records of its topic. A copy of it grows by
-    ``restore_records_per_second`` while a member has the task, in whatever role.
-    """
+    """The Streams application of a client. Settings that Kafka Streams has keep its names."""
 
     process_id: str | None = None
+    """Names the instance; none: the client's name. Clients with the same one share a store of
+    state, which outlives their processes."""
     client_tags: Mapping[str, str] = field(default_factory=dict)
+    """Names and values by which standbys are spread."""
     topology_hash: int = 0
+    """Tells members of different topologies apart."""
     num_standby_replicas: int = 0
+    """How many standbys each task has."""
     acceptable_recovery_lag: int = 10_000
+    """Up to how many records behind a copy counts as caught up."""
     max_warmup_replicas: int = 2
+    """How many copies are warmed up at once."""
     rack_aware_assignment_tags: tuple[str, ...] = ()
+    """The tags that standbys are spread over."""
     state_records: int = 0
+    """What the state of each task has when the world begins; it grows with the records of its
+    topic."""
     restore_records_per_second: int = 10_000
+    """By how much a copy of it grows while a member has the task, in whatever role."""
 
     def __post_init__(self) -> None:
         if self.process_id == "":
@@ -60,18 +65,20 @@ class StreamsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAssignorsSpec:
-    """The assignors of a client, most preferred first, all with the same range of versions.
-
-    ``metadata_version`` is what the client writes (None: its newest). ``compute`` is how long an
-    assignor takes. ``streams`` has the settings of the assignor of that name.
-    """
+    """The assignors of a client, all with the same range of versions."""
 
     names: tuple[str, ...] = ("sticky",)
+    """The assignors of the client, most preferred first."""
     minimum_version: int = OLDEST_VERSION
+    """The oldest version of metadata that they read."""
     maximum_version: int = NEWEST_VERSION
+    """The newest."""
     metadata_version: int | None = None
+    """The version that the client writes; none: its newest."""
     compute: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=0))
+    """How long an assignor takes."""
     streams: StreamsSpec | None = None
+    """Settings of the assignor of that name."""
 
     def __post_init__(self) -> None:
         if not self.names:

@@ -29,77 +29,90 @@ class OffsetReset(Enum):
 class ClientSpec:
     """One consumer process, and what follows it under the same name after a restart.
 
-    ``kind`` names the client library, and which protocol it speaks: ``java`` and ``librdkafka`` the
-    consumer protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one. ``version`` is
-    a release line of that library, such as 4.4; None: 4.3 of Java's, 2.16 of librdkafka.
-    A ``poll`` that has no records to hand out waits for ``poll_timeout_ms``; after one that has,
-    the application is away for ``processing_ms``, or for a time between that and
-    ``processing_max_ms`` that is drawn each time. ``callback`` is how long a rebalance callback
-    takes. ``topic_regex`` is a pattern in place of ``topics``, which the broker matches, or who
-    speaks the classic protocol itself.
-    ``group_id`` None is the group of the world. A consumer that fails for good is closed by its
-    application, and a supervisor starts a new process ``restart_after_fatal_ms`` later (None:
-    nobody does). Settings keep Kafka's names.
-
-    ``uses_topic_ids``: whether offset requests name topics by id (the Java client of 4.3) or by
-    name (others, and all towards a broker of 4.1); None: in neither way, so that what is gone is
-    unknown, whatever has its name.
-
-    ``manual_commit_interval_ms``: how often the application itself commits what it was handed, with
-    ``commitSync`` if it ``commits_synchronously``, else with ``commitAsync``; None: never.
-    ``commits_when_revoked``: onPartitionsRevoked ends with a ``commitSync``, which may keep the
-    application for ``default.api.timeout.ms``; should it fail, the callback returns all the same.
-
-    For worlds with a data plane: a ``poll`` hands out at most ``max_poll_records``, and the
-    application processes ``processing_records_per_second`` (None: whatever comes).
-    ``max_partition_fetch_records`` stands for ``max.partition.fetch.bytes``: what one fetch brings
-    of a partition, and therefore what is buffered of it.
-
-    ``client_assignors`` are those of KIP-848's text, which no other semantics have.
-
-    For the kinds ``classic`` and ``librdkafka-classic``: ``assignors`` is
-    ``partition.assignment.strategy`` by name, most preferred first (with ``cooperative-sticky``
-    alone the client rebalances cooperatively, with any other list eagerly; librdkafka takes no
-    list with assignors of both sorts, and has no ``sticky``), ``session_timeout_ms``
-    and ``heartbeat_interval_ms`` are the client's own, and every ``metadata_max_age_ms`` it looks
-    for what has become of topics. Other kinds have these from the coordinator, or need none: a
-    world keeps them for a client that speaks the classic protocol at some time
+    Settings keep Kafka's names. A consumer that fails for good is closed by its application. What
+    only some kinds have, a world keeps for a client that is of such a kind at some time
     (``sim/protocol_settings.py``).
     """
 
     name: str
+    """Of the client; its processes keep it through restarts."""
     group_id: str | None = None
+    """The group that it belongs to; none: that of the world."""
     topics: tuple[str, ...] = ()
+    """The topics that it subscribes to, by name."""
     topic_regex: str | None = None
+    """A pattern in place of ``topics``: the broker matches it, or who speaks the classic
+    protocol itself."""
     start_ms: int = 0
+    """When its first process starts, in simulated time."""
     instance_id: str | None = None
+    """Makes it a static member."""
     rack: str = ""
+    """Where it runs; some assignors, and ``between_racks_ms`` of the network, ask for it."""
     server_assignor: str | None = None
+    """The assignor of the broker that it votes for; none: it has no vote."""
     poll_timeout_ms: int = 100
+    """How long a ``poll`` waits for records."""
     processing_ms: int = 100
+    """How long the application is away after a ``poll`` that handed records out."""
     processing_max_ms: int | None = None
+    """It is away for a time between ``processing_ms`` and this, drawn each time; none: always
+    ``processing_ms``."""
     callback: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=0))
+    """How long a rebalance callback takes."""
     max_poll_interval_ms: int = 300_000
+    """How long the application may stay away from ``poll`` until its client leaves; the
+    rebalance timeout as well."""
     enable_auto_commit: bool = True
+    """Whether the client commits by itself."""
     auto_commit_interval_ms: int = 5_000
+    """How often it does so."""
     manual_commit_interval_ms: int | None = None
+    """How often the application commits what it was handed; none: never."""
     commits_synchronously: bool = False
+    """Whether the application does so with ``commitSync``, and not with ``commitAsync``."""
     commits_when_revoked: bool = False
+    """Whether ``onPartitionsRevoked`` ends with a ``commitSync``, which may keep the application
+    for ``default.api.timeout.ms``; should it fail, the callback returns all the same."""
     request_timeout_ms: int = 30_000
+    """After how long without an answer a request has failed."""
     close_timeout_ms: int = 30_000
+    """How long ``close`` may take."""
     restart_after_fatal_ms: int | None = 10_000
+    """How long after an error that it cannot recover from a supervisor starts a new process;
+    none: nobody does."""
     uses_topic_ids: bool | None = None
+    """Whether offset requests name topics by id (Java's client from 4.3 on) or by name (others,
+    and all towards a broker of 4.1); none: in neither way, so that what is gone is unknown,
+    whatever has its name."""
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
+    """Where it starts in a partition for which nothing is committed."""
     max_poll_records: int = 500
+    """How many records a ``poll`` hands out at most, in a world with a data plane."""
     max_partition_fetch_records: int = 1_000
+    """What one fetch brings of a partition at most, and so what is buffered of it, in a world
+    with a data plane: in place of ``max.partition.fetch.bytes``."""
     processing_records_per_second: int | None = None
+    """How fast the application processes records, in a world with a data plane; none: it takes
+    ``processing_ms`` for whatever comes."""
     kind: str = JAVA
+    """The client library, and which protocol it speaks: ``java`` and ``librdkafka`` the consumer
+    protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one."""
     version: str | None = None
+    """A release line of that library; none: 4.3 of Java's, 2.16 of librdkafka."""
     client_assignors: ClientAssignorsSpec | None = None
+    """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
+    """Of a client that speaks the classic protocol, the most preferred first. With
+    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly;
+    librdkafka takes no list with both sorts, and has no ``sticky``."""
     session_timeout_ms: int = 45_000
+    """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
+    """Of a client that speaks the classic protocol; others have it from the coordinator."""
     metadata_max_age_ms: int = 300_000
+    """How often a client that speaks the classic protocol, or matches a pattern, looks for what
+    has become of topics."""
 
     def __post_init__(self) -> None:
         not_empty(self, "name")

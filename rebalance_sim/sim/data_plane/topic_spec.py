@@ -12,18 +12,20 @@ RECORDS_PER_SECOND_MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic that exists from the start. ``records_per_second`` are produced to each partition.
+    """A topic that exists from the start.
 
-    ``replication_factor`` says in how many racks replicas are, where brokers have racks: partition
-    0 begins with the rack of broker 0, each following one with the next rack, and each replica
-    takes one rack further. Kafka stripes replicas likewise, from a random rack on
-    (4.3.1, ``StripedReplicaPlacer``).
+    Kafka stripes replicas likewise, from a random rack on (4.3.1, ``StripedReplicaPlacer``).
     """
 
     name: str
+    """Of the topic."""
     partition_count: int
+    """How many partitions it has at the start."""
     records_per_second: int = 0
+    """How many records are produced to each of its partitions."""
     replication_factor: int = 1
+    """In how many racks replicas are, where brokers have racks: partition 0 begins with the rack
+    of broker 0, each following one with the next rack, and each replica takes one rack further."""
 
     def __post_init__(self) -> None:
         not_empty(self, "name")

@@ -10,21 +10,21 @@ from rebalance_sim.sim.delays import DelaySpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSpec:
-    """Connections between clients and brokers.
-
-    ``latency`` is one way; a message takes at least 1 ms, and ``between_racks_ms`` more between a
-    client and a broker whose racks differ (``BrokerSpec.racks``, ``ClientSpec.rack``).
-    ``connect_timeout_ms`` is Kafka's ``socket.connection.setup.timeout.ms``.
-    ``fetch_latency_ms`` is the time of one fetch, there and back, in a world with a data plane;
-    always the same, but for slow networks, and in whichever rack the leader is.
-    """
+    """Connections between clients and brokers."""
 
     latency: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=5))
+    """One way between a client and a broker; a message takes at least 1 ms."""
     between_racks_ms: int = 0
+    """What is added, one way, between a client and a broker whose racks differ."""
     connect_timeout_ms: int = 10_000
+    """How long a connection may take to come about."""
     reconnect_backoff_ms: int = 50
+    """How long a client waits before it connects again; twice as long each time."""
     reconnect_backoff_max_ms: int = 1_000
+    """How long it waits at most."""
     fetch_latency_ms: int = 10
+    """The time of one fetch, there and back, in a world with a data plane; always the same, but
+    for slow networks, and in whichever rack the leader is."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "between_racks_ms")
