@@ -29,11 +29,11 @@ help:
 test: $(INSTALLED)
 	$(BIN)/pytest -n logical --dist loadfile
 
-# What shares nothing, and takes no clock, first, in a process for each core; then the rest, alone.
+# What shares nothing first, test by test in a process for each core; then the rest, file by file.
 SHARED_OUT = tests/hosting tests/invariants tests/scenarios tests/sim
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow -n logical --dist worksteal $(SHARED_OUT)
-	$(BIN)/pytest -m slow $(addprefix --ignore=,$(SHARED_OUT))
+	$(BIN)/pytest -m slow -n logical --dist loadfile $(addprefix --ignore=,$(SHARED_OUT))
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check

@@ -22,6 +22,7 @@ from rebalance_sim.scenarios.plugin_names import installed_plugins
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 
 COMMANDS = (
+    "init",
     "run",
     "sweep",
     "extend",

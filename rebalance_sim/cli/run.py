@@ -88,6 +88,8 @@ def run(
         )
         for path in paths
     ]
+    from rebalance_sim.scenarios.happened import what_happened
+
     expected = expectation(expect, fail_on)
     files.check([*paths, *(Path(name) for name in (profile,) if name and is_file(name))])
     found = False
@@ -106,15 +108,21 @@ def run(
             first, *rest = describe(
                 result, replay_command=replay_command(chosen.words), story=story
             )
-            for line in (where + first, *rest, *objections):
+            happened = what_happened(result) if len(every) == 1 else []
+            for line in (where + first, *happened, *rest, *objections):
                 say(line)
+            if plot is not None:
+                say(f"  {plot} shows who owned what")
     if json:
         print_json(values if len(every) > 1 else values[0])
     return FOUND if found else OK
 
 
 def _as_json(result: RunResult) -> dict[str, Any]:
-    return {name: value for name, value in asdict(result).items() if name != "samples"}
+    values = {name: value for name, value in asdict(result).items() if name != "samples"}
+    values["rebalances"] = [one._asdict() for one in result.rebalances]
+    values["leaps"] = [{"at_ms": at_ms, "left_out_ms": ms} for at_ms, ms in result.leaps]
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,11 +36,22 @@ def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
     assert all(len(line.split()) > 3 for line in out.splitlines())
 
 
-def test_a_run_that_keeps_its_properties_is_one_line_and_exit_code_0(call: Call) -> None:
+def test_a_run_that_keeps_its_properties_says_what_happened(call: Call) -> None:
     code, out, err = call("run", *SEED)
     assert (code, err) == (0, "")
-    assert out.startswith("ok: seed 1, profile calm: ")
-    assert out.count("\n") == 1
+    first, *rest = out.splitlines()
+    assert first.startswith("ok: seed 1, profile calm: ")
+    assert 6 <= len(rest) <= 13
+    assert [line.split()[0] for line in rest if line[2] != " "] == [
+        *("rebalances", "unowned", "standstill", "moved"),
+        *(("records", "lag") if "records" in out else ()),
+        *("removed", "settled"),
+    ]
+
+
+def test_of_several_runs_each_is_one_line(call: Call, three_files: list[Path]) -> None:
+    passing = call("run", *three_files).out.splitlines()
+    assert not [line for line in passing if line.startswith("  rebalances")]
 
 
 def test_a_generated_scenario_file_is_the_same_run_as_its_seed(call: Call, tmp_path: Path) -> None:
@@ -168,7 +179,8 @@ def test_one_bad_file_of_several_is_found_before_any_runs(
 def test_a_run_is_drawn(call: Call, tmp_path: Path) -> None:
     plain = call("run", *SEED).out
     for name in ("run.svg", "run.html"):
-        assert call("run", *SEED, "--plot", tmp_path / name).out == plain
+        drawn = call("run", *SEED, "--plot", tmp_path / name).out
+        assert drawn == f"{plain}  {tmp_path / name} shows who owned what\n"
     assert (tmp_path / "run.svg").read_text().startswith("<?xml")
     page = (tmp_path / "run.html").read_text()
     assert "<h1>calm-1: ok</h1>" in page and "Plotly.newPlot" in page

@@ -1,0 +1,1 @@
+"""Scenario files to begin with, made of what somebody knows about a group."""

@@ -1,0 +1,109 @@
+"""A client from Kafka's file of its settings, such as ``consumer.properties``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+
+from rebalance_sim.protocol.clients.kinds import JAVA
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.kafka_names import CONSUMER, NETWORK
+from rebalance_sim.scenarios.keys import keys_of
+from rebalance_sim.scenarios.toml import read_text
+
+_CLASSIC = "classic"
+_PROTOCOLS = {"classic": _CLASSIC, "consumer": JAVA}
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_OF_CLASSIC = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
+"""What Java's client refuses, or has from its coordinator, with ``group.protocol=consumer``."""
+
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Values of an entry of ``clients`` and of ``network``; the names of settings that a scenario
+    has no key for; and what is to be said about others."""
+
+    client: Mapping[str, Any]
+    network: Mapping[str, Any]
+    not_modelled: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def read_properties(path: Path) -> ClientSettings:
+    """The settings of a file of Java's format. Raises ScenarioError, with file and setting, for
+    what cannot be read or is no value of its setting."""
+    text = read_text(path)
+    try:
+        properties = javaproperties.loads(text)
+    except javaproperties.InvalidUEscapeError as problem:
+        raise ScenarioError(f"is no file of properties: {problem}", source=str(path)) from None
+    if not properties:
+        raise ScenarioError("has no settings; give lines such as group.id=orders", source=str(path))
+    return client_settings(properties, source=str(path))
+
+
+def client_settings(properties: Mapping[str, str], *, source: str = "") -> ClientSettings:
+    """The same from the settings. A consumer without ``group.protocol`` speaks the classic
+    protocol, as Kafka's default is up to 4.4."""
+    client: dict[str, Any] = {"kind": _CLASSIC}
+    network: dict[str, Any] = {}
+    unknown = []
+    types = {key.name: key.type_name for key in keys_of("world.clients")}
+    types |= {key.name: key.type_name for key in keys_of("world.network")}
+    for name, text in sorted(properties.items()):
+        table, key = client, CONSUMER.get(name)
+        if key is None:
+            table, key = network, NETWORK.get(name)
+        if key is None:
+            unknown.append(name)
+            continue
+        try:
+            table[key] = _value(key, types[key], text.strip())
+        except ValueError as problem:
+            raise ScenarioError(f"{text!r} {problem}", place=name, source=source) from None
+    remarks = []
+    if "group.protocol" not in properties:
+        remarks.append("group.protocol is not set, and so classic, as is Kafka's default.")
+    if client["kind"] == JAVA:
+        dropped = [key for key in _OF_CLASSIC if client.pop(key, None) is not None]
+        remarks += [
+            f"{key} is one of the classic protocol: with group.protocol=consumer the broker's "
+            "settings count (world.config)."
+            for key in dropped
+        ]
+    return ClientSettings(client, network, tuple(unknown), tuple(remarks))
+
+
+def _value(key: str, type_name: str, text: str) -> Any:
+    if key == "kind":
+        return _one_of(text.lower(), _PROTOCOLS)
+    if key == "assignors":
+        names = [one.strip().rpartition(".")[2] for one in text.strip("[]").split(",")]
+        return [_one_of(name, _ASSIGNORS) for name in names if name]
+    if key == "auto_offset_reset":
+        return _one_of(text.lower(), {"earliest": "earliest", "latest": "latest"})
+    if type_name == "true or false":
+        return _one_of(text.lower(), _TRUTH)
+    if type_name == "whole number":
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError("is no whole number") from None
+    return text
+
+
+def _one_of(text: str, known: Mapping[str, Any]) -> Any:
+    if text not in known:
+        raise ValueError(f"is not modelled; known are {', '.join(known)}")
+    return known[text]

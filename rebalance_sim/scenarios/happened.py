@@ -1,0 +1,103 @@
+"""What happened in a run, in a dozen lines for the person who ran it.
+
+Each figure is a metric of the run (docs/results.md defines them), or of its rebalances, with its
+unit. A figure that the run has not measured is left out, and so is a line without any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from rebalance_sim.scenarios.result import PASSING, RunResult
+from rebalance_sim.sim.observe.rebalances import Episode
+
+_LONGEST_SHOWN = 3
+
+
+def what_happened(result: RunResult) -> list[str]:
+    """A line for each thing that people ask about; nothing for a run that failed, which has its
+    own story to tell."""
+    if result.outcome not in PASSING or not result.metrics:
+        return []
+    return [f"  {name:<11} {text}" for name, text in _lines(result)]
+
+
+def _lines(result: RunResult) -> Iterator[tuple[str, str]]:
+    metrics = result.metrics
+    yield "rebalances", _rebalances(result.rebalances, metrics)
+    longest = sorted(result.rebalances, key=lambda one: (-one.duration_ms, one.at_ms))
+    for one in longest[:_LONGEST_SHOWN]:
+        yield "", _rebalance(one)
+    yield (
+        "unowned",
+        f"{_seconds(metrics, 'unowned_partition_ms', 'partition-seconds')}; "
+        f"one partition for at most {_seconds(metrics, 'unowned_partition_ms_max')}",
+    )
+    yield (
+        "standstill",
+        f"members could fetch nothing for {_seconds(metrics, 'member_stopped_ms')} in all; "
+        f"the whole group for {_seconds(metrics, 'group_stopped_ms')}",
+    )
+    yield (
+        "moved",
+        f"{_count(metrics, 'partition_moves')} partitions changed their client, "
+        f"{_count(metrics, 'partition_moves_beyond_need')} of them without need",
+    )
+    if "records_processed" in metrics:
+        yield (
+            "records",
+            f"{_count(metrics, 'records_delivered')} delivered, "
+            f"{_count(metrics, 'records_redelivered')} of them again; "
+            f"{_count(metrics, 'records_skipped')} skipped, {_count(metrics, 'records_lost')} lost",
+        )
+        yield (
+            "lag",
+            f"at most {_count(metrics, 'lag_records_max')} records in one partition; "
+            f"{_count(metrics, 'lag_records_at_end')} in all at the end",
+        )
+    yield (
+        "removed",
+        f"members by session timeout {_count(metrics, 'session_timeouts')}, "
+        f"by rebalance timeout {_count(metrics, 'rebalance_timeouts')}; "
+        f"clients fenced {_count(metrics, 'fences')}",
+    )
+    settling_ms = metrics["settling_ms"]
+    yield (
+        "settled",
+        "not stable at the end"
+        if settling_ms < 0
+        else f"{_seconds(metrics, 'settling_ms')} after the last fault",
+    )
+
+
+def _rebalances(episodes: tuple[Episode, ...], metrics: Mapping[str, float]) -> str:
+    causes = Counter(_cause(one) for one in episodes)
+    told = ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items()))
+    text = f"{len(episodes):,}"
+    if episodes:
+        text += f", {_seconds(metrics, 'rebalance_ms')} in all ({told})"
+    still = metrics["rebalance_episodes_open"]
+    return f"{text}; {still:g} not over at the end" if still else text
+
+
+def _rebalance(one: Episode) -> str:
+    owned = one.unowned_partition_ms / 1000
+    return (
+        f"{one.duration_ms / 1000:,.3f} s from {one.at_ms / 1000:,.3f} s on: {_cause(one)}; "
+        f"partitions moved {one.moved:,}, unowned {owned:,.1f} partition-seconds"
+    )
+
+
+def _cause(one: Episode) -> str:
+    """``consumer.member_joined`` is "member joined"."""
+    return one.cause.rpartition(".")[2].replace("_", " ")
+
+
+def _seconds(metrics: Mapping[str, float], name: str, unit: str = "s") -> str:
+    seconds = metrics[name] / 1000
+    return f"{seconds:,.3f} {unit}" if seconds else f"0 {unit}"
+
+
+def _count(metrics: Mapping[str, float], name: str) -> str:
+    return f"{metrics[name]:,.0f}"

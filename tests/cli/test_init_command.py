@@ -1,0 +1,172 @@
+"""``rebalance-sim init``: scenario files to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Outcome
+
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import load_scenario
+from rebalance_sim.sim.client.client_spec import OffsetReset
+
+Call = Callable[..., Outcome]
+
+PROPERTIES = """\
+bootstrap.servers=kafka:9092
+group.id = payments
+max.poll.interval.ms=120000
+partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor
+session.timeout.ms: 30000
+auto.offset.reset=earliest
+enable.auto.commit=false
+reconnect.backoff.ms=100
+"""
+DESCRIBED = """\
+
+GROUP     TOPIC    PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST       CLIENT-ID
+payments  orders   0          10              10              0    app-1-aaaa   /10.0.0.1   app
+payments  orders   2          10              12              2    app-2-bbbb   /10.0.0.2   app
+payments  refunds  0          -               0               -    -            -          -
+
+GROUP     CONSUMER-ID  GROUP-INSTANCE-ID  HOST       CLIENT-ID  #PARTITIONS  ASSIGNMENT
+payments  app-1-aaaa   pod-1              /10.0.0.1  app        1            orders(0)
+payments  app-2-bbbb   pod-2              /10.0.0.2  app        1            orders(2)
+payments  app-3-cccc   pod-3              /10.0.0.3  spare      0            -
+
+GROUP     COORDINATOR (ID)  ASSIGNMENT-STRATEGY  STATE   #MEMBERS
+payments  kafka:9092  (1)   range                Stable  3
+
+Dynamic configs for group payments are:
+  consumer.session.timeout.ms=30000 sensitive=false synonyms={}
+  share.auto.offset.reset=earliest sensitive=false synonyms={}
+"""
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("consumer.properties").write_text(PROPERTIES)
+    Path("described.txt").write_text(DESCRIBED)
+    return tmp_path
+
+
+def test_a_rolling_deploy_of_static_consumers_is_written_and_runs(call: Call, at: Path) -> None:
+    asked = ("--clients", "6", "--static", "--topic", "orders:12:5", "--deploy", "rolling")
+    outcome = call("init", "deploy.toml", *asked, "--pods", "3", "--down-ms", "20000")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "rebalance-sim run deploy.toml --plot deploy.html" in outcome.out
+    scenario = load_scenario("deploy.toml")
+    world = scenario.world
+    assert [client.instance_id for client in world.clients] == [f"app-0{i}" for i in range(6)]
+    assert world.data_plane
+    assert [(fault.at_ms, fault.clients) for fault in world.faults] == [
+        (60_000, ("app-00", "app-01")),
+        (90_000, ("app-02", "app-03")),
+        (120_000, ("app-04", "app-05")),
+    ]
+    result = run(scenario)
+    assert result.outcome == "ok"
+    assert result.metrics["clients_started"] == 6
+    text = Path("deploy.toml").read_text()
+    assert "# Pod 3 of 3" in text
+    assert text.count("# how many partitions it has") == 1
+
+
+def test_settings_of_a_properties_file_are_taken_or_named(call: Call, at: Path) -> None:
+    outcome = call("init", "own.toml", "--from-properties", "consumer.properties")
+    assert outcome.code == 0
+    assert "not modelled, and left out: bootstrap.servers" in outcome.out
+    assert "group.protocol is not set, and so classic" in outcome.out
+    world = load_scenario("own.toml").world
+    client = world.clients[0]
+    assert (client.kind, client.group_id) == ("classic", "payments")
+    assert client.assignors == ("cooperative-sticky",)
+    assert (client.max_poll_interval_ms, client.session_timeout_ms) == (120_000, 30_000)
+    assert client.auto_offset_reset is OffsetReset.EARLIEST
+    assert not client.enable_auto_commit
+    assert world.network.reconnect_backoff_ms == 100
+    assert "# Not modelled, and left out: bootstrap.servers." in Path("own.toml").read_text()
+
+
+def test_settings_of_the_other_protocol_are_left_out_and_named(call: Call, at: Path) -> None:
+    Path("consumer.properties").write_text(PROPERTIES + "group.protocol=consumer\n")
+    outcome = call("init", "own.toml", "--from-properties", "consumer.properties")
+    assert "session_timeout_ms is one of the classic protocol" in outcome.out
+    client = load_scenario("own.toml").world.clients[0]
+    assert (client.kind, client.session_timeout_ms) == ("java", 45_000)
+
+
+def test_a_described_group_has_its_members_topics_and_settings(call: Call, at: Path) -> None:
+    outcome = call("init", "group.toml", "--from-describe", "described.txt")
+    assert outcome.code == 0
+    assert "share.auto.offset.reset" in outcome.out
+    world = load_scenario("group.toml").world
+    assert {topic.name: topic.partition_count for topic in world.topics} == {
+        "orders": 3,
+        "refunds": 1,
+    }
+    assert [(one.name, one.instance_id) for one in world.clients] == [
+        ("app", "pod-1"),
+        ("app-2", "pod-2"),
+        ("spare", "pod-3"),
+    ]
+    assert {one.group_id for one in world.clients} == {"payments"}
+    assert {(one.kind, one.assignors) for one in world.clients} == {("classic", ("range",))}
+    assert world.config.group_consumer_session_timeout_ms == 30_000
+    assert world.config.group_consumer_min_session_timeout_ms == 30_000
+    assert run(load_scenario("group.toml")).outcome == "ok"
+
+
+def test_both_may_be_given(call: Call, at: Path) -> None:
+    both = ("--from-properties", "consumer.properties", "--from-describe", "described.txt")
+    assert call("init", "both.toml", *both, "--deploy", "at-once").code == 0
+    world = load_scenario("both.toml").world
+    assert len(world.clients) == 3
+    assert {one.max_poll_interval_ms for one in world.clients} == {120_000}
+    assert [fault.clients for fault in world.faults] == [()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("described.txt",), "described.txt is there already"),
+        (("a.toml", "--deploy", "sideways"), "neither rolling nor at-once"),
+        (("a.toml", "--pods", "2"), "give --deploy"),
+        (("a.toml", "--clients", "2", "--deploy", "rolling", "--pods", "3"), "more than there are"),
+        (("a.toml", "--clients", "0"), "--clients"),
+        (("a.toml", "--topic", "orders"), "NAME:PARTITIONS"),
+        (("a.toml", "--topic", "orders:many"), "NAME:PARTITIONS"),
+        (("a.toml", "--topic", "orders:0"), "partition_count must be >= 1"),
+        (("a.toml", "--topic", "a b:1"), "is no topic"),
+        (("a.toml", "--kind", "jaba"), "jaba"),
+        (("a.toml", "--from-properties", "nothing.properties"), "nothing.properties"),
+        (("a.toml", "--from-properties", "bad-number.properties"), "is no whole number"),
+        (("a.toml", "--from-properties", "bad-choice.properties"), "is not modelled"),
+        (("a.toml", "--from-properties", "bad-truth.properties"), "enable.auto.commit"),
+        (("a.toml", "--from-properties", "bad-escape.properties"), "bad-escape.properties"),
+        (("a.toml", "--from-properties", "empty.properties"), "has no settings"),
+        (("a.toml", "--from-describe", "consumer.properties"), "no table of a group"),
+        (("a.toml", "--from-describe", "two.txt"), "several groups (a, b)"),
+        (("a.toml", "--from-describe", "members.txt"), "has no topics"),
+        (("nowhere/a.toml", "--clients", "2"), "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    call: Call, at: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    Path("bad-number.properties").write_text("max.poll.interval.ms=soon\n")
+    Path("bad-choice.properties").write_text("partition.assignment.strategy=com.acme.Own\n")
+    Path("bad-truth.properties").write_text("enable.auto.commit=perhaps\n")
+    Path("bad-escape.properties").write_text("group.id=\\u12\n")
+    Path("empty.properties").write_text("# nothing\n")
+    table = "GROUP TOPIC PARTITION CONSUMER-ID\n{0} orders 0 -\n"
+    Path("two.txt").write_text(table.format("a") + "\n" + table.format("b"))
+    Path("members.txt").write_text("GROUP CONSUMER-ID HOST CLIENT-ID\na app-1 /10.0.0.1 app\n")
+    outcome = call("init", *arguments)
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+    assert named in outcome.err
+    assert not Path("a.toml").exists()

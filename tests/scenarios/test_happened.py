@@ -1,0 +1,61 @@
+"""What ``run`` prints of a run, held against the steps of the same run."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.happened import what_happened
+from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.sim.trace import FullTrace
+
+
+@pytest.fixture(scope="module")
+def traced() -> tuple[RunResult, list[dict[str, object]]]:
+    trace = FullTrace()
+    result = run(generate("faulty", 5), trace=trace)
+    return result, [json.loads(line) for line in trace.lines]
+
+
+def _numbers(lines: list[str], name: str) -> list[float]:
+    [line] = [one for one in lines if one.startswith(f"  {name} ")]
+    return [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*\.?\d*", line)]
+
+
+def test_rebalances_are_those_of_its_rows(traced: tuple[RunResult, object]) -> None:
+    result, _ = traced
+    lines = what_happened(result)
+    count, in_all, *causes = _numbers(lines, "rebalances")
+    assert count == len(result.rebalances) == sum(causes)
+    assert in_all == pytest.approx(sum(one.duration_ms for one in result.rebalances) / 1000)
+    longest = max(one.duration_ms for one in result.rebalances) / 1000
+    assert lines[1].split()[0] == f"{longest:,.3f}"
+
+
+def test_removed_members_are_those_of_the_trace(traced: tuple[RunResult, list[dict]]) -> None:
+    result, steps = traced
+    fenced = sum(
+        effect.get("type") == "StateChanged" and effect.get("to_state") == "FENCED"
+        for step in steps
+        for effect in step.get("effects") or ()
+    )
+    session, _, fences = _numbers(what_happened(result), "removed")
+    assert fences == fenced > 0
+    timers = [step for step in steps if step["kind"] == "coordinator.timer" and step.get("records")]
+    assert 0 < session <= len(timers)
+
+
+def test_a_run_that_failed_has_another_story() -> None:
+    result = run(generate("faulty", 5))
+    assert what_happened(replace(result, outcome="violation")) == []
+
+
+def test_a_group_that_is_not_stable_at_the_end_is_said_to_be_so() -> None:
+    result = run(generate("faulty", 5))
+    unsettled = replace(result, metrics={**result.metrics, "settling_ms": -1})
+    assert what_happened(unsettled)[-1].endswith("not stable at the end")
