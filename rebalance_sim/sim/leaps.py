@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import lcm
+from math import ceil, floor, lcm
 from typing import Any, Protocol
 
 from rebalance_sim.invariants.step import Step, StepKind
@@ -237,14 +237,33 @@ class Leaps:
     def _leap(self, span_ms: int, before: _Look) -> None:
         if span_ms <= 0:
             return
-        share = span_ms / (self._clock.now_ms - before.at_ms)
-        for name, value in self._world.metrics.counters().items():
-            more = round(share * (value - before.counters[name]))
+        for name, a_second in self._rates(before).items():
+            more = round(a_second * span_ms / 1_000)
             self.gained[name] = self.gained.get(name, 0) + more
         if self._world.metrics.last_unrest_ms > before.simulated_ms:  # in a storm
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
         self._world.steps.leapt(span_ms)
+
+    def _rates(self, before: _Look) -> dict[str, float]:
+        """What is added to each counter in a second: as much as in the cycle. Where that is what
+        clients do in their intervals, once more or less each, it is what their intervals say, and
+        records go with commits."""
+        seconds = (self._clock.now_ms - before.at_ms) / 1_000
+        counters = self._world.metrics.counters()
+        added = {name: value - before.counters[name] for name, value in counters.items()}
+        rates = {name: count / seconds for name, count in added.items()}
+        alive = [one for one in self._world.clients().values() if one.is_alive]
+        heartbeats = [one.member.heartbeat_interval_ms for one in alive]
+        commits = [_commit_interval_ms(one) for one in alive if one.member.assigned]
+        for name, every in (("heartbeats_sent", heartbeats), ("commits_sent", commits)):
+            often = [1_000 / interval_ms for interval_ms in every if interval_ms]
+            most = sum(ceil(seconds * a_second) for a_second in often)
+            if sum(floor(seconds * a_second) for a_second in often) <= added[name] <= most:
+                rates[name] = sum(often)
+        if added["commits_sent"]:
+            rates["records_written"] *= rates["commits_sent"] * seconds / added["commits_sent"]
+        return rates
 
     # --- at rest ----------------------------------------------------------------------------------
 
@@ -319,6 +338,12 @@ class _Look:
     simulated_ms: int
     counters: Mapping[str, int]
     states: tuple[object, ...]
+
+
+def _commit_interval_ms(client: ClientProcess) -> int | None:
+    spec = client.spec
+    own_ms = spec.auto_commit_interval_ms if spec.enable_auto_commit else None
+    return spec.manual_commit_interval_ms or own_ms
 
 
 def _is_in_routine(client: ClientProcess, for_good: bool) -> bool:
