@@ -23,6 +23,7 @@ from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.codec import encode
 from rebalance_sim.scenarios.kafka_names import kafka_name
+from rebalance_sim.scenarios.recurring import MEANINGS
 from rebalance_sim.scenarios.scenario import COUNT, Scenario
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
@@ -340,6 +341,10 @@ def _fault_schema(kind: str, cls: Any) -> dict[str, Any]:
         "properties": {
             "kind": {"const": kind},
             **{field.name: _loose_schema(hints[field.name]) for field in fields},
+            **{
+                key: {"type": "integer", "minimum": 0, "description": meaning}
+                for key, meaning in MEANINGS.items()
+            },
         },
         "required": ["kind", *_required(fields)],
         "additionalProperties": False,

@@ -20,6 +20,7 @@ import tomli_w
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.protocol_settings import check_protocols
+from rebalance_sim.scenarios.recurring import each_time
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
 from rebalance_sim.sim.checks import NONE
@@ -141,6 +142,8 @@ def scenario_of(
     world = tables.get("world")
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
         world["clients"] = list(_counted(world["clients"]))
+    if isinstance(world, dict) and isinstance(world.get("faults"), list):
+        world["faults"] = list(each_time(world["faults"], world))
     scenario = decode(Scenario, tables)
     check_protocols(tables["world"], scenario.world, values)
     return scenario
