@@ -68,7 +68,7 @@ def _describe(found: Difference) -> Iterator[str]:
     for change in found.metrics[:SHOWN]:
         d = change.difference
         yield (
-            f"{change.metric}: {d.value:+g} [{_end(d.low)}, {_end(d.high)}], less in "
+            f"{change.metric}: {d.value:+g} {_interval(d.low, d.high)}, less in "
             f"{change.less:,} and "
             f"more in {change.more:,} of {change.runs:,} runs"
         )
@@ -80,9 +80,8 @@ def _describe(found: Difference) -> Iterator[str]:
             yield f"coverage {title}: {shown}{rest}"
 
 
-def _end(value: float) -> str:
-    """One end of an interval; of too few runs there is none."""
-    return "?" if isnan(value) else f"{value:g}"
+def _interval(low: float, high: float) -> str:
+    return "(too few runs for an interval)" if isnan(low) else f"[{low:g}, {high:g}]"
 
 
 def _table(title: str, counts: Mapping[str, tuple[int, int]]) -> Iterator[str]:

@@ -210,7 +210,7 @@ class Leaps:
             before = self._look()
             if not clock.run_until(clock.simulated_ms + cycle_ms):
                 return False
-            if not self._is_at_rest(before, for_good=is_quiet):
+            if not self._is_at_rest(before, may_storm=is_quiet) or not self._serves_all():
                 continue
             goal_ms = self._goal_ms(until_ms, spare_ms)
             if not is_quiet:
@@ -244,6 +244,17 @@ class Leaps:
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
         self._world.steps.leapt(span_ms)
+
+    def _serves_all(self) -> bool:
+        """Let time pass until every application takes records: one that waits for its commit at
+        this very moment would do so for the whole leap."""
+        moved_ms = self._moved_ms
+        latest_ms = self._clock.simulated_ms + _MOMENT_MS
+        while not all(map(_takes_records, self._world.clients().values())):
+            at_ms = self._clock.simulated_ms + 1
+            if at_ms > latest_ms or not self._clock.run_until(at_ms):
+                return False
+        return self._moved_ms == moved_ms
 
     def _rates(self, before: _Look) -> dict[str, float]:
         """What is added to each counter in a second: as much as in the cycle. Where that is what
@@ -285,14 +296,14 @@ class Leaps:
             member = client.member
             yield client.is_alive, member.state, member.member_epoch, frozenset(member.assigned)
 
-    def _is_at_rest(self, before: _Look, *, for_good: bool) -> bool:
-        """``for_good``: nothing will come any more. A group in which a member acknowledges again
-        and again is at rest then as well: all it does is the same."""
+    def _is_at_rest(self, before: _Look, *, may_storm: bool) -> bool:
+        """``may_storm``: a group in which a member acknowledges again and again is at rest as well:
+        nothing else will come any more, and all it does is the same."""
         world = self._world
         return (
             self._moved_ms < before.at_ms
-            and all(_is_in_routine(one, for_good) for one in world.clients().values())
-            and all(_has_its_members(one, for_good) for one in world.groups.values())
+            and all(_is_in_routine(one, may_storm) for one in world.clients().values())
+            and all(_has_its_members(one, may_storm) for one in world.groups.values())
             and all(self._is_routine_call(call) for call in self._clock.waiting())
             and tuple(self._states()) == before.states
         )
@@ -340,17 +351,21 @@ class _Look:
     states: tuple[object, ...]
 
 
+def _takes_records(client: ClientProcess) -> bool:
+    return not client.is_alive or client.intake is None or client.intake.is_serving
+
+
 def _commit_interval_ms(client: ClientProcess) -> int | None:
     spec = client.spec
     own_ms = spec.auto_commit_interval_ms if spec.enable_auto_commit else None
     return spec.manual_commit_interval_ms or own_ms
 
 
-def _is_in_routine(client: ClientProcess, for_good: bool) -> bool:
+def _is_in_routine(client: ClientProcess, may_storm: bool) -> bool:
     if not client.is_alive:
         return True
     state = client.member.state
-    if state not in (_REPEATING if for_good else _RESTING):
+    if state not in (_REPEATING if may_storm else _RESTING):
         return False
     if state.is_in_group and not client.may_poll:
         return False
@@ -362,11 +377,11 @@ def _project(group: Group) -> Projection | None:
     return None if shard is None else shard.coordinator.project(group.group_id)
 
 
-def _has_its_members(group: Group, for_good: bool) -> bool:
+def _has_its_members(group: Group, may_storm: bool) -> bool:
     """Whether a shard serves the group, which is stable, and every member is a client that sends
-    heartbeats: any other will be removed. ``for_good``: it may be in a storm instead."""
+    heartbeats: any other will be removed. ``may_storm``: it may be in a storm instead."""
     members = [c.member for c in group.clients().values() if c.is_alive]
-    storms = for_good and any(one.state is ClientState.ACKNOWLEDGING for one in members)
+    storms = may_storm and any(one.state is ClientState.ACKNOWLEDGING for one in members)
     if not (storms or group.is_stable()):
         return False
     present = {member.member_id for member in members if member.state.is_in_group}

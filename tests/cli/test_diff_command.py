@@ -101,5 +101,5 @@ def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Pat
     outcome = call("diff", tmp_path / "1", tmp_path / "2")
     shown = "calm world.clients[*].processing_ms"
     assert f"  variants: {shown}=100 -> {shown}=200\n" in outcome.out
-    assert "[?, ?], less in" in outcome.out
+    assert "(too few runs for an interval), less in" in outcome.out
     assert "nan" not in outcome.out

@@ -50,3 +50,14 @@ def test_what_differs_beyond_the_tolerance_is_named(step_by_step: RunResult) -> 
     assert sorted(found) == ["heartbeats_sent", "outcome", "rebalances", "violated"]
     only = [line.split()[0] for line in differences(other, step_by_step, draws_alike=False)]
     assert only == ["outcome", "violated"]
+
+
+def test_no_application_waits_for_its_commit_for_the_whole_leap() -> None:
+    # Its clients commit with commitSync every second, one of them at the moment of the leap.
+    synchronous = generate("whole", 163)
+    leapt, whole = (run(synchronous, prove=Prove.NONE, leaps=leaps) for leaps in (True, False))
+    assert leapt.leaps
+    assert leapt.metrics["records_processed"] == pytest.approx(
+        whole.metrics["records_processed"], rel=0.01
+    )
+    assert list(differences(leapt, whole, draws_alike=True)) == []

@@ -153,6 +153,11 @@ class Intake:
             self._flows.set_serving(is_serving, self._clock.simulated_ms)
         return True
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether the application takes records: it waits for nothing else, such as a commit."""
+        return self._is_serving
+
     def look_at_leaders(self) -> None:
         """Leaders have moved, or can be reached now where they could not before, or not any more;
         or the way to them takes longer."""

@@ -70,6 +70,8 @@ def in_unit(metric: str, median: Median) -> tuple[str, str]:
     value, low, high = (
         shown_in_unit(metric, one) for one in (median.value, median.low, median.high)
     )
+    if math.isnan(median.low):
+        return value, "(too few seeds for an interval)"
     return value, f"[{low}, {high}]"
 
 

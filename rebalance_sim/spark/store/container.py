@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rebalance_sim.spark.store.parquet import table_of
 from rebalance_sim.spark.store.summary import Summary
 from rebalance_sim.spark.store.tables import BATCH, NESTED, SCHEMAS
 
@@ -79,5 +80,5 @@ def read_kind(file: IO[bytes], kind: str) -> pa.Table:
 
 
 def _read(file: IO[bytes], columns: list[str]) -> pa.Table:
-    table = pq.ParquetFile(file).read(columns=columns)
+    table = table_of(file, columns)
     return table.select(columns).cast(pa.schema([BATCH.field(name) for name in columns]))

@@ -20,6 +20,7 @@ from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.parquet import frame_of, table_of
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
 
@@ -62,7 +63,7 @@ def read_file(out: Location, name: str, kind: str = "an experiment") -> pd.DataF
         data = open_store(out).get(name)
     except OSError as problem:
         raise SweepError(f"{out} has no {name}: is it {kind}, and complete?") from problem
-    return pq.read_table(BytesIO(data)).to_pandas()
+    return frame_of(table_of(BytesIO(data)))
 
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]

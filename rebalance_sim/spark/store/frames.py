@@ -6,6 +6,7 @@ import pandas as pd
 
 from rebalance_sim.scenarios.errors import did_you_mean
 from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.store.parquet import frame_of
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import SCHEMAS
@@ -22,7 +23,7 @@ def read_frame(out: Location, kind: str) -> pd.DataFrame:
     if kind not in SCHEMAS:
         raise SweepError(f"no table {kind!r}; {did_you_mean(str(kind), SCHEMAS)}")
     read_plan(out)
-    frame = read_table(out, kind).to_pandas()
+    frame = frame_of(read_table(out, kind))
     for name in _MAPS:
         if name in frame:
             frame[name] = [dict(pairs) for pairs in frame[name]]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.store import container
 from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.parquet import frame_of, table_of
 from rebalance_sim.spark.store.store import Location, Store
 from rebalance_sim.spark.store.summary import Summary
 from rebalance_sim.spark.store.tables import SCHEMAS
@@ -153,7 +153,7 @@ def read_metrics(out: Location, metrics: Iterable[str] | None = None) -> pd.Data
     table = table.select(["seed", "at_ms", "node_id", "metric", "value"])
     for name in sorted(names):
         table = table.append_column(name, pc.map_lookup(tags, pa.scalar(name), "first"))
-    return table.to_pandas().astype({"node_id": "Int64"})
+    return frame_of(table).astype({"node_id": "Int64"})
 
 
 def compacted_tables(store: Store, kind: str) -> Iterator[pa.Table]:
@@ -161,7 +161,7 @@ def compacted_tables(store: Store, kind: str) -> Iterator[pa.Table]:
     manifest = manifest_of(store)
     for name in manifest.files[kind] if manifest else ():
         with store.open(f"{TABLES_FOLDER}/{name}") as file:
-            yield pq.ParquetFile(file).read().cast(SCHEMAS[kind])
+            yield table_of(file).cast(SCHEMAS[kind])
 
 
 def _tables(
