@@ -128,8 +128,9 @@ class _Proof:
         return self._with_known(rows, _repaired_run(repairs, repaired))
 
     def judged_at_less_cost(self) -> RunResult:
-        """The same, from runs without one issue after the other: the first that takes a violation
-        away is the reason, whatever it decided. What none takes away is found out in full."""
+        """The same, from runs without one issue after the other, and those that were found before:
+        the first that takes a violation away is the reason, whatever it decided. What none takes
+        away is found out in full."""
         suspected, reasons = self._result.suspected, []
         tried: dict[str, None] = {}
         for one in suspected:
@@ -137,7 +138,9 @@ class _Proof:
                 reasons.append(one.issues[0])
                 continue
             order = sorted(one.issues, key=lambda i: (i not in tried, _HOST in _places(i)))
-            found = next((i for i in order if self._takes_away((i,), [one])), None)
+            # Without what was found before, a run is shorter, and another issue shows by itself.
+            runs = [(i, (i,) if i in tried else tuple(sorted({*tried, i}))) for i in order]
+            found = next((i for i, some in runs if self._takes_away(some, [one])), None)
             if found is None:
                 return self.judged()
             tried[found] = None
