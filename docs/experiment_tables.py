@@ -122,6 +122,7 @@ class MeasuredExperiment:
 
 FAILOVER = MeasuredExperiment("failover", added=(RESTART,))
 AWAY = MeasuredExperiment("away")
+DEPLOY = MeasuredExperiment("deploy")
 
 
 def words_of(metric: str) -> str:

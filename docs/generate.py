@@ -57,7 +57,7 @@ import detection_tables
 import experiment_tables
 import hunt_tables
 import key_tables
-from experiment_tables import AWAY, FAILOVER
+from experiment_tables import AWAY, DEPLOY, FAILOVER
 
 __all__ = ["PAGES", "regenerate"]
 
@@ -359,6 +359,8 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "away-head": AWAY.head,
     "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
     "away-all": AWAY.all_medians,
+    "deploy-head": DEPLOY.head,
+    "deploy-all": DEPLOY.all_medians,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,

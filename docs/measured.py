@@ -10,6 +10,8 @@
     python docs/measured.py failover results/failover
     rebalance-sim experiment experiments/away.toml --out results/away
     python docs/measured.py away results/away
+    rebalance-sim experiment experiments/deploy.toml --out results/deploy
+    python docs/measured.py deploy results/deploy
     python docs/generate.py
 
 The commit is that of this checkout; a measurement of other code is refused.
@@ -33,7 +35,7 @@ from rebalance_sim.scenarios.version import code_version
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "measured"
 KINDS = ("defects", "mutants", "reading")
-EXPERIMENTS = ("failover", "away")
+EXPERIMENTS = ("failover", "away", "deploy")
 RESTART_MS = 30_000
 """When the restart of experiments/failover.toml begins, from which on RESTART counts."""
 
