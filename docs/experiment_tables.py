@@ -33,7 +33,21 @@ HEADLINES = (
     "rebalance_ms_max",
 )
 """What the first page shows of the protocols."""
-_WORDS = {**COMPARED, RESTART: "time without an owner from the restart on, summed over partitions"}
+OF_A_DEPLOYMENT = (
+    "unowned_partition_ms",
+    "unowned_partition_ms_max",
+    "group_stopped_ms",
+    "rebalance_episodes",
+    "records_redelivered",
+    "lag_records_max",
+)
+"""What a page shows of a deployment."""
+
+_WORDS = {
+    "records_redelivered": "records delivered again",
+    **COMPARED,
+    RESTART: "time without an owner from the restart on, summed over partitions",
+}
 
 
 @dataclass(frozen=True)

@@ -360,7 +360,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
     "away-all": AWAY.all_medians,
     "deploy-head": DEPLOY.head,
-    "deploy-all": DEPLOY.all_medians,
+    "deploy-costs": partial(DEPLOY.medians_of, *experiment_tables.OF_A_DEPLOYMENT),
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,
