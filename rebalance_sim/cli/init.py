@@ -11,7 +11,7 @@ import typer
 
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import OK
-from rebalance_sim.cli.output import say
+from rebalance_sim.cli.output import say, write_text
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.drafts.draft import Draft
@@ -83,10 +83,7 @@ def init(
         raise BadInput("init: --pods are those of a deployment; give --deploy rolling as well")
     text = text_of(draft, deployment)
     parse_scenario(text)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise BadInput(f"init: {file} cannot be written: {problem.strerror}") from None
+    write_text(file, text)
     say(f"{file}: {len(draft.client_names())} consumers, {_topics(draft)}")
     for note in (*draft.remarks, *_left_out(draft)):
         say(f"  {note}")

@@ -73,6 +73,8 @@ def run(
     Of several, --json prints a list, and the exit code is 1 if something was found in any.
     """
     files = _Files(trace=trace, metrics=metrics, plot=plot, interval_ms=metrics_interval_ms)
+    from rebalance_sim.scenarios.happened import what_happened
+
     paths: Sequence[Path | None] = scenarios or [None]
     if len(paths) > 1 and files.are_asked_for:
         raise BadInput("run: --trace, --metrics and --plot are of one run: give one scenario")
@@ -88,8 +90,6 @@ def run(
         )
         for path in paths
     ]
-    from rebalance_sim.scenarios.happened import what_happened
-
     expected = expectation(expect, fail_on)
     files.check([*paths, *(Path(name) for name in (profile,) if name and is_file(name))])
     found = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig, dotted
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.network.network_spec import NetworkSpec
@@ -54,5 +54,5 @@ _BY_CLASS: Mapping[type, Mapping[str, str]] = {
 def kafka_name(cls: type, key: str) -> str:
     """Kafka's name of a key of such a table; empty if it has none."""
     if cls is CoordinatorConfig:
-        return key.replace("_", ".")
+        return dotted(key)
     return _BY_CLASS.get(cls, {}).get(key, "")

@@ -105,6 +105,7 @@ class Key:
     meaning: str
 
 
+@functools.cache
 def keys_of(table: str) -> tuple[Key, ...]:
     """The keys of the table at this path of ``TABLES``, in the order of its class. Raises KeyError
     if there is none."""
@@ -185,7 +186,7 @@ def _type_name(hint: Any) -> str:
 
 
 def _bounds(example: Any, name: str) -> tuple[Bound | None, Bound | None]:
-    least, most = _values_at_most(example, name)
+    least, most = _extremes(example, name)
     return _bound(example, name, 0, least), _bound(example, name, 1, most)
 
 
@@ -202,12 +203,12 @@ def _bound(example: Any, name: str, side: int, value: int | None) -> Bound | Non
                 changed = replace(example, **{field.name: moved})
             except ValueError:
                 continue
-            if _values_at_most(changed, name)[side] == value + moved - other:
+            if _extremes(changed, name)[side] == value + moved - other:
                 return Bound(value, field.name, value - other)
     return Bound(value)
 
 
-def _values_at_most(example: Any, name: str) -> tuple[int | None, int | None]:
+def _extremes(example: Any, name: str) -> tuple[int | None, int | None]:
     """The least and the greatest value that the class takes, the others being as they are."""
 
     def accepts(value: int) -> bool:

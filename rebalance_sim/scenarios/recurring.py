@@ -32,14 +32,14 @@ def each_time(faults: Sequence[Any], world: Mapping[str, Any]) -> Iterator[Any]:
     ``world`` is the table they stand in. Raises ScenarioError, with the place, for values that make
     no sense.
     """
-    if not any(isinstance(fault, dict) and fault.keys() & MEANINGS.keys() for fault in faults):
+    if not any(map(_recurs, faults)):
         yield from faults
         return
     seed = _number(world, "seed", 0, "world", None)
     duration_ms = _number(world, "duration_ms", 1, "world", None)
     streams = Streams(seed)
     for index, fault in enumerate(faults):
-        if not isinstance(fault, dict) or not fault.keys() & MEANINGS.keys():
+        if not _recurs(fault):
             yield fault
             continue
         place = f"world.faults[{index}]"
@@ -51,9 +51,13 @@ def each_time(faults: Sequence[Any], world: Mapping[str, Any]) -> Iterator[Any]:
             yield {**own, "at_ms": min(at_ms + late_ms, duration_ms - 1)}
 
 
+def _recurs(fault: Any) -> bool:
+    return isinstance(fault, dict) and not fault.keys().isdisjoint(MEANINGS)
+
+
 def _times_ms(fault: Mapping[str, Any], duration_ms: int, place: str) -> range:
     if EVERY not in fault:
-        [given] = [key for key in (TIMES, JITTER) if key in fault][:1]
+        given = TIMES if TIMES in fault else JITTER
         raise ScenarioError(f"is one of a recurring fault: give {EVERY}", place=f"{place}.{given}")
     first_ms = _number(fault, "at_ms", 0, place, None)
     every_ms = _number(fault, EVERY, 1, place, None)

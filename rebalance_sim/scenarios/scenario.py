@@ -141,7 +141,7 @@ def scenario_of(
     tables = apply_settings(tables, values, seed=own_seed if type(own_seed) is int else 0)
     world = tables.get("world")
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
-        world["clients"] = list(_counted(world["clients"]))
+        world["clients"] = list(counted(world["clients"]))
     if isinstance(world, dict) and isinstance(world.get("faults"), list):
         world["faults"] = list(each_time(world["faults"], world))
     scenario = decode(Scenario, tables)
@@ -149,7 +149,7 @@ def scenario_of(
     return scenario
 
 
-def _counted(clients: Sequence[Any]) -> Iterator[Any]:
+def counted(clients: Sequence[Any]) -> Iterator[Any]:
     """One client for each; an entry with a ``count`` stands for so many: ``app-00``, ``app-01``."""
     for index, client in enumerate(clients):
         if not isinstance(client, dict) or COUNT not in client:

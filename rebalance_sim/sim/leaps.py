@@ -116,6 +116,7 @@ _EVENTS = frozenset(
     )
 )
 _EFFECTS = frozenset((SendCommit, CommitReturned, SendHeartbeat, SendClassicHeartbeat))
+_EFFECTS_OF_A_STORM = _EFFECTS | {RequestMetadata}
 _ROUTINE_TIMERS = frozenset((ConsumerTimer.SESSION, ClassicTimer.SESSION, ShardTimer.EXPIRY))
 _ALWAYS = frozenset(
     (StepKind.RESPONSE_RELEASED, StepKind.LOG_COMMITTED, StepKind.ADMIN_RETURNED, StepKind.LEAPT)
@@ -145,7 +146,7 @@ def is_routine(step: Step) -> bool:
 def _acknowledges_again(effects: Iterable[Any]) -> bool:
     """Whether a member begins to reconcile and acknowledges at once, as it does without a pause
     where a partition of its target has no name (client §0.2)."""
-    others = [one for one in effects if type(one) not in _EFFECTS | {RequestMetadata}]
+    others = [one for one in effects if type(one) not in _EFFECTS_OF_A_STORM]
     if any(type(one) is not StateChanged for one in others):
         return False
     return [one.to_state for one in others] == [ClientState.RECONCILING, ClientState.ACKNOWLEDGING]

@@ -201,9 +201,9 @@ class World:
         """Let everything happen: faults until ``duration_ms``, then the quiet period. At its end
         ``next_end_ms`` is asked for a later one; an open quiet period continues until then.
 
-        ``owes_nothing`` says whether everything has come about that has to once faults stop. If it
-        is given, the run leaps over the time in which the world is at rest (``leaps.py``), unless
-        metrics are sampled, or a metric of a plug-in looks at steps.
+        ``owes_nothing`` says whether nothing has to happen, once faults have stopped, that a world
+        at rest may still do. If it is given, the run leaps over the time in which the world is at
+        rest (``leaps.py``), unless metrics are sampled, or a metric of a plug-in looks at steps.
         """
         if owes_nothing is not None and not self.sampler.is_on and not self._looks_at_steps:
             self._leaps = Leaps(self, owes_nothing)

@@ -151,7 +151,7 @@ def test_both_may_be_given(call: Call, at: Path) -> None:
         (("a.toml", "--from-describe", "consumer.properties"), "no table of a group"),
         (("a.toml", "--from-describe", "two.txt"), "several groups (a, b)"),
         (("a.toml", "--from-describe", "members.txt"), "has no topics"),
-        (("nowhere/a.toml", "--clients", "2"), "cannot be written"),
+        (("nowhere/a.toml", "--clients", "2"), "cannot write nowhere/a.toml"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(

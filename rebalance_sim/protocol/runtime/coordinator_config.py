@@ -236,7 +236,7 @@ def alter_group_config(
     outside the broker's bounds.
     """
     code = ErrorCode.INVALID_CONFIG
-    known = {_dotted(setting.name): setting.name for setting in GROUP_SETTINGS}
+    known = {dotted(setting.name): setting.name for setting in GROUP_SETTINGS}
     if not has_assignment_interval:
         del known["consumer.assignment.interval.ms"]
     for name in changes:
@@ -280,7 +280,7 @@ def alter_broker_config(
     or a value out of bounds: what a broker answers for a resource of type BROKER.
     """
     code = ErrorCode.INVALID_REQUEST
-    known = {_dotted(name): name for name in _DYNAMIC if has_assignment_interval}
+    known = {dotted(name): name for name in _DYNAMIC if has_assignment_interval}
     refused = [name for name in changes if name not in known]
     if refused:
         names = ", ".join(refused)
@@ -297,7 +297,8 @@ def alter_broker_config(
     return replace(current, **values)
 
 
-def _dotted(name: str) -> str:
+def dotted(name: str) -> str:
+    """Kafka's name of a setting."""
     return name.replace("_", ".")
 
 
@@ -305,13 +306,13 @@ def _number(name: str, value: int | str, least: int, code: ErrorCode) -> int:
     """What Java reads from the text of a value: a whole number of 32 bits, not below ``least``."""
     # A Boolean is an int to Python, and to a broker a word like others.
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    refusal = f"Invalid value {text} for configuration {_dotted(name)}: "
+    refusal = f"Invalid value {text} for configuration {dotted(name)}: "
     digits = text.strip()
     number = int(digits) if len(digits) < _LONGEST and _INT.fullmatch(digits) else _INT_LIMIT
     if not -_INT_LIMIT <= number < _INT_LIMIT:
         raise GroupError(code, f"{refusal}Not a number of type INT")
     if number < least:
-        refusal = f"Invalid value {number} for configuration {_dotted(name)}: "
+        refusal = f"Invalid value {number} for configuration {dotted(name)}: "
         raise GroupError(code, f"{refusal}Value must be at least {least}")
     return number
 
@@ -322,7 +323,7 @@ def _check_bounds(
     low, high = setting.broker_name("min"), setting.broker_name("max")
     if value < getattr(broker, low):
         words = "greater than or equal to"
-        raise GroupError(code, f"{_dotted(name)} must be {words} {_dotted(low)}")
+        raise GroupError(code, f"{dotted(name)} must be {words} {dotted(low)}")
     if value > getattr(broker, high):
         words = "less than or equal to"
-        raise GroupError(code, f"{_dotted(name)} must be {words} {_dotted(high)}")
+        raise GroupError(code, f"{dotted(name)} must be {words} {dotted(high)}")

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.clients.kinds import CLASSIC
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.keys import keys_of
 from rebalance_sim.scenarios.toml import read_text
 
+_DEFAULTS = CoordinatorConfig()
 _NOTHING = "-"
 _SETTING = re.compile(r"^\s+([a-z][a-z.]+)=(\S*)(?: sensitive=|\s*$)")
-_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 _OF_GROUP = "consumer."
 
 
@@ -89,7 +91,8 @@ def _members(rows: list[dict[str, str]], topics: list[str]) -> Iterator[dict[str
         if row.get("CONSUMER-ID", _NOTHING) != _NOTHING:
             found.setdefault(row["CONSUMER-ID"], {}).update(row)
     strategies = {row["ASSIGNMENT-STRATEGY"] for row in rows if "ASSIGNMENT-STRATEGY" in row}
-    is_classic = bool(strategies & set(_ASSIGNORS)) and not any("GROUP-EPOCH" in r for r in rows)
+    assignors = sorted(strategies & CLASSIC_ASSIGNORS.keys())
+    is_classic = bool(assignors) and not any("GROUP-EPOCH" in r for r in rows)
     used: Counter[str] = Counter()
     for row in found.values():
         name = row.get("CLIENT-ID", _NOTHING)
@@ -100,13 +103,12 @@ def _members(rows: list[dict[str, str]], topics: list[str]) -> Iterator[dict[str
         if row.get("GROUP-INSTANCE-ID", _NOTHING) != _NOTHING:
             entry["instance_id"] = row["GROUP-INSTANCE-ID"]
         if is_classic:
-            entry["kind"] = "classic"
-            entry["assignors"] = sorted(strategies & set(_ASSIGNORS))
+            entry["kind"] = CLASSIC
+            entry["assignors"] = assignors
         yield entry
 
 
 def _config(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    known = {key.name for key in keys_of("world.config")}
     config: dict[str, Any] = {}
     unknown = []
     for line in text.splitlines():
@@ -117,20 +119,20 @@ def _config(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         key = name.replace(".", "_")
         if name.startswith(_OF_GROUP):  # A setting of one group is the broker's for all.
             key = f"group_{key}"
-        if key in known and re.fullmatch(r"-?\d+", value):
+        if hasattr(_DEFAULTS, key) and re.fullmatch(r"-?\d+", value):
             config[key] = int(value)
             for bound in ("min", "max"):
-                config |= _bound_of(key, bound, int(value), known)
+                config |= _bound_of(key, bound, int(value))
         else:
             unknown.append(name)
     return config, tuple(unknown)
 
 
-def _bound_of(key: str, bound: str, value: int, known: set[str]) -> dict[str, int]:
+def _bound_of(key: str, bound: str, value: int) -> dict[str, int]:
     """The broker's bound of a setting, moved as far as the setting asks for."""
     name = key.replace("group_consumer_", f"group_consumer_{bound}_")
-    if name == key or name not in known:
+    default = getattr(_DEFAULTS, name, None)
+    if name == key or default is None:
         return {}
-    default = next(one.default for one in keys_of("world.config") if one.name == name)
     is_inside = default <= value if bound == "min" else default >= value
     return {} if is_inside else {name: value}

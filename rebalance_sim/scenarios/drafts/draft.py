@@ -12,6 +12,7 @@ from typing import Any
 import tomli_w
 
 from rebalance_sim.scenarios.keys import keys_of
+from rebalance_sim.scenarios.scenario import counted
 
 GROUP_STARTS_MS = 60_000
 """How long a group has to come to rest before a deployment begins."""
@@ -39,15 +40,7 @@ class Draft:
 
     def client_names(self) -> list[str]:
         """The name of each client, as the file will have it."""
-        return [name for one in self.clients for name in _names(one)]
-
-
-def _names(entry: Mapping[str, Any]) -> list[str]:
-    name, count = str(entry["name"]), int(entry.get("count", 1))
-    if "count" not in entry:
-        return [name]
-    width = max(2, len(str(count - 1)))
-    return [f"{name}-{index:0{width}}" for index in range(count)]
+        return [one["name"] for one in counted(self.clients)]
 
 
 @dataclass(frozen=True, kw_only=True)

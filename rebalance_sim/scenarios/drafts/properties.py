@@ -9,14 +9,13 @@ from typing import Any
 
 import javaproperties
 
-from rebalance_sim.protocol.clients.kinds import JAVA
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.kafka_names import CONSUMER, NETWORK
 from rebalance_sim.scenarios.keys import keys_of
 from rebalance_sim.scenarios.toml import read_text
 
-_CLASSIC = "classic"
-_PROTOCOLS = {"classic": _CLASSIC, "consumer": JAVA}
+_PROTOCOLS = {"classic": CLASSIC, "consumer": JAVA}
 _ASSIGNORS = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
@@ -56,7 +55,7 @@ def read_properties(path: Path) -> ClientSettings:
 def client_settings(properties: Mapping[str, str], *, source: str = "") -> ClientSettings:
     """The same from the settings. A consumer without ``group.protocol`` speaks the classic
     protocol, as Kafka's default is up to 4.4."""
-    client: dict[str, Any] = {"kind": _CLASSIC}
+    client: dict[str, Any] = {"kind": CLASSIC}
     network: dict[str, Any] = {}
     unknown = []
     types = {key.name: key.type_name for key in keys_of("world.clients")}
