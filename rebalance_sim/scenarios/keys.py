@@ -341,11 +341,11 @@ def _fault_schema(kind: str, cls: Any) -> dict[str, Any]:
         "description": (inspect.getdoc(cls) or "").partition("\n")[0],
         "properties": {
             "kind": {"const": kind},
-            **{field.name: _loose_schema(hints[field.name]) for field in fields},
             **{
                 key: {"type": "integer", "minimum": 0, "description": meaning}
                 for key, meaning in MEANINGS.items()
             },
+            **{field.name: _loose_schema(hints[field.name]) for field in fields},
         },
         "required": ["kind", *_required(fields)],
         "additionalProperties": False,

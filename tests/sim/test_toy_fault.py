@@ -117,6 +117,15 @@ def test_it_goes_through_toml_and_back() -> None:
         parse_scenario(text.replace("link_flaps", "link_flap"))
 
 
+def test_it_may_come_again_and_keeps_a_key_that_recurring_faults_have_too() -> None:
+    text = dump_scenario(Scenario(name="flaps", world=spec(client("a"), faults=(FLAPS,))))
+    every = 'kind = "link_flaps", every_ms = 9_000'
+    again = parse_scenario(text.replace('kind = "link_flaps"', every))
+    times = [fault.at_ms for fault in again.world.faults]
+    assert times == list(range(20_000, again.world.duration_ms, 9_000))
+    assert set(again.world.faults) == {replace(FLAPS, at_ms=at_ms) for at_ms in times}
+
+
 def test_a_profile_draws_it_and_nothing_else_changes() -> None:
     profile = load_profile("calm")
     rule = FaultRule(kind="link_flaps", probability=1.0, count=(2, 2))
