@@ -18,11 +18,10 @@ import matplotlib
 import pandas as pd
 
 from rebalance_sim.scenarios.experiment import load_experiment
-from rebalance_sim.scenarios.units import title_of, unit_of
+from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark import Limits, SeedRange, SweepPlan
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
 from rebalance_sim.spark.reports.experiment_report import effect_rows, headline_rows
-from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.reports.stills import figure_of
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 
@@ -43,11 +42,7 @@ OF_A_DEPLOYMENT = (
 )
 """What a page shows of a deployment."""
 
-_WORDS = {
-    "records_redelivered": "records delivered again",
-    **COMPARED,
-    RESTART: "time without an owner from the restart on, summed over partitions",
-}
+_RESTART_TITLE = "time without an owner from the restart on (partition-seconds)"
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,8 @@ class MeasuredExperiment:
 
     def _rows_of(self, *metrics: str) -> list[list[str]]:
         head, *rows = headline_rows(self._summary)
-        words = {title_of(metric): words_of(metric) for metric in metrics}
-        return [head, *([words[row[0]], *row[1:]] for row in rows if row[0] in words)]
+        titles = {title_of(metric) for metric in metrics}
+        return [head, *(row for row in rows if row[0] in titles)]
 
     def effects(self) -> str:
         """What each choice changes of every metric."""
@@ -94,10 +89,10 @@ class MeasuredExperiment:
         """The picture of each metric, under its words."""
         parts = []
         for metric in self._summary.experiment.metrics:
-            words = _WORDS[metric]
-            title = f"{words[0].upper()}{words[1:]}"
+            title = title_of(metric).replace(title_of(RESTART), _RESTART_TITLE)
+            title = f"{title[0].upper()}{title[1:]}"
             picture = f"{self.name}/{metric}.svg"
-            parts.append(f"**{title}** (`{title_of(metric)}`)\n\n![{title}]({picture})\n")
+            parts.append(f"**{title}**: `{metric}`\n\n![{title}]({picture})\n")
         return "\n".join(parts)
 
     def draw(self) -> None:
@@ -139,14 +134,8 @@ AWAY = MeasuredExperiment("away")
 DEPLOY = MeasuredExperiment("deploy")
 
 
-def words_of(metric: str) -> str:
-    """What a metric says, with the unit that it is shown in."""
-    unit, _ = unit_of(metric)
-    return f"{_WORDS[metric]}, {unit}" if unit else _WORDS[metric]
-
-
 def _table(rows: list[list[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |\n" for row in rows]
+    lines = [f"| {' | '.join(row)} |\n".replace(title_of(RESTART), _RESTART_TITLE) for row in rows]
     return "".join([lines[0], "|" + "---|" * len(rows[0]) + "\n", *lines[1:]])
 
 

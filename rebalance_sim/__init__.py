@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         OwnershipTrace,
         ownership_intervals,
     )
+    from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
     from rebalance_sim.scenarios.plots import plot_case_study, plot_ownership, plot_ownership_of
     from rebalance_sim.scenarios.plugins import load_plugins
     from rebalance_sim.scenarios.profile_file import PROFILES
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     )
     from rebalance_sim.scenarios.series import metrics_frame
     from rebalance_sim.scenarios.shrinking.shrink import shrink
-    from rebalance_sim.scenarios.timeline import Timeline, timeline_of
     from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
     from rebalance_sim.sim.faults.fault import Fault
     from rebalance_sim.sim.trace import FullTrace
@@ -131,7 +131,7 @@ _PUBLIC = {
     "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),
     "scenarios.series": ("metrics_frame",),
     "scenarios.shrinking.shrink": ("shrink",),
-    "scenarios.timeline": ("Timeline", "timeline_of"),
+    "scenarios.pages.timeline": ("Timeline", "timeline_of"),
     "protocol.defects": ("DEFECTS",),
     "protocol.hosting.offsets_topic": ("partition_for",),
     "sim.faults.fault": ("Fault",),

@@ -93,12 +93,30 @@ def hunt(
     except HuntInterrupted as stopped:
         stderr().print(f"rebalance-sim: {stopped}; they are kept, the same command continues")
         return INTERRUPTED
+    page = _write_page(hunted, corpus, "+".join(profile))
     if json:
         print_json({"code": code_version(), "profiles": profile, **_as_json(hunted)})
     else:
         for line in _describe(hunted, corpus):
             say(line)
+        if page:
+            say(f"report: {page}")
     return FOUND if hunted.corpus.findings else OK
+
+
+def _write_page(hunted: Hunted, folder: str, profiles: str) -> str:
+    """``report.html`` in the folder of the hunt; empty without Plotly."""
+    from rebalance_sim.scenarios.pages.html_page import has_plotly, html_page
+    from rebalance_sim.spark.hunt.page import hunt_document
+    from rebalance_sim.spark.reports.markdown import PAGE_FILE
+    from rebalance_sim.spark.store.opening import open_store
+    from rebalance_sim.spark.store.store import shown
+
+    if not has_plotly():
+        return ""
+    store = open_store(folder)
+    store.put(PAGE_FILE, html_page(hunt_document(hunted, profiles)).encode())
+    return shown(store.location(PAGE_FILE))
 
 
 def _describe(hunted: Hunted, folder: str) -> Iterator[str]:

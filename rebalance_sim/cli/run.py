@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rebalance_sim.sim.observe.sampling import MetricSample
 
 VIOLATIONS_SHOWN = 5
+_SHOWS = {".html": "tells the run: verdict, figures, owners, series, and every step"}
 
 
 def run(
@@ -51,7 +52,10 @@ def run(
     ] = DEFAULT_INTERVAL_MS,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw who owned what into this file: .svg, .png, .pdf or .html."),
+        typer.Option(
+            help="Draw who owned what into this file: .svg, .png or .pdf; "
+            "into .html, a page with all of the run, to step through."
+        ),
     ] = None,
     expect: Expect = None,
     fail_on: FailOn = None,
@@ -95,7 +99,7 @@ def run(
     found = False
     values: list[dict[str, Any]] = []
     for chosen in every:
-        result = _run(chosen.scenario, files, leap=leap)
+        result = _run(chosen.scenario, chosen.words, files, leap=leap)
         objections = expected.objections(result.known, result.unproven, result.not_judged)
         objections += filter(None, (one.objection(result.metrics) for one in expected.limits))
         passed = result.outcome in PASSING and not objections
@@ -112,7 +116,7 @@ def run(
             for line in (where + first, *happened, *rest, *objections):
                 say(line)
             if plot is not None:
-                say(f"  {plot} shows who owned what")
+                say(f"  {plot} {_SHOWS.get(plot.suffix, 'shows who owned what')}")
     if json:
         print_json(values if len(every) > 1 else values[0])
     return FOUND if found else OK
@@ -143,7 +147,7 @@ class _Files:
         outputs = {"--trace": self.trace, "--metrics": self.metrics, "--plot": self.plot}
         check_outputs(outputs, inputs)
         if self.plot is not None:
-            from rebalance_sim.scenarios.timeline import check_picture_file
+            from rebalance_sim.scenarios.pages.timeline import check_picture_file
 
             check_picture_file(self.plot)
         for file in (self.trace, self.metrics, self.plot):
@@ -151,7 +155,7 @@ class _Files:
                 write_text(file, "")
 
 
-def _run(scenario: Scenario, files: _Files, *, leap: bool) -> RunResult:
+def _run(scenario: Scenario, words: str, files: _Files, *, leap: bool) -> RunResult:
     from rebalance_sim.scenarios.counterfactual import Prove
     from rebalance_sim.scenarios.leaping import run_leaping
     from rebalance_sim.scenarios.runner import run as run_scenario
@@ -173,10 +177,20 @@ def _run(scenario: Scenario, files: _Files, *, leap: bool) -> RunResult:
     if files.metrics is not None:
         write_text(files.metrics, _csv(result.samples))
     if files.plot is not None:
-        from rebalance_sim.scenarios.timeline import timeline_of
-
-        timeline_of(scenario).save(files.plot)
+        _draw(scenario, files.plot, words)
     return result
+
+
+def _draw(scenario: Scenario, file: Path, words: str) -> None:
+    """A still picture of who owned what, or the page of the run."""
+    from rebalance_sim.scenarios.pages.html_page import html_page
+    from rebalance_sim.scenarios.pages.run_page import run_page
+    from rebalance_sim.scenarios.pages.timeline import PAGE, timeline_of
+
+    if file.suffix == PAGE:
+        write_text(file, html_page(run_page(scenario, command=replay_command(words))))
+    else:
+        timeline_of(scenario).save(file)
 
 
 def _csv(samples: Iterable[MetricSample]) -> str:

@@ -20,10 +20,11 @@ def what_happened(result: RunResult) -> list[str]:
     own story to tell."""
     if result.outcome not in PASSING or not result.metrics:
         return []
-    return [f"  {name:<11} {text}" for name, text in _lines(result)]
+    return [f"  {name:<11} {text}" for name, text in lines_of(result)]
 
 
-def _lines(result: RunResult) -> Iterator[tuple[str, str]]:
+def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
+    """Each thing by its name; empty for one more line about the thing before."""
     metrics = result.metrics
     yield "rebalances", _rebalances(result.rebalances, metrics)
     longest = sorted(result.rebalances, key=lambda one: (-one.duration_ms, one.at_ms))

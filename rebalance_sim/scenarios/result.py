@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.document import Document, Fold, Part, Table
-from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.sim.observe.sampling import MetricSample
 
@@ -182,21 +180,18 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        digest = f"digest `{self.digest}`"
-        said = f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, {digest}"
-        parts: list[Part] = [text for text in (said, self.reason) if text]
-        if self.violations:
-            found = [[f"`{row.property}`", *_seen(row)] for row in self.violations]
-            parts.append(Table([["property", "step", "s", "seen"], *found]))
-        if self.known_issues:
-            found = [[row.issue, f"`{row.property}`", *_seen(row)] for row in self.known_issues]
-            parts.append(Table([["known issue", "violates", "step", "s", "seen"], *found]))
+        from rebalance_sim.scenarios.pages.document import Document, Fold, Table, Tiles
+        from rebalance_sim.scenarios.pages.html_page import html_fragment
+        from rebalance_sim.scenarios.pages.verdict import findings, headlines, verdict_of
+
         metrics = ([title_of(n), shown_in_unit(n, v)] for n, v in self.metrics.items())
-        table = Table([["metric", "value"], *metrics])
-        parts.append(Fold(f"{len(self.metrics)} metrics", [table]))
+        parts = [
+            verdict_of(self),
+            *([Tiles(list(headlines(self)))] if self.metrics else []),
+            *findings(self),
+            Fold(f"{len(self.metrics)} metrics", [Table([["metric", "value"], *metrics])]),
+            f"{self.steps:,} steps, {self.simulated_ms / 1000:,.1f} s simulated, "
+            f"digest `{self.digest}`",
+        ]
         title = f"{self.outcome}: seed {self.seed}, profile `{self.profile or 'none'}`"
         return html_fragment(Document(title, parts))
-
-
-def _seen(row: ViolationRow | KnownRow) -> list[str]:
-    return [f"{row.step:,}", f"{row.at_ms / 1000:,.3f}", row.detail]

@@ -4,8 +4,50 @@ something."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 _SECONDS = 1000.0
+
+COMPARED: Mapping[str, str] = {
+    "unowned_partition_ms": "time without an owner, summed over partitions",
+    "unowned_partition_ms_max": "longest time without an owner of one partition",
+    "availability_loss_percent": "share of partitions without an owner during rebalances",
+    "member_stopped_ms": "time of members without any partition, that had some before and after",
+    "group_stopped_ms": "time of whole groups without any partition",
+    "overlap_partition_ms": "time in which more than one client could fetch a partition",
+    "rebalance_episodes": "rebalances, from the first sign to the last client at rest",
+    "rebalance_ms": "length of all rebalances",
+    "rebalance_ms_max": "longest rebalance",
+    "member_rebalance_ms": "time of members busy with a rebalance",
+    "crash_detection_ms_max": (
+        "longest time from the death of a process until the group is rid of it"
+    ),
+    "first_assignment_ms_mean": "from the start of a process to its first partition",
+    "settling_ms": "from the last fault to the last change",
+    "partition_moves": "times a partition changed its consumer",
+    "partition_moves_beyond_need": "partitions moved by a rebalance that need not have been",
+    "needless_revocations": "partitions given up and got back",
+    "callbacks_run": "rebalance callbacks",
+    "rebalance_requests": "membership requests during rebalances",
+    "heartbeats_sent": "heartbeats in all",
+    "group_records_written": "records of groups in the log",
+    "group_bytes_written": "size of records of groups in the log",
+    "lag_record_seconds": "lag, integrated over time",
+    "lag_records_max": "the highest lag of a partition",
+    "first_record_after_loss_ms_mean": "wait of a moved partition for its first record",
+    "first_record_after_loss_ms_max": "longest wait of a moved partition for its first record",
+    "records_reprocessed": "records processed again",
+    "records_lost": "records handed out and never processed",
+}
+"""The metrics that are held side by side, in this order: each is a cost, less of it is better."""
+
+
+_WORDS: Mapping[str, str] = {
+    **COMPARED,
+    "records_redelivered": "records delivered again",
+    "lag_records_at_end": "lag at the end",
+    "fatal_clients": "clients that ended with an error",
+}
 
 
 def unit_of(metric: str) -> tuple[str, float]:
@@ -40,7 +82,18 @@ def shown_in_unit(metric: str, value: float) -> str:
     return number(value / unit_of(metric)[1])
 
 
+def words_of(metric: str) -> str:
+    """A metric in words: as people say it, or else its name without the unit."""
+    plain = " ".join(word for word in metric.split("_") if word not in ("ms", "percent"))
+    return _WORDS.get(metric, plain)
+
+
 def title_of(metric: str) -> str:
-    """A metric with the unit that it is shown in."""
+    """A metric in words, with the unit that it is shown in."""
     unit, _ = unit_of(metric)
-    return f"{metric} ({unit})" if unit else metric
+    return f"{words_of(metric)} ({unit})" if unit else words_of(metric)
+
+
+def explained(metric: str) -> str:
+    """A metric in words with its unit, and its name as a remark."""
+    return f"{title_of(metric)}\n`{metric}`"

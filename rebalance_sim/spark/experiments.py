@@ -92,7 +92,7 @@ def check_metrics(experiment: Experiment, options: SweepOptions) -> None:
     elsewhere is known as well.
     """
     from rebalance_sim.scenarios.generate.generator import generate
-    from rebalance_sim.spark.reports.pairing import COMPARED
+    from rebalance_sim.scenarios.units import COMPARED
 
     if options.runner == DEFAULT_RUNNER:
         generate(experiment.variants[0], experiment.first_seed)  # Raises ScenarioError.

@@ -38,7 +38,9 @@ def test_a_hunt_finds_an_easy_defect_and_writes_a_scenario(call: Call, tmp_path:
 def test_a_hunt_that_finds_nothing_says_what_it_reached(call: Call, tmp_path: Path) -> None:
     code, out, err = call(*HUNT, "--runs", 6, "--corpus", tmp_path)
     assert (code, err) == (0, "")
-    first, second = out.splitlines()
+    first, second, report = out.splitlines()
+    assert report.startswith("report: ") and report.endswith("/report.html")
+    assert "No failure in 6 runs." in (tmp_path / "report.html").read_text()
     assert first.startswith("6 runs in 1 round, ")
     assert f"kept in {tmp_path}; 0 mutants discarded" in second
     figures = json.loads(call(*HUNT, "--runs", 12, "--corpus", tmp_path, "--json").out)

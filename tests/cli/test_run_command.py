@@ -178,12 +178,16 @@ def test_one_bad_file_of_several_is_found_before_any_runs(
 
 def test_a_run_is_drawn(call: Call, tmp_path: Path) -> None:
     plain = call("run", *SEED).out
-    for name in ("run.svg", "run.html"):
+    for name, words in (
+        ("run.svg", "shows who owned what"),
+        ("run.html", "tells the run: verdict, figures, owners, series, and every step"),
+    ):
         drawn = call("run", *SEED, "--plot", tmp_path / name).out
-        assert drawn == f"{plain}  {tmp_path / name} shows who owned what\n"
+        assert drawn == f"{plain}  {tmp_path / name} {words}\n"
     assert (tmp_path / "run.svg").read_text().startswith("<?xml")
     page = (tmp_path / "run.html").read_text()
-    assert "<h1>calm-1: ok</h1>" in page and "Plotly.newPlot" in page
+    assert "<h1>calm-1</h1>" in page and "Plotly.newPlot" in page
+    assert "ok: every property held" in page
 
 
 def test_files_of_a_run_are_of_one_run(call: Call, three_files: list[Path], tmp_path: Path) -> None:

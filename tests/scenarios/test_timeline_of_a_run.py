@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import rebalance_sim as rs
+from rebalance_sim.scenarios.pages.timeline import make_timeline
+from rebalance_sim.scenarios.pages.timeline_plots import colours_of
+from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.scenarios.timeline import make_timeline
-from rebalance_sim.scenarios.timeline_plots import colours_of
-from rebalance_sim.scenarios.timeline_rows import TimelineTrace
 
 BAD_MINUTE = """
 name = "a bad minute"
@@ -123,7 +124,7 @@ def test_a_run_can_be_gone_through_step_by_step(timeline: rs.Timeline) -> None:
 def test_the_still_picture_names_what_is_drawn_and_no_more(timeline: rs.Timeline) -> None:
     figure = timeline.figure()
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["a", "b", "no owner", "group epoch"]
+    assert names == ["a", "b", "no owner", "no owner, the last one crashed", "group epoch"]
     faults, epochs, owners = figure.axes
     assert {text.get_text() for text in faults.texts} == {"client_crash(a)", "broker_crash"}
     assert [label.get_text() for label in owners.get_yticklabels()] == [
@@ -135,7 +136,8 @@ def test_the_still_picture_names_what_is_drawn_and_no_more(timeline: rs.Timeline
 def test_the_picture_to_look_into_says_what_happened(timeline: rs.Timeline) -> None:
     figure = timeline.interactive()
     shown = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert shown == ["group epoch", "what happened", "no owner", "a", "b"]
+    gaps = ["no owner", "no owner, the last one crashed"]
+    assert shown == ["group epoch", "what happened", *gaps, "a", "b"]
     said = [text for trace in figure.data for text in trace.hovertext or ()]
     assert "20.000 s: a crashes" in said
     assert "broker_crash: 30.000 .. 35.000 s (5.000 s)" in said
@@ -176,12 +178,87 @@ def test_what_cannot_be_saved_is_refused(timeline: rs.Timeline, tmp_path: Path) 
 def test_without_plotly_there_is_the_still_picture(
     timeline: rs.Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rebalance_sim.scenarios.html_page.has_plotly", lambda: False)
+    monkeypatch.setattr("rebalance_sim.scenarios.pages.html_page.has_plotly", lambda: False)
     assert timeline._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(rs.ScenarioError, match=r"pip install 'rebalance-sim\[report\]'"):
         timeline.interactive()
 
 
-def test_each_of_many_members_has_a_colour_of_its_own() -> None:
-    names = [f"client-{number}" for number in range(50)]
-    assert len(set(colours_of(names).values())) == 50
+def test_eight_members_have_colours_of_their_own_and_of_more_seven(
+    timeline: rs.Timeline,
+) -> None:
+    def with_members(count: int) -> rs.Timeline:
+        row = timeline.intervals[0]
+        rows = [replace(row, member_id=f"c{n:02}", to_ms=row.from_ms + 1 + n) for n in range(count)]
+        return replace(timeline, intervals=tuple(rows))
+
+    assert len(set(colours_of(with_members(8)).values())) == 8
+    many = with_members(12)
+    colours = colours_of(many)
+    # Those that own longest have their own; the five that own least share one.
+    assert [label for label, _ in many.lines][:-1] == [f"c{n:02}" for n in range(5, 12)]
+    assert many.lines[-1] == ("5 others", [f"c{n:02}" for n in range(5)])
+    assert len({colours[f"c{n:02}"] for n in range(5)}) == 1
+    assert len(set(colours.values())) == 8
+
+
+def test_the_line_of_an_epoch_lasts_until_the_epoch_ends(timeline: rs.Timeline) -> None:
+    figure = timeline.interactive()
+    [line] = [t for t in figure.data if t.name == "a" and t.type == "scatter"]
+    points = list(zip(line.x, line.customdata, strict=True))
+    at_crash = [epoch for x, epoch in points if x == 20.0]
+    epoch = max(e for at_ms, e in timeline.member_epochs["a"] if at_ms < 20_000)
+    assert at_crash == [epoch, None]
+
+
+def test_an_owner_that_crashed_is_told_from_one_that_gave_up(timeline: rs.Timeline) -> None:
+    assert [tuple(one) for one in timeline.troubles] == [("a", 20_000, 23_000, "crashed")]
+    held = {i.partition for i in timeline.intervals if i.member_id == "a" and i.to_ms == 20_000}
+    crashed = {gap.partition for gap in timeline.gaps if gap.why == "crashed"}
+    assert held and crashed == held
+    assert all(gap.from_ms == 20_000 for gap in timeline.gaps if gap.why == "crashed")
+
+
+def test_an_owner_that_does_not_run_is_told_from_one_that_does(scenario: Scenario) -> None:
+    text = (
+        BAD_MINUTE.partition("[[world.faults]]")[0]
+        + """
+[[world.faults]]
+kind = "client_pause"
+at_ms = 15_000
+client = "a"
+duration_ms = 2_000
+
+[[world.faults]]
+kind = "poll_stall"
+at_ms = 25_000
+client = "b"
+duration_ms = 4_000
+"""
+    )
+    timeline = rs.timeline_of(rs.parse_scenario(text))
+    found = {(one.client, one.from_ms, one.to_ms, one.why) for one in timeline.troubles}
+    assert found == {("a", 15_000, 17_000, "paused"), ("b", 25_000, 29_000, "away")}
+    parts = {(row.member_id, row.from_ms, row.to_ms) for row, _ in timeline.hindered()}
+    assert parts == {("a", 15_000, 17_000), ("b", 25_000, 29_000)}
+    names = {trace.name for trace in timeline.interactive().data}
+    assert {"owner paused", "owner does not poll"} <= names
+    words = {text.get_text() for text in timeline.figure().legends[0].get_texts()}
+    assert {"owner paused", "owner does not poll"} <= words
+
+
+@pytest.mark.parametrize("profile", ["faulty", "cooperative", "classic"])
+def test_the_area_below_the_standstill_of_members_is_the_metric(profile: str) -> None:
+    """Two computations of one figure: from the intervals of owners, and by the run itself."""
+    some = 0
+    for seed in range(8):
+        scenario = rs.generate(profile, seed)
+        trace = TimelineTrace()
+        result = rs.run(scenario, trace=trace)
+        end_ms = result.simulated_ms
+        points = make_timeline("a run", result, trace, until_ms=end_ms).standstill()
+        ends = [at_ms for at_ms, _ in points[1:]] + [end_ms]
+        area_ms = sum(count * (to - at) for (at, count), to in zip(points, ends, strict=True))
+        assert area_ms == result.metrics["member_stopped_ms"], f"seed {seed}"
+        some += area_ms > 0
+    assert some

@@ -15,6 +15,7 @@ import rebalance_sim
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.units import COMPARED
 from rebalance_sim.spark import (
     ComparisonSummary,
     SweepError,
@@ -26,7 +27,6 @@ from rebalance_sim.spark import (
 )
 from rebalance_sim.spark.reports.comparison import summarise_comparison
 from rebalance_sim.spark.reports.comparison_report import difference_rows, headline_rows
-from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import COMPARISON
 

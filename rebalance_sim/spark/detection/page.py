@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.scenarios import document as doc
+from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.spark.detection.figures import DefectFigures
 from rebalance_sim.spark.detection.mix import command_of
 from rebalance_sim.spark.reports.page_plots import shares
@@ -14,7 +14,9 @@ def defects_document(figures: Sequence[DefectFigures], *, seeds: int, enough: in
     """The page; ``seeds`` and ``enough`` are what the measurement was asked for."""
     noticed = [one for one in figures if one.noticed]
     unnoticed = [one for one in figures if not one.noticed]
+    words = f"{len(noticed)} of {len(figures)} defects noticed"
     parts: list[doc.Part] = [
+        doc.Verdict(words, "known" if unnoticed else "good"),
         (
             f"Asked: does a sweep notice each of {len(figures)} defects, switched on one at a "
             f"time? At most {seeds:,} runs of all profiles in turn for each"
@@ -39,7 +41,7 @@ def defects_document(figures: Sequence[DefectFigures], *, seeds: int, enough: in
             doc.Picture("Share of runs", lambda: [[shares(rows, "% of runs")]]),
             doc.Table(_noticed_rows(rarest)),
         ]
-    return doc.Document(f"{len(noticed)} of {len(figures)} defects noticed", parts)
+    return doc.Document("Which defects a sweep notices", parts)
 
 
 def _unnoticed_rows(figures: Sequence[DefectFigures]) -> list[list[str]]:

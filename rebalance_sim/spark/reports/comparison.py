@@ -16,11 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rebalance_sim.scenarios.units import COMPARED
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
-from rebalance_sim.spark.reports.pairing import COMPARED, pair
+from rebalance_sim.spark.reports.pairing import pair
 from rebalance_sim.spark.reports.report import Throughput
 from rebalance_sim.spark.store.experiment_tables import read_file, write_file
 from rebalance_sim.spark.store.opening import open_store

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 
 import pandas as pd
 
-from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.timeline import Timeline, timeline_of
-from rebalance_sim.scenarios.units import shown_in_unit, title_of
+from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
+from rebalance_sim.scenarios.units import COMPARED, explained, shown_in_unit, title_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.comparison import (
     ComparisonSummary,
@@ -20,7 +21,6 @@ from rebalance_sim.spark.reports.comparison import (
 )
 from rebalance_sim.spark.reports.intervals import Median, in_unit
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED, explained
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
@@ -68,6 +68,7 @@ def write_comparison_report(
 
 def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
     plan, failed = summary.plan, len(summary.failures)
+    yield _answer(summary)
     yield (
         f"Asked: what do {len(plan.protocols)} rebalance protocols cost in the same "
         f"{len(plan.seeds):,} worlds, with the same faults? Each seed is run once under each; "
@@ -82,6 +83,26 @@ def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
             (f"{failed:,}", "runs that did not pass", "bad" if failed else ""),
         ]
     )
+
+
+def _answer(summary: ComparisonSummary) -> doc.Verdict:
+    """Who has least time without an owner, and how sure that is against the base."""
+    found = [one for one in summary.estimates if one.metric == CHOSEN_BY]
+    if not found:
+        return doc.Verdict("No protocol has a figure: see what became of its runs.", "bad")
+    best = min(found, key=lambda one: (one.median, one.protocol))
+    value, interval = _median(best)
+    words = (
+        f"{best.protocol} has the least {words_of(CHOSEN_BY)}: median {value} partition-seconds "
+        f"{interval} over {best.seeds:,} seeds"
+    )
+    if best.protocol != summary.base and not math.isnan(best.difference):
+        less = Median(value=best.difference, low=best.difference_low, high=best.difference_high)
+        change, reach = in_unit(CHOSEN_BY, less)
+        words += f"; against {summary.base}, seed by seed, {change} {reach}"
+        if not best.difference_high < 0:
+            words += ", which may be chance"
+    return doc.Verdict(f"{words}.", "known" if summary.failed else "good")
 
 
 def _costs(summary: ComparisonSummary) -> Iterator[doc.Part]:

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rebalance_sim.scenarios import document as doc
+from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.units import explained
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
 from rebalance_sim.spark.reports.intervals import MetricChange, in_unit, median_of
 from rebalance_sim.spark.reports.page_plots import outcome_bars, ways_of_change
-from rebalance_sim.spark.reports.pairing import explained, pair
+from rebalance_sim.spark.reports.pairing import pair
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location, shown
 from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
@@ -174,8 +175,9 @@ def difference_document(before: Location, after: Location, found: Difference) ->
 
 
 def _parts(found: Difference) -> Iterator[doc.Part]:
+    kind = "bad" if any(one.after not in PASSING for one in found.others) else ""
+    yield doc.Verdict(_answer(found), kind or ("good" if found.is_empty else "known"))
     yield (f"Asked: what do two sweeps differ in, over the {found.common:,} runs that both have?")
-    yield f"Came out: {_answer(found)}"
     failing = [one for one in found.others if one.after not in PASSING]
     passing = [one for one in found.others if one.after in PASSING]
     worse = sum(one.before in PASSING for one in failing)

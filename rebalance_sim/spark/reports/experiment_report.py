@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from re import sub
 
-from rebalance_sim.scenarios import document as doc
+from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.scenarios.units import number, title_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
 from rebalance_sim.spark.reports.intervals import in_unit
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
@@ -44,8 +43,35 @@ def experiment_document(summary: ExperimentSummary) -> doc.Document:
     return doc.Document(summary.experiment.question or "Experiment", parts)
 
 
+def answer_of(summary: ExperimentSummary) -> doc.Verdict:
+    """The largest change of the first metric whose interval leaves out 0, or that there is none."""
+    metrics = summary.experiment.metrics
+    effects = [one for one in summary.effects if one.metric == metrics[0]] if metrics else []
+    known = [(one, one.difference) for one in effects if one.difference is not None]
+    sure = [(one, found) for one, found in known if found.low > 0 or found.high < 0]
+    kind = "bad" if summary.failed else "good"
+    if not metrics or not effects:
+        return doc.Verdict(f"{len(summary.runs):,} runs; nothing is varied.", kind)
+    title = title_of(metrics[0])
+    if not sure:
+        seeds = max((one.seeds for one, _ in known), default=0)
+        return doc.Verdict(
+            f"No choice changes {title} by more than chance, with {seeds:,} seeds.", ""
+        )
+    first, change = max(sure, key=lambda one: abs(one[1].value))
+    within = f" (in {first.group})" if first.group else ""
+    share = "" if first.relative is None else f" ({first.relative:+.0%})"
+    return doc.Verdict(
+        f"{first.choice} {first.value} instead of {first.base}{within} changes {title} most: by "
+        f"{' '.join(in_unit(metrics[0], change))}{share}, over {first.seeds:,} seeds. Of "
+        f"{len(effects):,} choices {len(sure):,} change it by more than chance.",
+        kind,
+    )
+
+
 def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
     experiment = summary.experiment
+    yield answer_of(summary)
     sides = [f"{len(names)} {what}" for what, names in
              (("protocols", experiment.protocols), ("versions", experiment.semantics))
              if names]  # fmt: skip
@@ -59,7 +85,7 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
     header, *effects = effect_rows(summary)
     if experiment.metrics and effects:
         first = title_of(experiment.metrics[0])
-        yield f"What each choice changes of `{experiment.metrics[0]}`, seed by seed:"
+        yield f"What each choice changes of {first}, seed by seed:"
         yield doc.Table([header, *[row for row in effects if row[0] == first][:EFFECTS_FIRST]])
     if summary.failed:
         yield doc.Heading("Cells without a figure: runs did not pass")
@@ -69,10 +95,10 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
 def _pictures(summary: ExperimentSummary) -> Iterator[doc.Part]:
     for picture in pictures(summary):
         title = title_of(picture.metric)
-        yield doc.Heading(COMPARED.get(picture.metric, "").capitalize() or picture.metric)
+        yield doc.Heading(f"{title[:1].upper()}{title[1:]}")
         yield (
-            f"`{title}`: medians over the same {picture.seeds:,} seeds in every cell, with exact "
-            "95 % intervals. A cross is a cell without a figure."
+            f"`{picture.metric}`: medians over the same {picture.seeds:,} seeds in every cell, "
+            "with exact 95 % intervals. A cross is a cell without a figure."
         )
         yield doc.Picture(
             title,

@@ -10,8 +10,10 @@ cover more often, not less.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import NormalDist
 
 from rebalance_sim.scenarios.units import shown_in_unit
@@ -48,6 +50,24 @@ def median_of(values: Sequence[float], *, confidence: float = 0.95) -> Median:
     if rank == 0:
         return Median(value=middle, low=math.nan, high=math.nan)
     return Median(value=middle, low=ordered[rank - 1], high=ordered[count - rank])
+
+
+def median_of_counts(counts: Mapping[float, int]) -> Median:
+    """The same, with 95 %, of values that came so often. Raises ValueError without a value."""
+    if not counts:
+        raise ValueError("counts: a median needs at least one value")
+    values = sorted(counts)
+    below = list(accumulate(counts[value] for value in values))
+    total = below[-1]
+
+    def at(place: int) -> float:
+        return values[bisect_right(below, place)]
+
+    middle = (at((total - 1) // 2) + at(total // 2)) / 2
+    rank = _rank(total, 0.025)
+    if rank == 0:
+        return Median(value=middle, low=math.nan, high=math.nan)
+    return Median(value=middle, low=at(rank - 1), high=at(total - rank))
 
 
 def _rank(count: int, tail: float) -> int:

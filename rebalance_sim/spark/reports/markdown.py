@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios import document as doc
-from rebalance_sim.scenarios.html_page import has_plotly, html_page
+from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.pages.html_page import has_plotly, html_page
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location, Store
 
@@ -70,6 +70,10 @@ def _blocks(parts: Iterable[doc.Part]) -> Iterator[str]:
                 yield f"## {_text(text)}"
             case str(text):
                 yield _text(text)
+            case doc.Verdict(text):
+                yield f"**{_text(text)}**"
+            case doc.Stepper():
+                pass
             case doc.Tiles(tiles):
                 yield ", ".join(f"**{number}** {_text(words)}" for number, words, _ in tiles)
             case doc.Lines(lines):

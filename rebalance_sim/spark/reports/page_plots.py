@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rebalance_sim.scenarios.html_page import COLOURS
-from rebalance_sim.scenarios.units import number, unit_of
-from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.scenarios.pages.html_page import COLOURS
+from rebalance_sim.scenarios.units import number, unit_of, words_of
 from rebalance_sim.spark.store.tables import NO_VERDICT
 
 if TYPE_CHECKING:
@@ -22,16 +21,20 @@ if TYPE_CHECKING:
     from rebalance_sim.spark.reports.intervals import MetricChange
 
 GREEN, AMBER, RED, GREY, BLUE = "#3a7d44", "#d9a400", "#b23a48", "#8d99ae", "#33658a"
+INK = "#333333"
 _KINDS = {GREEN: "good", AMBER: "known", RED: "bad", GREY: ""}
 GREY_FILL = "#e4e4e4"
 BINS = 30
-_TITLE_WIDTH = 44
+_TITLE_WIDTH = 38
+
+_MARKS = (("circle", 12), ("square-open", 12), ("circle", 7), ("diamond-open", 16), ("circle", 4))
+"""Points that coincide can be told apart: each leaves something of the others to be seen."""
 
 SERIES: Mapping[str, str] = {
     "members": "members of the group",
     "unowned_partitions": "partitions without an owner",
     "group_epoch": "group epoch",
-    "event_purgatory_time_ms_max": "longest wait for a commit, ms",
+    "event_purgatory_time_ms_max": "longest wait for a commit (ms)",
 }
 """Metric that is drawn over time -> what stands above it."""
 
@@ -109,30 +112,37 @@ def histogram(metric: str, counts: Mapping[float, int], median: float) -> Any:
         "hovertemplate": "%{y:,} runs with %{customdata[0]:,.4g} .. %{customdata[1]:,.4g}"
         f" {unit}<extra></extra>",
     }  # fmt: skip
-    title = COMPARED.get(metric, metric)
-    figure = _figure([bars], title=title, x_title=unit or metric, y_title="runs")
+    title = words_of(metric)
+    figure = _figure([bars], title=title, x_title=unit, y_title="runs")
     words = {"text": f"median {number(median / scale)}", "font_size": 11}
     figure.add_vline(x=median / scale, line={"color": RED, "width": 1.5}, annotation=words)
     return figure.update_yaxes(rangemode="tozero")
 
 
 def boxes(metric: str, values: pd.DataFrame) -> Any:
-    """A box for each protocol: the middle half of the seeds, whiskers from 5 to 95 %. ``values``
-    has a row for each seed and a column for each protocol."""
+    """A lying box for each protocol: the middle half of the seeds, its median, and whiskers from 5
+    to 95 %. ``values`` has a row for each seed and a column for each protocol."""
     unit, scale = unit_of(metric)
-    ends = ("lowerfence", "q1", "median", "q3", "upperfence")
+    names = [str(name) for name in values]
     quantiles = (values / scale).quantile([0.05, 0.25, 0.5, 0.75, 0.95])
+    low, first, median, third, high = (quantiles.loc[q].to_numpy() for q in quantiles.index)
+    hover = "%{y}: median %{customdata[2]:,.4g}, half of the seeds in %{customdata[1]:,.4g} .. "
+    hover += "%{customdata[3]:,.4g}, 90 % in %{customdata[0]:,.4g} .. %{customdata[4]:,.4g}"
+    common = {"y": names, "customdata": quantiles.to_numpy().T, "showlegend": False,
+              "hovertemplate": f"{hover} {unit}<extra></extra>"}  # fmt: skip
     drawn = [
-        {
-            "type": "box", **{end: [q] for end, q in zip(ends, quantiles[name], strict=True)},
-            "mean": [(values[name] / scale).mean()], "name": str(name), "x": [name],
-            "marker_color": colour, "showlegend": False,
-        }
-        for colour, name in zip(cycle(COLOURS), values)
+        {**common, "type": "scatter", "mode": "markers", "x": median, "marker": {"size": 1},
+         "hoverinfo": "skip",
+         "error_x": {**_reach(low, median, high), "thickness": 1, "color": INK}},
+        {**common, "type": "bar", "orientation": "h", "base": first, "x": third - first,
+         "width": 0.6, "marker_color": list(islice(cycle(COLOURS), len(names)))},
+        {**common, "type": "scatter", "mode": "markers", "x": median,
+         "marker": {"symbol": "line-ns-open", "size": 14, "color": INK, "line": {"width": 2}}},
     ]  # fmt: skip
-    title = f"{COMPARED[metric]}, n = {len(values):,} seeds"
-    figure = _figure(drawn, title=title, y_title=unit or metric, height=320)
-    return figure.update_yaxes(rangemode="tozero")
+    title = f"{words_of(metric)}, n = {len(values):,} seeds"
+    figure = _figure(drawn, title=title, x_title=unit, height=110 + 34 * len(names))
+    figure.update_yaxes(autorange="reversed", tickfont_size=11)
+    return figure.update_xaxes(rangemode="tozero")
 
 
 def bands_over_time(series: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -177,6 +187,14 @@ def band_over_time(title: str, band: pd.DataFrame) -> Any:
     return figure.update_yaxes(rangemode="tozero")
 
 
+def curve(title: str, x_title: str, xs: Sequence[float], ys: Sequence[float]) -> Any:
+    """A line in steps."""
+    line = {"type": "scatter", "mode": "lines", "x": xs, "y": ys,
+            "line": {"shape": "hv", "color": BLUE},
+            "hovertemplate": f"%{{x:,}} {x_title}: %{{y:,}}<extra></extra>"}  # fmt: skip
+    return _figure([line], title=title, x_title=x_title).update_yaxes(rangemode="tozero")
+
+
 def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
     """A share with its interval for each name, on a scale of powers of ten."""
     names = [name for name, *_ in rows]
@@ -209,9 +227,10 @@ def _panel(picture: MetricPicture, panel: Panel) -> Any:
             "error_y": _reach(line.lows, line.medians, line.highs),
             "mode": "lines+markers" if line.is_joined else "markers",
             "name": line.name or picture.metric, "showlegend": bool(line.name),
-            "marker_color": colour,
+            "marker": {"color": colour, "symbol": symbol, "size": size, "line": {"width": 2}},
+            "line": {"color": colour, "width": 2},
         }
-        for colour, line in zip(cycle(COLOURS), panel.lines)
+        for colour, (symbol, size), line in zip(cycle(COLOURS), cycle(_MARKS), panel.lines)
     ]  # fmt: skip
     if panel.failed:
         crosses = {

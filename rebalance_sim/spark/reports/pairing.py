@@ -16,44 +16,10 @@ from typing import Generic, TypeVar
 
 import pandas as pd
 
-from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark.store.tables import PASSING
 
 COMPARED_OUTCOMES = frozenset({"ok", "known"})
 """Outcomes of runs whose figures are used: something was left to judge, and nothing was found."""
-
-COMPARED: Mapping[str, str] = {
-    "unowned_partition_ms": "time without an owner, summed over partitions",
-    "unowned_partition_ms_max": "longest time without an owner of one partition",
-    "availability_loss_percent": "share of partitions without an owner during rebalances",
-    "member_stopped_ms": "time of members without any partition, that had some before and after",
-    "group_stopped_ms": "time of whole groups without any partition",
-    "overlap_partition_ms": "time in which more than one client could fetch a partition",
-    "rebalance_episodes": "rebalances, from the first sign to the last client at rest",
-    "rebalance_ms": "length of all rebalances",
-    "rebalance_ms_max": "longest rebalance",
-    "member_rebalance_ms": "time of members busy with a rebalance",
-    "crash_detection_ms_max": (
-        "longest time from the death of a process until the group is rid of it"
-    ),
-    "first_assignment_ms_mean": "from the start of a process to its first partition",
-    "settling_ms": "from the last fault to the last change",
-    "partition_moves": "times a partition changed its consumer",
-    "partition_moves_beyond_need": "partitions moved by a rebalance that need not have been",
-    "needless_revocations": "partitions given up and got back",
-    "callbacks_run": "rebalance callbacks",
-    "rebalance_requests": "membership requests during rebalances",
-    "heartbeats_sent": "heartbeats in all",
-    "group_records_written": "records of groups in the log",
-    "group_bytes_written": "size of records of groups in the log",
-    "lag_record_seconds": "lag, integrated over time",
-    "lag_records_max": "the highest lag of a partition",
-    "first_record_after_loss_ms_mean": "wait of a moved partition for its first record",
-    "first_record_after_loss_ms_max": "longest wait of a moved partition for its first record",
-    "records_reprocessed": "records processed again",
-    "records_lost": "records handed out and never processed",
-}
-"""The metrics that are held side by side, in this order: each is a cost, less of it is better."""
 
 _WORDS: Mapping[str, str] = {
     "violation": "violated",
@@ -64,11 +30,6 @@ _WORDS: Mapping[str, str] = {
     "memory": "out of memory",
     "crash": "crashed",
 }
-
-
-def explained(metric: str) -> str:
-    """A metric with its unit, and what it is as a remark."""
-    return "\n".join(filter(None, [title_of(metric), COMPARED.get(metric)]))
 
 
 _Cell = TypeVar("_Cell", bound=Hashable)

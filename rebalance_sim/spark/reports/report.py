@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
-from rebalance_sim.scenarios.document import Document, Fold, Part, Table
-from rebalance_sim.scenarios.html_page import html_fragment
 from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
+from rebalance_sim.scenarios.pages.document import Document, Fold, Part, Table
+from rebalance_sim.scenarios.pages.html_page import html_fragment
 from rebalance_sim.scenarios.result import UNPROVEN
-from rebalance_sim.scenarios.units import shown_in_unit
+from rebalance_sim.scenarios.units import COMPARED, explained, shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
-from rebalance_sim.spark.reports.pairing import COMPARED, explained
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_summary, read_table

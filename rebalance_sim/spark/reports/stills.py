@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rebalance_sim.scenarios.html_page import COLOURS
+from rebalance_sim.scenarios.pages.html_page import COLOURS
+from rebalance_sim.scenarios.pages.timeline import Timeline
 from rebalance_sim.scenarios.plots import plot_ownership_of
-from rebalance_sim.scenarios.timeline import Timeline
 from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark.reports.experiment import MetricPicture, Panel
 from rebalance_sim.spark.reports.page_plots import BLUE, GREY, RED, binned, colour_of

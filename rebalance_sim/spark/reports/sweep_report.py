@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.timeline import Timeline, make_timeline
-from rebalance_sim.scenarios.timeline_rows import TimelineTrace
+from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
+from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, read_trace
 from rebalance_sim.scenarios.traces.story import led_to
-from rebalance_sim.scenarios.units import simulated_time
+from rebalance_sim.scenarios.units import COMPARED, simulated_time, title_of
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.reports import page_plots, stills
+from rebalance_sim.spark.reports.intervals import in_unit, median_of_counts
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED
 from rebalance_sim.spark.reports.report import (
+    MetricSummary,
     SweepSummary,
     client_line,
     failure_rows,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STORIES_TOLD = 3
-HISTOGRAMS_DRAWN = 9
+HEADLINES = ("unowned_partition_ms", "unowned_partition_ms_max", "rebalance_ms_max")
+"""Costs whose medians stand first."""
+HISTOGRAMS_FIRST, HISTOGRAMS_DRAWN = 3, 9
 """Of the costs of rebalancing, those that come first; the others have their row in a table."""
 
 
@@ -65,21 +68,11 @@ def sweep_document(store: Store, summary: SweepSummary, series: pd.DataFrame) ->
 
 def _head(summary: SweepSummary) -> Iterator[doc.Part]:
     seeds = f"{len(summary.plan.seeds):,}"
+    yield doc.Verdict(*_answer(summary))
     yield (
         f"Asked: does every property hold in {seeds} scenarios of `{summary.plan.base}`, each "
         "of which a seed decides, and what do their rebalances cost?"
     )
-    if summary.runs == 0:
-        came = "Nothing has run yet."
-    elif not summary.passed:
-        came = "No: there are runs to look at."
-    elif summary.known:
-        came = "Yes, but for known issues of the simulated version."
-    else:
-        came = "Yes, in every run."
-    if not summary.is_complete:
-        came += f" Not complete: {summary.runs:,} of {seeds} seeds have run."
-    yield f"Came out: {came}"
     if clients := client_line(summary):
         yield f"{clients.capitalize()}."
     yield doc.Tiles(
@@ -88,6 +81,7 @@ def _head(summary: SweepSummary) -> Iterator[doc.Part]:
             for name, count in summary.outcomes.items()
         ]
     )
+    yield doc.Tiles(list(_figures(summary)))
     yield doc.Picture(
         "Outcomes",
         lambda: [[page_plots.outcome_bars({"runs": summary.outcomes})]],
@@ -95,6 +89,38 @@ def _head(summary: SweepSummary) -> Iterator[doc.Part]:
         lambda: stills.outcomes(summary.outcomes),
     )
     yield doc.Fold("What the outcomes mean", [doc.Table(outcome_rows(summary))])
+
+
+def _answer(summary: SweepSummary) -> tuple[str, str]:
+    """The answer in words, and its colour. Runs that were not judged are no evidence."""
+    runs = f"{summary.runs:,}"
+    judged = sum(summary.outcomes.get(name, 0) for name in ("ok", "known"))
+    if summary.runs == 0:
+        words, kind = "Nothing has run yet.", ""
+    elif not summary.passed:
+        words, kind = f"No: {summary.failed:,} of {runs} runs are to be looked at.", "bad"
+    elif not judged:
+        words, kind = f"Not known: none of {runs} runs could be judged.", ""
+    elif summary.known:
+        words, kind = "Yes, but for known issues of the simulated version", "known"
+    else:
+        words, kind = "Yes", "good"
+    if kind in ("good", "known"):
+        rest = f"; {summary.runs - judged:,} were not judged" if judged < summary.runs else ""
+        words += f", in {judged:,} of {runs} runs{rest}."
+    if not summary.is_complete:
+        words += f" Not complete: {summary.runs:,} of {len(summary.plan.seeds):,} seeds have run."
+    return words, kind
+
+
+def _figures(summary: SweepSummary) -> Iterator[tuple[str, str, str]]:
+    """Medians over runs of what people ask first, with their intervals."""
+    for name in HEADLINES:
+        if counts := summary.distributions.get(name):
+            found = median_of_counts(counts)
+            value, interval = in_unit(name, found)
+            words = f"{title_of(name)}: median of {sum(counts.values()):,} runs {interval}"
+            yield value, words, ""
 
 
 def _failures(store: Store, summary: SweepSummary) -> Iterator[doc.Part]:
@@ -161,13 +187,20 @@ def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
     found = summary.distributions
     if metrics:
         yield doc.Heading("What rebalances cost" if costs else "Metrics")
-        drawn = costs[:HISTOGRAMS_DRAWN]
+        first, more = costs[:HISTOGRAMS_FIRST], costs[HISTOGRAMS_FIRST:HISTOGRAMS_DRAWN]
+
+        def drawn(chosen: Sequence[MetricSummary]) -> list[list[Any]]:
+            return [[page_plots.histogram(one.name, found[one.name], one.p50) for one in chosen]]
+
         yield doc.Picture(
             "Metrics",
-            lambda: [[page_plots.histogram(one.name, found[one.name], one.p50) for one in drawn]],
+            lambda: drawn(first),
             "metrics",
             lambda: stills.histograms({metric.name: found[metric.name] for metric in metrics}),
         )
+        if more:
+            picture = doc.Picture("More metrics", lambda: drawn(more))
+            yield doc.Fold(f"{len(more)} more distributions", [picture])
     if costs:
         yield doc.Table(metric_rows(costs))
     if others:

@@ -5,7 +5,7 @@ As in Markdown, text may have `code` between backticks, and [links](to/files) be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,9 +21,17 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer, in one sentence, at the top of a page. ``kind`` colours it: ``good``, ``known``,
+    ``bad``, or nothing."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tiles:
-    """What a reader is to see first: (number, what it is, kind). ``kind`` colours it: ``good``,
-    ``known``, ``bad``, or nothing."""
+    """The figures below the verdict: (number with its unit, what it is and of how many, kind)."""
 
     tiles: Sequence[tuple[str, str, str]]
 
@@ -61,6 +69,13 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Stepper:
+    """A run to step through, on a page; ``rows`` is what ``steps.js`` reads (``steps.py``)."""
+
+    rows: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """What is folded away under a title, where a page can do so."""
 
@@ -69,7 +84,7 @@ class Fold:
     is_open: bool = False
 
 
-Part: TypeAlias = str | Heading | Tiles | Lines | Table | Picture | Fold
+Part: TypeAlias = str | Heading | Verdict | Tiles | Lines | Table | Picture | Stepper | Fold
 """A string is a paragraph."""
 
 

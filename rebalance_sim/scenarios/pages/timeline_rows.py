@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
+from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.poll_stall import PollStall
 
-_LIFE = {StepKind.CLIENT_STARTED: "starts", StepKind.CLIENT_CRASHED: "crashes"}
+MOST_COLOURS = 8
+"""More than people tell apart."""
+
+_STARTS = "starts"
+_LIFE = {StepKind.CLIENT_STARTED: _STARTS, StepKind.CLIENT_CRASHED: "crashes"}
+_HINDERS: Mapping[type[Fault], str] = {ClientPause: "paused", PollStall: "away"}
+_FENCED = frozenset({ClientState.FENCED, ClientState.FATAL})
 _LOADING = {StepKind.COORDINATOR_LOADED: "loaded", StepKind.COORDINATOR_UNLOADED: "unloaded"}
 
 
@@ -33,11 +43,24 @@ class Moment(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A partition without an owner, from the loss of one to the next, or to the end."""
+    """A partition without an owner, from the loss of one to the next, or to the end. ``why``: what
+    had become of the last owner, ``crashed`` or ``fenced``; empty for one that gave it up."""
 
     partition: TopicPartition
     from_ms: int
     to_ms: int
+    why: str = ""
+
+
+class Trouble(NamedTuple):
+    """A time in which a client could not do its part: ``why`` is ``paused`` (the process does not
+    run), ``away`` (its application does not poll), ``crashed`` or ``fenced`` (by the coordinator,
+    or by an error that it does not survive)."""
+
+    client: str
+    from_ms: int
+    to_ms: int
+    why: str
 
 
 Epochs = tuple[tuple[int, int], ...]
@@ -53,6 +76,8 @@ class TimelineTrace(OwnershipTrace):
         self.group_epochs: dict[str, list[tuple[int, int]]] = {}
         self.moments: list[Moment] = []
         self._bands: list[tuple[Fault, str, int, int | None]] = []
+        self._out: dict[str, tuple[int, str]] = {}
+        self._troubles: list[Trouble] = []
 
     def on_step(self, step: Step) -> None:
         """Take a step in, and what it changes."""
@@ -84,10 +109,26 @@ class TimelineTrace(OwnershipTrace):
             for _, text, from_ms, to_ms in self._bands
         )
 
+    def troubles(self, until_ms: int) -> tuple[Trouble, ...]:
+        """By client and time; what is not over lasts until ``until_ms``."""
+        still = [Trouble(name, since_ms, until_ms, why)
+                 for name, (since_ms, why) in self._out.items()]  # fmt: skip
+        windows = [
+            Trouble(
+                fault.client, from_ms, until_ms if to_ms is None else to_ms, _HINDERS[type(fault)]
+            )
+            for fault, _, from_ms, to_ms in self._bands
+            if isinstance(fault, ClientPause | PollStall)
+        ]
+        return tuple(sorted([*self._troubles, *still, *windows]))
+
     def _on_client(self, name: str, step: Step, epoch: int) -> None:
         if step.kind in _LIFE:
             self.moments.append(Moment(step.at_ms, name, _LIFE[step.kind]))
         gone = step.kind is StepKind.CLIENT_CRASHED
+        client = step.client
+        is_fenced = client is not None and client.member.state in _FENCED
+        self._is_out(name, "crashed" if gone else "fenced" if is_fenced else "", step.at_ms)
         self._epoch(self.member_epochs, name, step.at_ms, 0 if gone else max(0, epoch))
 
     def _on_fault(self, step: Step) -> None:
@@ -100,6 +141,15 @@ class TimelineTrace(OwnershipTrace):
             lasts = step.detail.startswith(f"{fault.kind} begins")
             end = None if lasts else step.at_ms
             self._bands.append((fault, str(fault), step.at_ms, end))
+
+    def _is_out(self, name: str, why: str, at_ms: int) -> None:
+        since_ms, before = self._out.get(name, (at_ms, ""))
+        if why != before:
+            if before and since_ms < at_ms:
+                self._troubles.append(Trouble(name, since_ms, at_ms, before))
+            self._out[name] = (at_ms, why)
+        if not why:
+            self._out.pop(name, None)
 
     @staticmethod
     def _epoch(rows: dict[str, list[tuple[int, int]]], name: str, at_ms: int, epoch: int) -> None:
@@ -122,6 +172,37 @@ class TimelineRows:
     bands: tuple[FaultBand, ...]
     moments: tuple[Moment, ...]
     findings: tuple[Moment, ...]
+    troubles: tuple[Trouble, ...] = ()
+
+    def hindered(self) -> list[tuple[OwnershipInterval, Trouble]]:
+        """Where an owner did not run, or its application did not poll: the part of the interval."""
+        return [
+            (replace(row, from_ms=max(row.from_ms, one.from_ms), to_ms=min(row.to_ms, one.to_ms)),
+             one)
+            for one in self.troubles if one.why in ("paused", "away")
+            for row in self.intervals
+            if row.member_id == one.client and row.from_ms < one.to_ms and one.from_ms < row.to_ms
+        ]  # fmt: skip
+
+    def standstill(self) -> list[tuple[int, int]]:
+        """(time in ms, members at a standstill), from each time on: those that own nothing, and
+        owned something before and after in the same process (metric ``member_stopped_ms``)."""
+        starts = [(one.actor, one.at_ms) for one in self.moments if one.text == _STARTS]
+        changes: Counter[int] = Counter()
+        for name in self.members:
+            held = sorted((r.from_ms, r.to_ms) for r in self.intervals if r.member_id == name)
+            until_ms = held[0][1]
+            for from_ms, to_ms in held[1:]:
+                is_new = any(n == name and until_ms <= ms <= from_ms for n, ms in starts)
+                if from_ms > until_ms and not is_new:
+                    changes[until_ms] += 1
+                    changes[from_ms] -= 1
+                until_ms = max(until_ms, to_ms)
+        count, found = 0, [(0, 0)]
+        for at_ms, change in sorted(changes.items()):
+            count += change
+            found.append((at_ms, count))
+        return found
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -132,6 +213,20 @@ class TimelineRows:
     def members(self) -> list[str]:
         """The clients that owned something, in ascending order."""
         return sorted({row.member_id for row in self.intervals})
+
+    @property
+    def lines(self) -> list[tuple[str, list[str]]]:
+        """What has a colour of its own: each member; of more than eight the seven that owned most
+        for longest, and the others together."""
+        members = self.members
+        if len(members) <= MOST_COLOURS:
+            return [(name, [name]) for name in members]
+        owned: Counter[str] = Counter()
+        for row in self.intervals:
+            owned[row.member_id] += row.to_ms - row.from_ms
+        most = sorted(members, key=lambda name: (-owned[name], name))[: MOST_COLOURS - 1]
+        others = [name for name in members if name not in most]
+        return [*((name, [name]) for name in sorted(most)), (f"{len(others)} others", others)]
 
     def name_of(self, partition: TopicPartition) -> str:
         """``orders-3``; with the number of its id where a topic was made again."""

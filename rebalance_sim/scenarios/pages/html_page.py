@@ -1,20 +1,25 @@
 """A document as a page of HTML that stands for itself: pictures, tables and style in one file, no
 network.
 
-Plotly draws the pictures; it belongs to the extra ``rebalance-sim[report]``.
+Plotly draws the pictures; it belongs to the extra ``rebalance-sim[report]``. Its Python side makes
+the figures. A page has the basic bundle of its JavaScript (``plotly-basic.min.js``, MIT licence: a
+quarter of the whole, with lines, bars and nothing else), the figures as data, and one template for
+all of them.
 """
 
 from __future__ import annotations
 
 import html
 import importlib.util
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from itertools import count
 from typing import Any
 
-from rebalance_sim.scenarios import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.pages import document as doc
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 """Colours that colour-blind people tell apart (Okabe and Ito)."""
@@ -37,23 +42,37 @@ def check_plotly() -> None:
         )
 
 
+def asset(name: str) -> str:
+    """The text of a file beside this module."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
 def html_page(document: doc.Document) -> str:
     """The document as a page. Raises ScenarioError if Plotly is not installed."""
     check_plotly()
-    from plotly.offline import get_plotlyjs
+    from plotly.io import templates
 
-    page = _PAGE.replace("{title}", html.escape(document.title.replace("`", "")))
-    page = page.replace("{body}", html_fragment(document))
-    return page.replace("{plotly}", get_plotlyjs())
+    body = _fragment(document, _as_data)
+    page = asset("page.html").replace("{title}", html.escape(document.title.replace("`", "")))
+    page = page.replace("{body}", body).replace("{style}", asset("page.css"))
+    page = page.replace("{template}", _json(templates["plotly_white"].to_plotly_json()))
+    page = page.replace("{script}", asset("page.js"))
+    # Last, and once: what a page says may not be taken for a place to fill in.
+    return page.replace("{plotly}", asset("plotly-basic.min.js") if "class=plot" in body else "", 1)
 
 
 def html_fragment(document: doc.Document) -> str:
-    """The document for a notebook: without style, and without the library of pictures."""
+    """The document for a notebook: without the library of pictures, and with no more style than it
+    needs."""
+    return _fragment(document, _drawn_at_once)
+
+
+def _fragment(document: doc.Document, draw: Any) -> str:
     title = f"<h1>{_text(document.title)}</h1>"
-    return "\n".join([title, *_html(document.parts, count(1))])
+    return "\n".join([title, *_html(document.parts, count(1), draw)])
 
 
-def _html(parts: Iterable[doc.Part], numbers: Iterator[int]) -> Iterator[str]:
+def _html(parts: Iterable[doc.Part], numbers: Iterator[int], draw: Any) -> Iterator[str]:
     """``numbers`` are those of figures: ids by lot would differ between equal pages."""
     for part in parts:
         match part:
@@ -61,6 +80,8 @@ def _html(parts: Iterable[doc.Part], numbers: Iterator[int]) -> Iterator[str]:
                 yield f"<h2>{_text(text)}</h2>"
             case str(text):
                 yield f"<p>{_text(text)}</p>"
+            case doc.Verdict(text, kind):
+                yield f"<p class='verdict {kind}'>{_text(text)}</p>"
             case doc.Tiles(tiles):
                 yield "<div class='tiles'>" + "".join(
                     f"<div class='tile {kind}'><b>{_text(number)}</b>{_text(words)}</div>"
@@ -72,31 +93,39 @@ def _html(parts: Iterable[doc.Part], numbers: Iterator[int]) -> Iterator[str]:
                 yield _table(rows)
             case doc.Picture():
                 for row in part.drawn() if part.drawn else ():
-                    drawn = [_drawn(figure, next(numbers)) for figure in row]
+                    drawn = [draw(figure, next(numbers)) for figure in row]
                     if len(drawn) == 1:
                         yield f"<div class='figure'>{drawn[0]}</div>"
                     elif drawn:
                         panels = (f"<div class='panel'>{panel}</div>" for panel in drawn)
                         yield f"<div class='panels'>{''.join(panels)}</div>"
+                if part.caption and part.drawn:
+                    yield f"<p class='caption'>{_text(part.caption)}</p>"
+            case doc.Stepper(rows):
+                yield _stepper(rows)
             case doc.Fold():
                 state = " open" if part.is_open else ""
                 yield f"<details{state}><summary>{_text(part.title)}</summary>"
-                yield from _html(part.parts, numbers)
+                yield from _html(part.parts, numbers, draw)
                 yield "</details>"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Its columns sort when their heads are pressed."""
+    """Its columns sort when their heads are pressed. On a phone each row is a block, in which
+    every cell has the head of its column before it."""
     if len(rows) < 2:
         return "<p>None.</p>"
     numeric = [
         all(_is_number(row[at]) for row in rows[1:] if row[at]) for at in range(len(rows[0]))
     ]
+    heads = [html.escape(head.replace("`", "")) for head in rows[0]]
 
     def cells(row: Sequence[str], tag: str) -> str:
         return "".join(
-            f"<{tag}{' class=n' if is_number else ''}>{_cell(cell)}</{tag}>"
-            for cell, is_number in zip(row, numeric, strict=True)
+            f"<{tag}{' class=n' if is_number else ''}"
+            + (f' data-head="{head}"' if tag == "td" and at and head else "")
+            + f">{_cell(cell)}</{tag}>"
+            for at, (cell, is_number, head) in enumerate(zip(row, numeric, heads, strict=True))
         )
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[1:])
@@ -106,7 +135,27 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _drawn(figure: Any, number: int) -> str:
+def _stepper(rows: Mapping[str, Any]) -> str:
+    return (
+        f"<div class='steps'><style>{asset('steps.css')}</style>"
+        f"<script type='application/json'>{_json(rows)}</script>"
+        f"<script>({asset('steps.js').strip()})(document.currentScript.parentElement)</script>"
+        "</div>"
+    )
+
+
+def _as_data(figure: Any, number: int) -> str:
+    """A figure as a place with its data: ``page.js`` draws it once it can be seen."""
+    drawn = figure.to_dict()
+    drawn["layout"].pop("template", None)
+    height = drawn["layout"].get("height", 450)
+    return (
+        f"<div class=plot id=figure-{number} style='height:{height}px'></div>"
+        f"<script type='application/json'>{_json(drawn)}</script>"
+    )
+
+
+def _drawn_at_once(figure: Any, number: int) -> str:
     from plotly.io import templates, to_html
 
     drawn = figure.to_dict()
@@ -123,6 +172,17 @@ def _drawn(figure: Any, number: int) -> str:
     )
 
 
+def _json(value: Any) -> str:
+    """JSON that may stand inside a script: no name ends it."""
+    if isinstance(value, Mapping) and "layout" in value and "data" in value:
+        from plotly.io.json import to_json_plotly
+
+        text = str(to_json_plotly(value))
+    else:
+        text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
 def _text(text: str) -> str:
     linked = _LINK.sub(r"<a href='\2'>\1</a>", html.escape(text, quote=False))
     return _CODE.sub(r"<code>\1</code>", linked)
@@ -135,67 +195,3 @@ def _cell(text: str) -> str:
 
 def _is_number(text: str) -> bool:
     return text.lstrip("+-").replace(",", "")[:1].isdigit() or text == "?"
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 0 auto; padding: 1rem;
-  color: #222; overflow-wrap: break-word; }
-h1 { font-size: 1.5rem; line-height: 1.25; }
-h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-code, pre { font: .88em ui-monospace, monospace; }
-pre, .wide, .figure { overflow-x: auto; }
-pre { background: #f6f6f6; padding: .6rem .8rem; }
-.panels { display: grid; gap: .5rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); }
-.panel { min-width: 0; }
-.tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
-.tile { flex: 1 1 8rem; padding: .5rem .8rem; background: #f4f4f4; border-left: 5px solid #999;
-  font-size: .9rem; }
-.tile b { display: block; font-size: 1.35rem; }
-.tile.good { border-color: #3a7d44; }
-.tile.known { border-color: #d9a400; }
-.tile.bad { border-color: #b23a48; background: #fbeef0; }
-table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
-  vertical-align: top; }
-td { max-width: 34rem; min-width: 8rem; }
-td.n { min-width: 3.5rem; }
-.n { text-align: right; white-space: nowrap; }
-td small { display: block; color: #666; }
-th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
-th { cursor: pointer; background: #fff; }
-@media (max-width: 600px) {
-  td { min-width: 6rem; }
-  td:first-child { max-width: 45vw; }
-}
-th::after { content: " \\2195"; color: #bbb; }
-details { margin: 1rem 0; }
-summary { cursor: pointer; font-weight: 600; }
-</style>
-<script>{plotly}</script>
-</head><body>
-{body}
-<script>
-for (const head of document.querySelectorAll("th")) head.onclick = () => {
-  const body = head.closest("table").tBodies[0], at = head.cellIndex;
-  const down = head.dataset.down = head.dataset.down === "1" ? "" : "1";
-  const read = row => row.cells[at].textContent.replaceAll(",", "");
-  const rows = [...body.rows].sort((a, b) => {
-    const x = read(a), y = read(b), order = parseFloat(x) - parseFloat(y);
-    return (down ? 1 : -1) * (isNaN(order) ? x.localeCompare(y) : order);
-  });
-  body.append(...rows);
-};
-const fit = part => {
-  for (const plot of part.querySelectorAll(".js-plotly-plot"))
-    if (plot.offsetWidth) Plotly.Plots.resize(plot);
-};
-for (const fold of document.querySelectorAll("details")) fold.ontoggle = () => fit(fold);
-addEventListener("load", () => fit(document));
-</script>
-</body></html>
-"""

@@ -17,14 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.scenarios.document import Document, Picture
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.html_page import check_plotly, html_page
 from rebalance_sim.scenarios.ownership import OwnershipInterval
+from rebalance_sim.scenarios.pages.document import Document, Picture
+from rebalance_sim.scenarios.pages.html_page import check_plotly, html_page
+from rebalance_sim.scenarios.pages.timeline_rows import (
+    Gap,
+    Moment,
+    TimelineRows,
+    TimelineTrace,
+    Trouble,
+)
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
-from rebalance_sim.scenarios.timeline_rows import Gap, Moment, TimelineRows, TimelineTrace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,19 +68,24 @@ class Timeline(TimelineRows):
                 for band in self.bands
                 if band.from_ms <= at_ms
             ),
+            troubles=tuple(
+                one._replace(to_ms=min(one.to_ms, at_ms))
+                for one in self.troubles
+                if one.from_ms < at_ms
+            ),
             moments=tuple(one for one in self.moments if one.at_ms <= at_ms),
             findings=tuple(one for one in self.findings if one.at_ms <= at_ms),
         )
 
     def figure(self) -> Figure:
         """The picture, by matplotlib."""
-        from rebalance_sim.scenarios.timeline_plots import still_picture
+        from rebalance_sim.scenarios.pages.timeline_plots import still_picture
 
         return still_picture(self)
 
     def interactive(self) -> Any:
         """The same as a Plotly figure. Raises ScenarioError if Plotly is not installed."""
-        from rebalance_sim.scenarios.timeline_plots import plotly_figure
+        from rebalance_sim.scenarios.pages.timeline_plots import plotly_figure
 
         return plotly_figure(self)
 
@@ -155,31 +166,51 @@ def make_timeline(
         ends += [at_ms for rows in trace.member_epochs.values() for at_ms, _ in rows]
         until_ms = min(result.simulated_ms, max(ends, default=0) + AFTERWARDS_MS)
     cut = tuple(row for row in intervals if row.from_ms < until_ms)
+    troubles = tuple(
+        one._replace(to_ms=min(one.to_ms, until_ms))
+        for one in trace.troubles(result.simulated_ms)
+        if one.from_ms < until_ms
+    )
     return Timeline(
         title=f"{name}: {result.outcome}",
         until_ms=until_ms,
         intervals=cut,
-        gaps=_gaps(cut, trace.deleted_topics, until_ms),
+        gaps=_gaps(cut, trace.deleted_topics, until_ms, troubles),
         member_epochs={name: tuple(rows) for name, rows in sorted(trace.member_epochs.items())},
         group_epochs={name: tuple(rows) for name, rows in sorted(trace.group_epochs.items())},
         bands=bands,
         moments=tuple(trace.moments),
         findings=findings,
+        troubles=troubles,
     )
 
 
 def _gaps(
-    intervals: tuple[OwnershipInterval, ...], deleted_topics: Collection[str], until_ms: int
+    intervals: tuple[OwnershipInterval, ...],
+    deleted_topics: Collection[str],
+    until_ms: int,
+    troubles: tuple[Trouble, ...],
 ) -> tuple[Gap, ...]:
     """Between the owners of a partition, and behind the last one unless its topic was deleted."""
-    owned_until: dict[TopicPartition, int] = {}
+    owned_until: dict[TopicPartition, tuple[int, str]] = {}
     gaps = []
+
+    def add(partition: TopicPartition, to_ms: int) -> None:
+        from_ms, owner = owned_until[partition]
+        why = next(
+            (one.why for one in troubles if one.client == owner
+             and one.from_ms <= from_ms < one.to_ms and one.why in ("crashed", "fenced")),
+            "",
+        )  # fmt: skip
+        gaps.append(Gap(partition, from_ms, to_ms, why))
+
     for row in intervals:  # by partition and time
-        before_ms = owned_until.get(row.partition)
-        if before_ms is not None and before_ms < row.from_ms:
-            gaps.append(Gap(row.partition, before_ms, row.from_ms))
-        owned_until[row.partition] = max(before_ms or 0, row.to_ms)
-    for partition, to_ms in owned_until.items():
+        before_ms, _ = owned_until.get(row.partition, (row.from_ms, ""))
+        if before_ms < row.from_ms:
+            add(row.partition, row.from_ms)
+        if row.to_ms >= before_ms:
+            owned_until[row.partition] = (row.to_ms, row.member_id)
+    for partition, (to_ms, _) in owned_until.items():
         if to_ms < until_ms and partition.topic_id.split(":")[0] not in deleted_topics:
-            gaps.append(Gap(partition, to_ms, until_ms))
+            add(partition, until_ms)
     return tuple(sorted(gaps))

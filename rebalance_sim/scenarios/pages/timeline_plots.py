@@ -5,22 +5,26 @@ By matplotlib for files and notebooks, by Plotly for pages to look into; both sh
 
 from __future__ import annotations
 
-import colorsys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rebalance_sim.scenarios.html_page import COLOURS, check_plotly
+from rebalance_sim.scenarios.pages.html_page import COLOURS, check_plotly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from rebalance_sim.scenarios.timeline_rows import Epochs, FaultBand, TimelineRows
+    from rebalance_sim.scenarios.pages.timeline_rows import Epochs, FaultBand, TimelineRows
 
 _FAULT, _GAP, _FOUND, _INK, _FAINT = "#b9c2d0", "#f3d9d9", "#b23a48", "#333333", "#999999"
-_GOLDEN_ANGLE = 0.381966
-NAMES_MOST = 24
-"""Members that a still picture names; more have no room."""
+_LOST = "#c98f94"
+_GAPS = {"": ("no owner", _GAP), "crashed": ("no owner, the last one crashed", _LOST),
+         "fenced": ("no owner, the last one was fenced", "#8f4a50")}  # fmt: skip
+"""By what had become of the last owner."""
+_HINDERED = {"paused": ("owner paused", "x"), "away": ("owner does not poll", "/")}
+_EPOCHS_APART = 0.014
+"""How far below its epoch a member's line is drawn, as a share of the axis, for each member before
+it: lines that coincide lie side by side."""
 
 _LABELS_MOST = 60
 """Partitions that have a line of their own size; more lie closer together."""
@@ -35,7 +39,7 @@ def still_picture(timeline: TimelineRows) -> Figure:
     heights = (max(0.3, 0.24 * _lane_count(lanes)), 1.6, max(0.8, line * len(partitions)))
     figure = Figure(figsize=(11, sum(heights) + 1.4), layout="constrained")
     faults, epochs, owners = figure.subplots(3, 1, sharex=True, height_ratios=heights)
-    colours = colours_of(timeline.members)
+    colours = colours_of(timeline)
     _draw_faults(faults, timeline, lanes)
     _draw_epochs(epochs, timeline, colours)
     _draw_owners(owners, timeline, colours)
@@ -69,7 +73,7 @@ def plotly_figure(timeline: TimelineRows) -> Any:
         row_heights=[height / sum(heights) for height in heights],
         vertical_spacing=20 / (sum(heights) + 40),
     )
-    colours = colours_of(timeline.members)
+    colours = colours_of(timeline)
     _plotly_faults(figure, timeline, lanes)
     _plotly_epochs(figure, timeline, colours)
     _plotly_owners(figure, timeline, colours)
@@ -96,16 +100,17 @@ def plotly_figure(timeline: TimelineRows) -> Any:
     return figure
 
 
-def colours_of(names: Sequence[str]) -> Mapping[str, str]:
-    """A colour for each name, by its place: those that everybody tells apart as far as they go."""
-    if len(names) <= len(COLOURS):
-        return dict(zip(names, COLOURS, strict=False))
-    found = {}
-    for place, name in enumerate(names):
-        hue = place * _GOLDEN_ANGLE % 1
-        rgb = colorsys.hls_to_rgb(hue, (0.42, 0.62)[place % 2], 0.6)
-        found[name] = "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
-    return found
+def colours_of(timeline: TimelineRows) -> Mapping[str, str]:
+    """A colour for each member: of more than eight, those that owned least share grey."""
+    lines = zip(COLOURS, timeline.lines, strict=False)
+    return {name: colour for colour, (_, names) in lines for name in names}
+
+
+def _epoch_shifts(timeline: TimelineRows) -> Mapping[str, float]:
+    epochs = [e for rows in timeline.group_epochs.values() for _, e in rows]
+    names = timeline.members
+    each = min(0.8 / max(1, len(names)), _EPOCHS_APART * max(epochs, default=1))
+    return {name: each * (place + 1) for place, name in enumerate(names)}
 
 
 def _lanes(timeline: TimelineRows) -> Sequence[int]:
@@ -136,11 +141,19 @@ def _span(from_ms: int, to_ms: int) -> str:
 
 
 def _steps(epochs: Epochs, until_ms: int) -> tuple[list[float], list[int | None]]:
-    """Points of a line in steps; epoch 0 is no epoch, and leaves a hole."""
-    rows = [row for row in epochs if row[0] <= until_ms]
-    xs = [_s(at_ms) for at_ms, _ in rows] + [_s(until_ms)]
-    ys = [epoch or None for _, epoch in rows]
-    return xs, [*ys, ys[-1] if ys else None]
+    """Points of a line in steps. Epoch 0 is no epoch: the line ends there, and begins with the next
+    one."""
+    xs: list[float] = []
+    ys: list[int | None] = []
+    before: int | None = None
+    for at_ms, epoch in (*(row for row in epochs if row[0] <= until_ms), (until_ms, 0)):
+        if not epoch and before:
+            xs.append(_s(at_ms))
+            ys.append(before)
+        xs.append(_s(at_ms))
+        ys.append(epoch or None)
+        before = epoch
+    return xs, ys
 
 
 def _band_text(band: FaultBand) -> str:
@@ -177,9 +190,11 @@ def _draw_epochs(axes: Axes, timeline: TimelineRows, colours: Mapping[str, str])
     for name, epochs in timeline.group_epochs.items():
         xs, ys = _steps(epochs, timeline.until_ms)
         axes.step(xs, _numbers(ys), where="post", color=_INK, linewidth=2.2, label=name, zorder=1)
+    shifts = _epoch_shifts(timeline)
     for name in timeline.members:
         xs, ys = _steps(timeline.member_epochs.get(name, ()), timeline.until_ms)
-        axes.step(xs, _numbers(ys), where="post", color=colours[name], linewidth=1.1, zorder=2)
+        ys_drawn = [y - shifts[name] for y in _numbers(ys)]
+        axes.step(xs, ys_drawn, where="post", color=colours[name], linewidth=1.1, zorder=2)
     axes.set_ylabel("epoch", fontsize=9)
     axes.locator_params(axis="y", nbins=5, integer=True)
     _tidy(axes)
@@ -187,12 +202,17 @@ def _draw_epochs(axes: Axes, timeline: TimelineRows, colours: Mapping[str, str])
 
 def _draw_owners(axes: Axes, timeline: TimelineRows, colours: Mapping[str, str]) -> None:
     line_of = {partition: line for line, partition in enumerate(timeline.partitions)}
-    rows = [(gap.partition, gap.from_ms, gap.to_ms) for gap in timeline.gaps]
-    _bars(axes, line_of, rows, _GAP)
+    for why, (_, colour) in _GAPS.items():
+        rows = [(gap.partition, gap.from_ms, gap.to_ms) for gap in timeline.gaps if gap.why == why]
+        _bars(axes, line_of, rows, colour)
     for name in timeline.members:
         held = [(i.partition, i.from_ms, i.to_ms) for i in timeline.intervals
                 if i.member_id == name]  # fmt: skip
         _bars(axes, line_of, held, colours[name])
+    for why, (_, hatch) in _HINDERED.items():
+        rows = [(i.partition, i.from_ms, i.to_ms) for i, one in timeline.hindered()
+                if one.why == why]  # fmt: skip
+        _bars(axes, line_of, rows, "none", hatch=hatch * 3)
     if len(line_of) <= _LABELS_MOST:
         names = [timeline.name_of(partition) for partition in line_of]
         axes.set_yticks(range(len(line_of)), names, fontsize=8)
@@ -204,13 +224,18 @@ def _draw_owners(axes: Axes, timeline: TimelineRows, colours: Mapping[str, str])
 
 
 def _bars(
-    axes: Axes, line_of: Mapping[Any, int], rows: Iterable[tuple[Any, int, int]], colour: str
+    axes: Axes,
+    line_of: Mapping[Any, int],
+    rows: Iterable[tuple[Any, int, int]],
+    colour: str,
+    hatch: str | None = None,
 ) -> None:
     placed = [(line_of[p], _s(from_ms), _s(to_ms - from_ms)) for p, from_ms, to_ms in rows]
     if placed:
         lines, lefts, lengths = zip(*placed, strict=True)
-        axes.barh(lines, lengths, left=lefts, height=0.8, color=colour, edgecolor="white",
-                  linewidth=0.3)  # fmt: skip
+        edge = "white" if hatch is None else _INK
+        axes.barh(lines, lengths, left=lefts, height=0.8, color=colour, edgecolor=edge,
+                  linewidth=0.3 if hatch is None else 0, hatch=hatch)  # fmt: skip
 
 
 def _legend(figure: Figure, timeline: TimelineRows, colours: Mapping[str, str]) -> None:
@@ -218,12 +243,17 @@ def _legend(figure: Figure, timeline: TimelineRows, colours: Mapping[str, str]) 
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    named = list(colours.items())[:NAMES_MOST]
-    handles: list[Any] = [Patch(facecolor=colour, label=name) for name, colour in named]
-    if len(colours) > NAMES_MOST:
-        handles.append(Patch(facecolor="none", label=f"{len(colours) - NAMES_MOST} more"))
-    if timeline.gaps:
-        handles.append(Patch(facecolor=_GAP, label="no owner"))
+    handles: list[Any] = [
+        Patch(facecolor=colours[names[0]], label=label) for label, names in timeline.lines
+    ]
+    whys = {gap.why for gap in timeline.gaps}
+    handles += [Patch(facecolor=c, label=words) for why, (words, c) in _GAPS.items() if why in whys]
+    whys = {one.why for _, one in timeline.hindered()}
+    handles += [
+        Patch(facecolor="none", edgecolor=_INK, hatch=hatch * 3, label=words)
+        for why, (words, hatch) in _HINDERED.items()
+        if why in whys
+    ]
     if timeline.group_epochs:
         handles.append(Line2D([], [], color=_INK, linewidth=2.2, label="group epoch"))
     if timeline.findings:
@@ -263,7 +293,7 @@ def _plotly_faults(figure: Any, timeline: TimelineRows, lanes: Sequence[int]) ->
         is_late = band.from_ms > 0.75 * timeline.until_ms
         figure.add_annotation(
             x=_s(band.from_ms), y=lane, text=band.text, showarrow=False, font_size=11,
-            xanchor="right" if is_late else "left", row=1, col=1,
+            xanchor="right" if is_late else "left", row=1, col=1, name="label",
         )  # fmt: skip
     figure.update_yaxes(
         range=[_lane_count(lanes) - 0.4, -0.6], showticklabels=False, showgrid=False,
@@ -279,13 +309,17 @@ def _plotly_epochs(figure: Any, timeline: TimelineRows, colours: Mapping[str, st
             x=xs, y=ys, mode="lines", line={"shape": "hv", "color": _INK, "width": 3}, name=title,
             hovertemplate=f"{title} %{{y}} from %{{x:.3f}} s<extra></extra>", row=2, col=1,
         )  # fmt: skip
-    for name in timeline.members:
-        xs, ys = _steps(timeline.member_epochs.get(name, ()), timeline.until_ms)
-        figure.add_scatter(
-            x=xs, y=ys, mode="lines+markers", marker_size=4, legendgroup=name, showlegend=False,
-            line={"shape": "hv", "color": colours[name], "width": 1.5}, name=name,
-            hovertemplate=f"{name} at epoch %{{y}} from %{{x:.3f}} s<extra></extra>", row=2, col=1,
-        )  # fmt: skip
+    shifts = _epoch_shifts(timeline)
+    for label, names in timeline.lines:
+        for name in names:
+            xs, ys = _steps(timeline.member_epochs.get(name, ()), timeline.until_ms)
+            figure.add_scatter(
+                x=xs, y=[None if y is None else y - shifts[name] for y in ys], customdata=ys,
+                mode="lines+markers", marker_size=4, legendgroup=label, showlegend=False,
+                line={"shape": "hv", "color": colours[name], "width": 1.5}, name=name,
+                hovertemplate=f"{name} at epoch %{{customdata}} from %{{x:.3f}} s<extra></extra>",
+                row=2, col=1,
+            )  # fmt: skip
     for title, rows, symbol, colour in (
         ("what happened", timeline.moments, "triangle-up", _FAINT),
         ("violated or known", timeline.findings, "x", _FOUND),
@@ -308,22 +342,28 @@ def _plotly_epochs(figure: Any, timeline: TimelineRows, colours: Mapping[str, st
 
 def _plotly_owners(figure: Any, timeline: TimelineRows, colours: Mapping[str, str]) -> None:
     names = {partition: timeline.name_of(partition) for partition in timeline.partitions}
-    _plotly_bars(
-        figure,
-        "no owner",
-        _GAP,
-        [
-            (names[g.partition], g.from_ms, g.to_ms, f"{names[g.partition]} has no owner")
+    for why, (words, colour) in _GAPS.items():
+        gaps = [
+            (names[g.partition], g.from_ms, g.to_ms, f"{names[g.partition]} has {words}")
             for g in timeline.gaps
-        ],
-    )
-    for member in timeline.members:
-        rows = [
-            (names[i.partition], i.from_ms, i.to_ms, f"{member} owns {names[i.partition]}")
-            for i in timeline.intervals
-            if i.member_id == member
+            if g.why == why
         ]
-        _plotly_bars(figure, member, colours[member], rows)
+        _plotly_bars(figure, words, {"color": colour}, gaps)
+    for label, of_line in timeline.lines:
+        rows = [
+            (names[i.partition], i.from_ms, i.to_ms, f"{i.member_id} owns {names[i.partition]}")
+            for i in timeline.intervals
+            if i.member_id in of_line
+        ]
+        _plotly_bars(figure, label, {"color": colours[of_line[0]]}, rows)
+    for why, (words, shape) in _HINDERED.items():
+        rows = [
+            (names[i.partition], i.from_ms, i.to_ms, f"{i.member_id}: {words}")
+            for i, one in timeline.hindered()
+            if one.why == why
+        ]
+        pattern = {"shape": shape, "fgcolor": _INK, "size": 6, "solidity": 0.25}
+        _plotly_bars(figure, words, {"color": "rgba(0,0,0,0)", "pattern": pattern}, rows)
     for found in timeline.findings:
         if found.at_ms <= timeline.until_ms:
             at_s = _s(found.at_ms)
@@ -343,7 +383,7 @@ def _plotly_owners(figure: Any, timeline: TimelineRows, colours: Mapping[str, st
 
 
 def _plotly_bars(
-    figure: Any, name: str, colour: str, rows: Sequence[tuple[str, int, int, str]]
+    figure: Any, name: str, marker: Mapping[str, Any], rows: Sequence[tuple[str, int, int, str]]
 ) -> None:
     if rows:
         figure.add_bar(
@@ -351,7 +391,7 @@ def _plotly_bars(
             base=[_s(from_ms) for _, from_ms, _, _ in rows],
             x=[_s(to_ms - from_ms) for _, from_ms, to_ms, _ in rows],
             y=[lane for lane, *_ in rows],
-            marker={"color": colour, "line": {"width": 0}},
+            marker={**marker, "line": {"width": 0}},
             name=name,
             legendgroup=name,
             hovertext=[f"{text}<br>{_span(a, b)}" for _, a, b, text in rows],

@@ -1,0 +1,169 @@
+"""The page of one run: the verdict in words, what the run cost, why, and the run step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.scenarios.happened import lines_of
+from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.pages.html_page import COLOURS
+from rebalance_sim.scenarios.pages.steps import step_rows
+from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
+from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
+from rebalance_sim.scenarios.pages.verdict import findings, headlines, verdict_of
+from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.traces.run_trace import run_trace_of
+from rebalance_sim.scenarios.traces.story import led_to
+from rebalance_sim.scenarios.units import number
+from rebalance_sim.sim.trace import FullTrace
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.observe.sampling import MetricSample
+
+SAMPLES = 400
+"""Points of a sampled series, about; never closer than 100 ms."""
+_SERIES = {
+    "lag_records": ("lag", "records"),
+    "unowned_partitions": ("partitions without an owner", "partitions"),
+    "members": ("members of the group, as its coordinator has them", "members"),
+}
+"""Sampled metric -> what stands above it, and its unit."""
+
+
+class _PageTrace(TimelineTrace):
+    """Keeps every step as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = FullTrace()
+
+    def on_step(self, step: Step) -> None:
+        super().on_step(step)
+        self.full.on_step(step)
+
+
+def run_page(scenario: Scenario, *, command: str = "") -> doc.Document:
+    """Run a scenario, step by step, and make its page. ``command`` is what runs it again."""
+    trace = _PageTrace()
+    every_ms = max(100, scenario.world.duration_ms // SAMPLES // 100 * 100)
+    result = run(scenario, trace=trace, metrics_interval_ms=every_ms)
+    timeline = make_timeline(scenario.name or f"seed {scenario.seed}", result, trace)
+    return doc.Document(
+        scenario.name or f"Seed {scenario.seed}",
+        [*_verdict(result), *_why(result, trace), *_over_time(result, timeline, every_ms),
+         *_steps(result, trace), *_rest(result, timeline, command)],
+    )  # fmt: skip
+
+
+def _verdict(result: RunResult) -> Iterator[doc.Part]:
+    yield verdict_of(result)
+    if result.metrics:
+        yield doc.Tiles(list(headlines(result)))
+
+
+def _why(result: RunResult, trace: _PageTrace) -> Iterator[doc.Part]:
+    yield from findings(result)
+    if story := led_to(run_trace_of(trace.full, result)):
+        yield doc.Heading("What led to it")
+        yield doc.Lines(story)
+    if result.metrics:
+        yield doc.Heading("What happened")
+        rows = [["", ""], *([name, text] for name, text in lines_of(result))]
+        yield doc.Table(rows)
+
+
+def _over_time(result: RunResult, timeline: Timeline, every_ms: int) -> Iterator[doc.Part]:
+    yield doc.Heading("Who owned what")
+    if timeline.partitions:
+        yield doc.Picture(
+            timeline.title,
+            lambda: [[timeline.interactive()]],
+            caption="Drag to zoom in, double-click to zoom out. Members' epochs are drawn a little "
+            "below each other, so that equal ones can be seen.",
+        )
+    else:
+        yield "No client ever owned a partition."
+    if timeline.bands:
+        rows = [["fault", "from (s)", "for (s)"]]
+        for band in timeline.bands:
+            length_s = (band.to_ms - band.from_ms) / 1_000
+            rows.append([band.text, f"{band.from_ms / 1_000:,.3f}", f"{length_s:,.3f}"])
+        yield doc.Fold(f"Faults: {len(timeline.bands):,}", [doc.Table(rows)])
+    drawn = partial(_series, result.samples, timeline)
+    yield doc.Heading("Over time")
+    yield (
+        f"Lag and partitions are sampled every {number(every_ms / 1_000)} s of simulated time; "
+        "members at a standstill are those that own nothing, and owned something before and after "
+        "in the same process."
+    )
+    yield doc.Picture("Over time", lambda: [drawn()])
+
+
+def _series(samples: tuple[MetricSample, ...], timeline: Timeline) -> list[Any]:
+    """A small figure for each series, a line for each group."""
+    until_s = timeline.until_ms / 1_000
+    figures = []
+    for metric, (title, unit) in _SERIES.items():
+        of_group: dict[str, tuple[list[float], list[float]]] = {}
+        for at_ms, _, name, tags, value in samples:
+            if name == metric and at_ms / 1_000 <= until_s:
+                xs, ys = of_group.setdefault(dict(tags)["group"], ([], []))
+                xs.append(at_ms / 1_000)
+                ys.append(value)
+        if of_group:
+            figures.append(_lines(title, unit, of_group, until_s))
+    points = [*timeline.standstill(), (timeline.until_ms, timeline.standstill()[-1][1])]
+    line = ([at_ms / 1_000 for at_ms, _ in points], [float(count) for _, count in points])
+    return [*figures, _lines("members at a standstill", "members", {"": line}, until_s)]
+
+
+def _lines(
+    title: str, unit: str, lines: Mapping[str, tuple[list[float], list[float]]], until_s: float
+) -> Any:
+    from plotly.graph_objects import Figure
+
+    traces = [
+        {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "name": name,
+         "line": {"shape": "hv", "width": 1.5, "color": colour},
+         "hovertemplate": f"%{{x:,.1f}} s: %{{y:,.4g}} {unit} {name}<extra></extra>"}
+        for colour, (name, (xs, ys)) in zip(cycle(COLOURS), lines.items())
+    ]  # fmt: skip
+    layout = {
+        "template": "none", "height": 240, "showlegend": len(lines) > 1,
+        "margin": {"l": 10, "r": 15, "t": 40, "b": 40},
+        "title": {"text": title, "font": {"size": 13}, "x": 0, "xref": "paper"},
+        "legend": {"orientation": "h"},
+        "xaxis": {"title": {"text": "simulated time (s)", "font": {"size": 12}},
+                  "range": [0, until_s], "automargin": True},
+        "yaxis": {"title": {"text": unit, "font": {"size": 12}}, "rangemode": "tozero",
+                  "automargin": True},
+    }  # fmt: skip
+    return Figure(traces, layout)
+
+
+def _steps(result: RunResult, trace: _PageTrace) -> Iterator[doc.Part]:
+    rows = step_rows(run_trace_of(trace.full, result))
+    yield doc.Heading("Step by step")
+    left = f" {rows['left_out']:,} more entries are left out." if rows["left_out"] else ""
+    yield (
+        f"{len(rows['entries']):,} messages, changes of state, faults and violations, without "
+        f"heartbeats that change nothing.{left} Move through them with the slider or the arrow "
+        "keys; each member is shown as it sees itself, and as its coordinator has it."
+    )
+    yield doc.Stepper(rows)
+
+
+def _rest(result: RunResult, timeline: Timeline, command: str) -> Iterator[doc.Part]:
+    if command:
+        yield doc.Heading("Run it again")
+        yield doc.Lines([f"$ {command}"])
+    yield (
+        f"{result.steps:,} steps, {result.simulated_ms / 1_000:,.1f} s simulated, scenario "
+        f"`{result.scenario_hash}`, code `{result.code_version}`, digest `{result.digest}`."
+    )

@@ -1,0 +1,82 @@
+"""The page of a hunt: what it found, how to see it, and how far each round came."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.plugin_names import plugin_options
+from rebalance_sim.spark.hunt.carry_out import Hunted
+from rebalance_sim.spark.reports.page_plots import curve, tile_of
+
+RAREST_LISTED = 40
+
+
+def hunt_document(hunted: Hunted, profiles: str) -> doc.Document:
+    """The page; ``profiles`` are what the hunt began from."""
+    return doc.Document(f"Hunt from `{profiles}`", [*_head(hunted), *_found(hunted),
+                                                    *_rounds(hunted), *_rest(hunted)])  # fmt: skip
+
+
+def _head(hunted: Hunted) -> Iterator[doc.Part]:
+    corpus = hunted.corpus
+    kinds, runs = len(corpus.findings), sum(corpus.findings.values())
+    if kinds:
+        yield doc.Verdict(
+            f"{kinds:,} kinds of failure, in {runs:,} of {corpus.runs:,} runs.", "bad"
+        )
+    else:
+        yield doc.Verdict(f"No failure in {corpus.runs:,} runs.", "good" if corpus.runs else "")
+    yield doc.Tiles([(f"{count:,}", f"{name} (of {corpus.runs:,} runs)", tile_of(name))
+                     for name, count in sorted(corpus.outcomes.items())])  # fmt: skip
+    cpu = f"{hunted.rows[-1].cpu_s:,.1f} s" if hunted.rows else "0 s"
+    yield doc.Tiles(
+        [
+            (f"{len(corpus.reached):,}", "situations reached", ""),
+            (f"{len(corpus.kept):,}", "scenarios kept, as each reached something new", ""),
+            (f"{corpus.discarded:,}", "mutants discarded, as no scenario", ""),
+            (cpu, f"CPU time, {corpus.rounds:,} rounds", ""),
+        ]
+    )
+
+
+def _found(hunted: Hunted) -> Iterator[doc.Part]:
+    corpus = hunted.corpus
+    if not corpus.findings:
+        return
+    yield doc.Heading("What it found")
+    rows = [["failure", "runs", "first round", "made by", "see it"]]
+    for (outcome, what), count in sorted(corpus.findings.items()):
+        first = next(one for one in corpus.found if (one.outcome, one.what) == (outcome, what))
+        words = shlex.join((hunted.files[first.scenario.hash], *plugin_options()))
+        name = f"{outcome} `{what}`" if what else outcome
+        command = f"`rebalance-sim run {words}`"
+        rows.append([f"{name}\n{first.reason}", f"{count:,}", f"{first.round + 1:,}", first.made,
+                     command])  # fmt: skip
+    yield doc.Table(rows)
+
+
+def _rounds(hunted: Hunted) -> Iterator[doc.Part]:
+    if len(hunted.rows) < 2:
+        return
+    yield doc.Heading("How far it came")
+    runs = [row.runs for row in hunted.rows]
+
+    def drawn() -> list[list[Any]]:
+        return [
+            [
+                curve("situations reached", "runs", runs, [row.reached for row in hunted.rows]),
+                curve("runs that failed", "runs", runs, [row.findings for row in hunted.rows]),
+            ]
+        ]
+
+    yield doc.Picture("Rounds", drawn)
+
+
+def _rest(hunted: Hunted) -> Iterator[doc.Part]:
+    rarest = sorted(hunted.corpus.reached.items(), key=lambda row: (row[1], row[0]))
+    rows = [["situation", "runs"], *([name, f"{count:,}"] for name, count in rarest)]
+    title = f"Situations reached: {len(rarest):,}, rarest first"
+    yield doc.Fold(title, [doc.Table(rows, RAREST_LISTED, "more situations")])
