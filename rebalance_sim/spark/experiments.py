@@ -131,7 +131,7 @@ class Estimate:
 
 
 def estimate(experiment: Experiment, options: SweepOptions = DEFAULTS) -> Estimate:
-    """Run the first seed of some cells, a fiftieth of all runs and a minute at most. Writes nothing.
+    """Run the first seed of some cells: a fiftieth of all runs, a minute at most. Writes nothing.
 
     Raises SweepError if none of them ends.
     """

@@ -16,6 +16,7 @@ from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.data_plane.fetch_buffer import FetchingProcess, Intake
+from rebalance_sim.sim.data_plane.poison_pills import PoisonPills
 from rebalance_sim.sim.data_plane.progress import GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.network.network import Network
@@ -40,6 +41,7 @@ class DataPlane:
         leaders: PartitionLeaders,
         deliveries: Mapping[str, Deliveries],
         end_ms: int,
+        pills: PoisonPills,
     ) -> None:
         self.is_on = is_on
         self.network = network
@@ -47,6 +49,7 @@ class DataPlane:
         self.topic_logs = topic_logs
         self.leaders = leaders
         self.end_ms = end_ms
+        self.pills = pills
         self._deliveries = deliveries
         self._subscriptions: dict[str, list[Subscribe]] = {name: [] for name in deliveries}
         self._topic_names: dict[TopicPartition, str] = {}
@@ -65,6 +68,8 @@ class DataPlane:
         """What a new process takes in; None while the data plane is off."""
         if not self.is_on:
             return None
+        if process.spec.workers is not None:
+            self._totals.processed_late = self._totals.processed_late or 0
         intake = Intake(self, process, poll_phase_ms=poll_phase_ms)
         self._intakes[process.name] = intake
         return intake
@@ -93,6 +98,16 @@ class DataPlane:
                 deliveries.add(partition, start, end)
                 counted[partition] = state, end
         return positions
+
+    def name_of(self, partition: TopicPartition) -> str:
+        """The name of its topic."""
+        return self._topic_names[partition]
+
+    def end_pills(self) -> None:
+        """Faults stop: all records are like others from now on."""
+        self.pills.are_over = True
+        for intake in self._intakes.values():
+            intake.forget_pills()
 
     def on_process_end(self, name: str) -> None:
         """A process is gone, and what it had buffered."""
@@ -172,6 +187,7 @@ class DataPlane:
         lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {
             **self._totals.as_dict(),
+            **self.pills.metrics(),
             "lag_records_at_end": lag_at_end,
             "records_lost": sum(progress.lost for progress in self.progress.values()),
         }

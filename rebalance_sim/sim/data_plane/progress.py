@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow
+from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
@@ -26,6 +26,7 @@ class Totals:
     def __init__(self) -> None:
         self.processed = 0
         self.reprocessed = 0
+        self.processed_late: int | None = None
         self.area = 0
         self.highest_lag = 0
         self.after_loss = Waits()
@@ -39,6 +40,8 @@ class Totals:
             "records_processed": self.processed,
             "records_reprocessed": self.reprocessed,
         }
+        if self.processed_late is not None:
+            found["records_processed_after_loss"] = self.processed_late
         for name, waits in (
             ("first_record_after_assignment_ms", self.after_assignment),
             ("first_record_after_loss_ms", self.after_loss),
@@ -122,9 +125,14 @@ class PartitionProgress:
     def on_moved(self, flow: Flow, to_ms: int, before: int) -> None:
         """A flow went along a line, from ``before`` to where it is now."""
         if flow.outgoing:
-            self._count(before // PARTS, flow.position // PARTS)
+            self._count(before, flow.position)
         if flow is self._present:
             self._add_area(to_ms, flow.position)
+
+    def finish(self, start: int, end: int) -> None:
+        """Workers process the records of a partition that their client has lost."""
+        self._count(start * PARTS, end * PARTS)
+        self._totals.processed_late = (self._totals.processed_late or 0) + end - start
 
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed the first record out."""
@@ -168,7 +176,8 @@ class PartitionProgress:
         self._since_ms = to_ms
         self._position = position
 
-    def _count(self, start: int, end: int) -> None:
+    def _count(self, before: int, after: int) -> None:
+        start, end = before // PARTS, after // PARTS
         totals = self._totals
         totals.processed += end - start
         if end > start:
