@@ -34,18 +34,20 @@ HEADLINES = (
 )
 """What the first page shows of the protocols."""
 OF_A_DEPLOYMENT = (
-    "unowned_partition_ms",
-    "unowned_partition_ms_max",
-    "group_stopped_ms",
-    "rebalance_episodes",
-    "records_redelivered",
-    "lag_records_max",
+    "deploy.duration_ms",
+    "deploy.unowned_partition_ms",
+    "deploy.unowned_partition_ms_max",
+    "deploy.group_stopped_ms",
+    "deploy.rebalance_episodes",
+    "deploy.records_redelivered",
+    "deploy.lag_records_max",
 )
 """What a page shows of a deployment."""
 
 _WORDS = {
     "records_redelivered": "records delivered again",
     **COMPARED,
+    "duration_ms": "from the first restart until the group is at rest",
     RESTART: "time without an owner from the restart on, summed over partitions",
 }
 
@@ -142,7 +144,8 @@ DEPLOY = MeasuredExperiment("deploy")
 def words_of(metric: str) -> str:
     """What a metric says, with the unit that it is shown in."""
     unit, _ = unit_of(metric)
-    return f"{_WORDS[metric]}, {unit}" if unit else _WORDS[metric]
+    words = _WORDS[metric.rpartition(".")[2]]  # of a phase, which the text names
+    return f"{words}, {unit}" if unit else words
 
 
 def _table(rows: list[list[str]]) -> str:

@@ -10,7 +10,7 @@ _SECONDS = 1000.0
 
 def unit_of(metric: str) -> tuple[str, float]:
     """What a metric is shown in, and by what its values are divided."""
-    words = metric.split("_")
+    words = metric.rpartition(".")[2].split("_")  # without the phase that it is of
     if "ms" in words:
         is_sum = "partition" in words and words[-1] == "ms"  # over partitions; else of one
         return ("partition-seconds" if is_sum else "s", _SECONDS)

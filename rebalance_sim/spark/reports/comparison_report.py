@@ -20,7 +20,7 @@ from rebalance_sim.spark.reports.comparison import (
 )
 from rebalance_sim.spark.reports.intervals import Median, in_unit
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED, explained
+from rebalance_sim.spark.reports.pairing import compared, explained
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
@@ -191,7 +191,7 @@ def headline_rows(summary: ComparisonSummary) -> list[list[str]]:
     names = summary.plan.protocols
     rows = [["metric", "seeds", *names]]
     by_place = {(e.metric, e.protocol): e for e in summary.estimates}
-    for metric in COMPARED:
+    for metric in compared(e.metric for e in summary.estimates):
         found = [by_place.get((metric, name)) for name in names]
         seeds = max((e.seeds for e in found if e), default=0)
         if seeds:

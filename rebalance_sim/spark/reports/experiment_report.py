@@ -12,7 +12,7 @@ from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
 from rebalance_sim.spark.reports.intervals import in_unit
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.spark.reports.pairing import words_of
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
@@ -66,10 +66,15 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
         yield doc.Table(failed_rows(summary))
 
 
+def _title(metric: str) -> str:
+    words = words_of(metric)
+    return f"{words[0].upper()}{words[1:]}" if words else metric
+
+
 def _pictures(summary: ExperimentSummary) -> Iterator[doc.Part]:
     for picture in pictures(summary):
         title = title_of(picture.metric)
-        yield doc.Heading(COMPARED.get(picture.metric, "").capitalize() or picture.metric)
+        yield doc.Heading(_title(picture.metric))
         yield (
             f"`{title}`: medians over the same {picture.seeds:,} seeds in every cell, with exact "
             "95 % intervals. A cross is a cell without a figure."

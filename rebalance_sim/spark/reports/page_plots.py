@@ -12,7 +12,7 @@ import numpy as np
 
 from rebalance_sim.scenarios.html_page import COLOURS
 from rebalance_sim.scenarios.units import number, unit_of
-from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.spark.reports.pairing import words_of
 from rebalance_sim.spark.store.tables import NO_VERDICT
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def histogram(metric: str, counts: Mapping[float, int], median: float) -> Any:
         "hovertemplate": "%{y:,} runs with %{customdata[0]:,.4g} .. %{customdata[1]:,.4g}"
         f" {unit}<extra></extra>",
     }  # fmt: skip
-    title = COMPARED.get(metric, metric)
+    title = words_of(metric) or metric
     figure = _figure([bars], title=title, x_title=unit or metric, y_title="runs")
     words = {"text": f"median {number(median / scale)}", "font_size": 11}
     figure.add_vline(x=median / scale, line={"color": RED, "width": 1.5}, annotation=words)
@@ -130,7 +130,7 @@ def boxes(metric: str, values: pd.DataFrame) -> Any:
         }
         for colour, name in zip(cycle(COLOURS), values)
     ]  # fmt: skip
-    title = f"{COMPARED[metric]}, n = {len(values):,} seeds"
+    title = f"{words_of(metric)}, n = {len(values):,} seeds"
     figure = _figure(drawn, title=title, y_title=unit or metric, height=320)
     return figure.update_yaxes(rangemode="tozero")
 

@@ -37,6 +37,7 @@ COMPARED: Mapping[str, str] = {
         "longest time from the death of a process until the group is rid of it"
     ),
     "first_assignment_ms_mean": "from the start of a process to its first partition",
+    "duration_ms": "length of the phase",
     "settling_ms": "from the last fault to the last change",
     "partition_moves": "times a partition changed its consumer",
     "partition_moves_beyond_need": "partitions moved by a rebalance that need not have been",
@@ -66,9 +67,29 @@ _WORDS: Mapping[str, str] = {
 }
 
 
+def compared(metrics: Iterable[str]) -> list[str]:
+    """Of these metrics, those that are held side by side, in their order: of whole runs, then of
+    each phase."""
+    names = set(metrics)
+    phases = sorted({"", *(f"{phase}." for name in names for phase in [_split(name)[0]] if phase)})
+    return [f"{phase}{name}" for phase in phases for name in COMPARED if f"{phase}{name}" in names]
+
+
+def words_of(metric: str) -> str:
+    """What a metric that is held side by side is, also of a phase; empty for any other."""
+    phase, name = _split(metric)
+    words = COMPARED.get(name, "")
+    return f"in phase {phase}: {words}" if phase and words else words
+
+
+def _split(metric: str) -> tuple[str, str]:
+    phase, _, name = metric.rpartition(".")
+    return phase, name
+
+
 def explained(metric: str) -> str:
     """A metric with its unit, and what it is as a remark."""
-    return "\n".join(filter(None, [title_of(metric), COMPARED.get(metric)]))
+    return "\n".join(filter(None, [title_of(metric), words_of(metric)]))
 
 
 _Cell = TypeVar("_Cell", bound=Hashable)

@@ -14,7 +14,7 @@ from rebalance_sim.scenarios.result import UNPROVEN
 from rebalance_sim.scenarios.units import shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
-from rebalance_sim.spark.reports.pairing import COMPARED, explained
+from rebalance_sim.spark.reports.pairing import compared, explained
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan, read_summary, read_table
@@ -274,7 +274,8 @@ def failure_rows(summary: SweepSummary) -> list[list[str]]:
 
 def in_order(metrics: Sequence[MetricSummary]) -> list[MetricSummary]:
     """What rebalances cost first, time without an owner before all; then the others by name."""
-    places = {name: place for place, name in enumerate(COMPARED)}
+    names = compared(metric.name for metric in metrics)
+    places = {name: place for place, name in enumerate(names)}
     return sorted(metrics, key=lambda metric: places.get(metric.name, len(places)))
 
 

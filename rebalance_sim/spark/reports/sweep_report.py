@@ -17,7 +17,7 @@ from rebalance_sim.scenarios.units import simulated_time
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.markdown import write_document
-from rebalance_sim.spark.reports.pairing import COMPARED
+from rebalance_sim.spark.reports.pairing import words_of
 from rebalance_sim.spark.reports.report import (
     SweepSummary,
     client_line,
@@ -156,7 +156,7 @@ def _story(
 def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
     """Time without an owner first; then what else rebalances cost; all other metrics folded."""
     metrics = in_order(summary.metrics)
-    costs = [metric for metric in metrics if metric.name in COMPARED]
+    costs = [metric for metric in metrics if words_of(metric.name)]
     others = metrics[len(costs) :]
     found = summary.distributions
     if metrics:
