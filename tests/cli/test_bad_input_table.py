@@ -239,7 +239,7 @@ phases=[{name="a",until="rset"}]           => phases[0].until: no such value | d
 phases=[{name="a"},{name="a",from_ms=9}]   => phases: 'a' | appears twice
 phases=[{name="a",until_ms=9},{name="b",from_ms=8}] => phases[1] (b) | phases follow one another
 phases=[{name="b",from_ms=8},{name="a"}]   => phases[1] (a): from_ms (0) | phases follow one another
-phases.deploy.from_ms=3                    => phases.deploy.from_ms | leads nowhere
+phases.deploy.from_ms=3                    => phases.deploy.from_ms | there is no 'deploy'
 max_steps=0                                => max_steps | must be >= 1
 max_steps="many"                           => max_steps | must be an integer
 wall_budget_ms=1_000                       => wall_budget_ms | unknown key

@@ -14,8 +14,8 @@ class Sums:
 
     ``counts`` are sums by name; ``waits`` are times of which the sum is a metric, and the longest;
     ``means``, of which it is the longest and the mean, if there was any. ``highest`` are the
-    highest values of the whole run, ``lately`` those since the last part began. ``unowned_area`` and
-    ``partition_area`` are partition-milliseconds during rebalances, without an owner and in all.
+    highest values of the whole run, ``lately`` those since the last part began. ``unowned_area``
+    and ``partition_area`` are partition-milliseconds of rebalances, without an owner and in all.
     """
 
     counts: Mapping[str, float] = field(default_factory=dict)
