@@ -32,6 +32,7 @@ from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.network.network_spec import NetworkSpec
+from rebalance_sim.sim.phases import Phase
 from rebalance_sim.sim.spec import WorldSpec
 
 _FAR = 2**62
@@ -60,6 +61,7 @@ _WORLD = WorldSpec(seed=1, topics=(_TOPIC,), clients=(_CLIENT,), duration_ms=60_
 
 TABLES: Mapping[str, Any] = {
     "": Scenario(name="a scenario", world=_WORLD),
+    "phases": Phase(name="deploy"),
     "world": _WORLD,
     "world.topics": _TOPIC,
     "world.clients": _CLIENT,

@@ -20,6 +20,7 @@ from rebalance_sim.sim.data_plane.progress import GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.network.network import Network
 from rebalance_sim.sim.observe.deliveries import Deliveries
+from rebalance_sim.sim.observe.sums import Sums
 
 _NOT_COUNTED = None, 0
 
@@ -163,15 +164,29 @@ class DataPlane:
 
     # --- what became of records -------------------------------------------------------------------
 
+    def sums(self) -> Sums:
+        """What has added up so far beyond ``Metrics``; nothing while the data plane is off."""
+        if not self.is_on:
+            return Sums()
+        for intake in self._intakes.values():
+            intake.positions()
+        self.lag()
+        return self._totals.sums()
+
+    def lag(self) -> int:
+        """The lag of all partitions as of now, in records."""
+        return sum(sum(progress.lags().values()) for progress in self.progress.values())
+
+    def begin_part(self) -> None:
+        """A part of the run begins (``sums``, of which the longest since then are wanted)."""
+        self._totals.begin_part()
+
     def metrics(self) -> dict[str, float]:
         """What is measured beyond ``Metrics``, by name; nothing while the data plane is off."""
         if not self.is_on:
             return {}
-        for intake in self._intakes.values():
-            intake.positions()
-        lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {
-            **self._totals.as_dict(),
-            "lag_records_at_end": lag_at_end,
+            **self.sums().as_dict(),
+            "lag_records_at_end": self.lag(),
             "records_lost": sum(progress.lost for progress in self.progress.values()),
         }

@@ -9,7 +9,7 @@ the consumer's, not that of committed offsets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
@@ -18,6 +18,7 @@ from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.observe.durations import Waits
+from rebalance_sim.sim.observe.sums import Sums
 
 
 class Totals:
@@ -28,23 +29,30 @@ class Totals:
         self.reprocessed = 0
         self.area = 0
         self.highest_lag = 0
+        self.highest_lag_lately = 0
         self.after_loss = Waits()
         self.after_assignment = Waits()
 
-    def as_dict(self) -> dict[str, float]:
-        """By name. Without a move there is no wait, and so no metric of it."""
-        found: dict[str, float] = {
-            "lag_record_seconds": self.area / (2 * PARTS * 1_000),
-            "lag_records_max": self.highest_lag // PARTS,
-            "records_processed": self.processed,
-            "records_reprocessed": self.reprocessed,
-        }
-        for name, waits in (
-            ("first_record_after_assignment_ms", self.after_assignment),
-            ("first_record_after_loss_ms", self.after_loss),
-        ):
-            found |= waits.as_dict(name)
-        return found
+    def sums(self) -> Sums:
+        """What has added up so far. Without a move there is no wait, and so no metric of it."""
+        return Sums(
+            counts={
+                "lag_record_seconds": self.area / (2 * PARTS * 1_000),
+                "records_processed": self.processed,
+                "records_reprocessed": self.reprocessed,
+            },
+            means={
+                "first_record_after_assignment_ms": replace(self.after_assignment),
+                "first_record_after_loss_ms": replace(self.after_loss),
+            },
+            highest={"lag_records_max": self.highest_lag // PARTS},
+            lately={"lag_records_max": self.highest_lag_lately // PARTS},
+        )
+
+    def begin_part(self) -> None:
+        """A part of the run begins (``sums``, of which the longest since then are wanted)."""
+        self.highest_lag_lately = 0
+        self.after_loss.longest_lately_ms = self.after_assignment.longest_lately_ms = 0
 
 
 @dataclass(slots=True)
@@ -165,6 +173,7 @@ class PartitionProgress:
             totals = self._totals
             totals.area += (first + last) * (to_ms - self._since_ms)
             totals.highest_lag = max(totals.highest_lag, first, last)
+            totals.highest_lag_lately = max(totals.highest_lag_lately, first, last)
         self._since_ms = to_ms
         self._position = position
 

@@ -153,11 +153,17 @@ class Recording:
         return self.result.simulated_ms
 
 
-def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
-    """Run a world, and write down what happens."""
+def record(
+    spec: WorldSpec, *, max_steps: int | None = None, until_ms: int | None = None
+) -> Recording:
+    """Run a world, and write down what happens; ``until_ms``: no further."""
     trace = _MomentTrace()
     world = _RecordedWorld(spec, trace, max_steps=max_steps)
-    result = world.run()
+    if until_ms is None:
+        result = world.run()
+    else:
+        world.advance_to(until_ms)
+        result = world.result()
     ends_ms = result.simulated_ms
     recording = Recording(
         spec, result, trace.moments, deliveries=world.handed_out, flowed=world.flowed

@@ -12,7 +12,9 @@ from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.profile_file import PROFILES
 
-MODULES = {path.stem for path in Path(__file__).parent.glob("*.py")} - {Path(__file__).stem}
+MODULES = {
+    path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("test_")
+}
 SECOND_COMPUTATIONS = [
     value
     for module in map(import_module, sorted(MODULES))
