@@ -33,12 +33,13 @@ HEADLINES = (
 )
 """What the first page shows of the protocols."""
 OF_A_DEPLOYMENT = (
-    "unowned_partition_ms",
-    "unowned_partition_ms_max",
-    "group_stopped_ms",
-    "rebalance_episodes",
-    "records_redelivered",
-    "lag_records_max",
+    "deploy.duration_ms",
+    "deploy.unowned_partition_ms",
+    "deploy.unowned_partition_ms_max",
+    "deploy.group_stopped_ms",
+    "deploy.rebalance_episodes",
+    "deploy.records_redelivered",
+    "deploy.lag_records_max",
 )
 """What a page shows of a deployment."""
 

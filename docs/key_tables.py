@@ -8,6 +8,7 @@ from rebalance_sim.scenarios.keys import Bound, Key, keys_of
 
 SECTIONS = {
     "keys-file": "",
+    "keys-phases": "phases",
     "keys-world": "world",
     "keys-topics": "world.topics",
     "keys-clients": "world.clients",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from rebalance_sim.scenarios.result import PASSING, RunResult
 from rebalance_sim.sim.observe.rebalances import Episode
+from rebalance_sim.sim.phases import PhaseSpan
 
 _LONGEST_SHOWN = 3
 
@@ -84,6 +85,36 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
         if settling_ms < 0
         else f"{_seconds(metrics, 'settling_ms')} after the last fault",
     )
+    for phase in result.phases:
+        yield from _phase(phase, metrics)
+
+
+def _phase(phase: PhaseSpan, run: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """The headlines of a part of the run."""
+    start = f"{phase.name}."
+    metrics = {name.removeprefix(start): run[name] for name in run if name.startswith(start)}
+    rest = {None: "", True: ", at rest", False: ", not at rest"}[phase.at_rest]
+    yield (
+        "phase",
+        f"{phase.name}, {phase.from_ms / 1000:,.3f} s to {phase.until_ms / 1000:,.3f} s{rest}: "
+        f"rebalances {_count(metrics, 'rebalance_episodes')}, "
+        f"{_seconds(metrics, 'rebalance_ms')} in all; "
+        f"{_count(metrics, 'partition_moves')} partitions changed their client",
+    )
+    yield (
+        "",
+        f"unowned {_seconds(metrics, 'unowned_partition_ms', 'partition-seconds')}, one partition "
+        f"for at most {_seconds(metrics, 'unowned_partition_ms_max')}; members could fetch nothing "
+        f"for {_seconds(metrics, 'member_stopped_ms')} in all, "
+        f"the whole group for {_seconds(metrics, 'group_stopped_ms')}",
+    )
+    if "lag_records_max" in metrics:
+        yield (
+            "",
+            f"records {_count(metrics, 'records_delivered')} delivered, "
+            f"{_count(metrics, 'records_redelivered')} of them again; "
+            f"lag at most {_count(metrics, 'lag_records_max')} in one partition",
+        )
 
 
 def _rebalances(episodes: tuple[Episode, ...], metrics: Mapping[str, float]) -> str:

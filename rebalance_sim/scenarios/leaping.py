@@ -73,9 +73,10 @@ def differences(leapt: RunResult, whole: RunResult, *, draws_alike: bool) -> Ite
     for name, value in whole.metrics.items():
         found = leapt.metrics.get(name)
         most: float = 0
-        if name in COUNTERS:
+        kind = name.rpartition(".")[2]  # without the phase that it is of
+        if kind in COUNTERS:
             most = max(COUNT_MOST, SHARE_MOST * abs(value))
-        elif name in OF_RECORDS:
+        elif kind in OF_RECORDS:
             most = max(COUNT_MOST, RECORDS_MOST * abs(value))
         if found is None or abs(found - value) > most:
             yield f"{name} {found}, not {value}"

@@ -12,6 +12,7 @@ from rebalance_sim.sim.observe.sampling import MetricSample
 if TYPE_CHECKING:
     # The command line names outcomes, and needs no world for that.
     from rebalance_sim.sim.observe.rebalances import Episode
+    from rebalance_sim.sim.phases import PhaseSpan
 
 OUTCOMES: Mapping[str, str] = {
     "ok": "every property held",
@@ -135,7 +136,8 @@ class RunResult:
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
     empty if it was, or after a violation. ``digest`` is that of the trace: equal digests, equal
     runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
-    episodes of rebalancing that ended, by group and time. ``leaps``: when
+    episodes of rebalancing that ended, by group and time. ``phases`` are those of the scenario that
+    began; their metrics are among the others, with the phase before the name. ``leaps``: when
     the run left time out because its world was at rest, and how much, both in ms.
     ``leap_difference``: in what it differs from the run that goes step by step; None: there is
     none.
@@ -161,6 +163,7 @@ class RunResult:
     suspected: tuple[Suspected, ...] = ()
     repaired: RepairedRun | None = None
     rebalances: tuple[Episode, ...] = ()
+    phases: tuple[PhaseSpan, ...] = ()
     leaps: tuple[tuple[int, int], ...] = ()
     leap_difference: str | None = None
 

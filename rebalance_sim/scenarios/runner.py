@@ -29,6 +29,7 @@ from rebalance_sim.scenarios.world_of import world_of
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import check_interval
+from rebalance_sim.sim.phases import PhaseSpan
 from rebalance_sim.sim.trace import Trace
 from rebalance_sim.sim.world import World
 
@@ -176,6 +177,7 @@ class _Run:
         self._is_complete = False
         self._metrics: Mapping[str, float] = {}
         self._rebalances: tuple[Episode, ...] = ()
+        self._phases: tuple[PhaseSpan, ...] = ()
         self._late: list[tuple[str, Stuck]] = []
         self._not_judged = ""
 
@@ -211,6 +213,7 @@ class _Run:
             samples=() if world is None else tuple(world.sampler.samples),
             suspected=suspected,
             rebalances=self._rebalances,
+            phases=self._phases,
         )
 
     def _simulate(self) -> None:
@@ -222,7 +225,13 @@ class _Run:
         )
         result = self._world.run(self._due_ms, self._owes_nothing if self._leaps else None)
         self._is_complete = result.is_complete
-        self._metrics = result.metrics
+        self._metrics = {
+            **result.metrics,
+            **{
+                f"{one.name}.{name}": v for one, found in result.phases for name, v in found.items()
+            },
+        }
+        self._phases = tuple(one for one, _ in result.phases)
         self._rebalances = tuple(self._world.metrics.rebalances.rows())
         self._judge_quiet_period(self._world.clock.now_ms)
 

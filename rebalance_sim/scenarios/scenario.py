@@ -25,6 +25,7 @@ from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
 from rebalance_sim.sim.checks import NONE
 from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.phases import Phase, check_phases
 from rebalance_sim.sim.spec import CLIENTS_MOST, WorldSpec
 
 MAX_STEPS = 1_000_000
@@ -41,8 +42,8 @@ COUNT = "count"
 class Scenario:
     """What to run, and how far.
 
-    Raises ScenarioError, with the place, for a topic that nobody creates and for a client without
-    topics.
+    Raises ScenarioError, with the place, for a topic that nobody creates, for a client without
+    topics, and for phases that are none.
     """
 
     name: str
@@ -53,11 +54,17 @@ class Scenario:
     """A label: the profile that it was generated from."""
     max_steps: int = MAX_STEPS
     """Bounds the run: by steps alone, so that it ends alike on every machine."""
+    phases: tuple[Phase, ...] = ()
+    """Parts of the run that metrics are given for, in order; they change nothing of it."""
 
     def __post_init__(self) -> None:
         if self.max_steps < 1:
             raise ScenarioError(f"must be >= 1, got {self.max_steps}", place="max_steps")
         _check_topics(self.world)
+        try:
+            check_phases(self.phases, self.world.duration_ms)
+        except ValueError as problem:
+            raise ScenarioError(str(problem)) from problem
 
     @property
     def seed(self) -> int:
@@ -89,7 +96,7 @@ class Scenario:
     def hash(self) -> str:
         """Sixteen hexadecimal digits; equal for two scenarios that are the same run.
 
-        Labels do not count.
+        Labels do not count, nor do phases.
         """
         content = {"world": encode(self.world), "max_steps": self.max_steps}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

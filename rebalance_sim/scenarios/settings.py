@@ -24,7 +24,7 @@ from rebalance_sim.sim.streams import Streams
 
 _SEGMENT = re.compile(r"(?P<key>[A-Za-z0-9_-]+)(?P<indices>(\[(\d{1,9}|\*)\])*)")
 _IDENTITIES = ("name", "kind")
-_OF_SCENARIOS = frozenset({"world", "max_steps"})
+_OF_SCENARIOS = frozenset({"world", "max_steps", "phases"})
 _BETWEEN, _ONE_OF = "between", "one_of"
 _SHOWN = 80
 

@@ -4,7 +4,7 @@ something."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _SECONDS = 1000.0
 
@@ -23,6 +23,7 @@ COMPARED: Mapping[str, str] = {
         "longest time from the death of a process until the group is rid of it"
     ),
     "first_assignment_ms_mean": "from the start of a process to its first partition",
+    "duration_ms": "length of the phase",
     "settling_ms": "from the last fault to the last change",
     "partition_moves": "times a partition changed its consumer",
     "partition_moves_beyond_need": "partitions moved by a rebalance that need not have been",
@@ -55,7 +56,7 @@ _WORDS: Mapping[str, str] = {
 
 def unit_of(metric: str) -> tuple[str, float]:
     """What a metric is shown in, and by what its values are divided."""
-    words = metric.split("_")
+    words = metric.rpartition(".")[2].split("_")  # without the phase that it is of
     if "ms" in words:
         is_sum = "partition" in words and words[-1] == "ms"  # over partitions; else of one
         return ("partition-seconds" if is_sum else "s", _SECONDS)
@@ -86,9 +87,20 @@ def shown_in_unit(metric: str, value: float) -> str:
 
 
 def words_of(metric: str) -> str:
-    """A metric in words: as people say it, or else its name without the unit."""
-    plain = " ".join(word for word in metric.split("_") if word not in ("ms", "percent"))
-    return _WORDS.get(metric, plain)
+    """A metric in words, also of a phase: as people say it, or else its name without the unit."""
+    phase, _, name = metric.rpartition(".")
+    plain = " ".join(word for word in name.split("_") if word not in ("ms", "percent"))
+    words = _WORDS.get(name, plain)
+    return f"in phase {phase}: {words}" if phase else words
+
+
+def compared(metrics: Iterable[str]) -> list[str]:
+    """Of these metrics, those that are held side by side, in their order: of whole runs, then of
+    each phase."""
+    names = set(metrics)
+    phases = sorted({name.rpartition(".")[0] for name in names} | {""})
+    prefixes = [f"{phase}." if phase else "" for phase in phases]
+    return [f"{prefix}{name}" for prefix in prefixes for name in COMPARED if prefix + name in names]
 
 
 def title_of(metric: str) -> str:

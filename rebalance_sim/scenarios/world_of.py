@@ -16,5 +16,6 @@ def world_of(scenario: Scenario, **options: Any) -> World:
         scenario.world,
         max_steps=scenario.max_steps,
         quiet_period_ms=quiet_period_ms(scenario.world),
+        phases=scenario.phases,
         **options,
     )

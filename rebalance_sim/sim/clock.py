@@ -34,11 +34,13 @@ class Call(simpy.Event):
 
 class PlannedCall(Call):
     """A call that stands at a time of its own, ``at_ms``: a leap brings it nearer.
-    ``is_of_faults``: it does nothing once the quiet period has begun."""
+    ``is_of_faults``: it does nothing once the quiet period has begun. ``is_change``: it is
+    something that the scenario does, and no matter of a client's own."""
 
     at_ms: int
     priority: float
     is_of_faults: bool
+    is_change: bool
 
 
 class Clock(simpy.Environment):
@@ -89,6 +91,7 @@ class Clock(simpy.Environment):
         argument: Any = None,
         *,
         is_of_faults: bool = False,
+        is_change: bool = True,
     ) -> None:
         """Call ``function`` when ``simulated_ms`` is ``at_ms``, however much is left out before, or
         now if that has passed: for what a scenario has come at a time of its own."""
@@ -98,6 +101,7 @@ class Clock(simpy.Environment):
         call.at_ms = at_ms
         call.priority = priority
         call.is_of_faults = is_of_faults
+        call.is_change = is_change
         self._planned[call] = None
         self.schedule(call, drawn, max(0, at_ms - self.simulated_ms))
 
@@ -114,6 +118,11 @@ class Clock(simpy.Environment):
     def next_planned_ms(self) -> int | None:
         """When the next planned call comes, in ``simulated_ms``; None: there is none."""
         return min((call.at_ms for call in self._planned), default=None)
+
+    @property
+    def next_change_ms(self) -> int | None:
+        """The same of what the scenario does: a fault begins or ends, a process starts."""
+        return min((call.at_ms for call in self._planned if call.is_change), default=None)
 
     def waiting(self) -> Iterator[Call]:
         """The calls that are still to come and are not planned, in no order. SimPy has no public
@@ -141,6 +150,7 @@ class Clock(simpy.Environment):
                 function,
                 call.argument,
                 is_of_faults=call.is_of_faults,
+                is_change=call.is_change,
             )
 
     def simulated_at(self, now_ms: int) -> int:

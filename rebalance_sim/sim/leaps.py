@@ -95,7 +95,7 @@ _SETTLES_MS = 1_000
 _LONGEST_CYCLE_MS = 15_000
 """Intervals that have no common multiple up to this are taken for what the longest is."""
 
-_MOMENT_MS = 5_000
+MOMENT_MS = 5_000
 """A request that has waited for longer is no routine."""
 
 _ACTIVE_LEAST_MS = 300_000
@@ -250,7 +250,7 @@ class Leaps:
         """Let time pass until every application takes records: one that waits for its commit at
         this very moment would do so for the whole leap."""
         moved_ms = self._moved_ms
-        latest_ms = self._clock.simulated_ms + _MOMENT_MS
+        latest_ms = self._clock.simulated_ms + MOMENT_MS
         while not all(map(_takes_records, self._world.clients().values())):
             at_ms = self._clock.simulated_ms + 1
             if at_ms > latest_ms or not self._clock.run_until(at_ms):
@@ -303,8 +303,8 @@ class Leaps:
         world = self._world
         return (
             self._moved_ms < before.at_ms
-            and all(_is_in_routine(one, may_storm) for one in world.clients().values())
-            and all(_has_its_members(one, may_storm) for one in world.groups.values())
+            and all(is_in_routine(one, may_storm) for one in world.clients().values())
+            and all(has_its_members(one, may_storm) for one in world.groups.values())
             and all(self._is_routine_call(call) for call in self._clock.waiting())
             and tuple(self._states()) == before.states
         )
@@ -362,7 +362,8 @@ def _commit_interval_ms(client: ClientProcess) -> int | None:
     return spec.manual_commit_interval_ms or own_ms
 
 
-def _is_in_routine(client: ClientProcess, may_storm: bool) -> bool:
+def is_in_routine(client: ClientProcess, may_storm: bool) -> bool:
+    """Whether a client, if it runs, is at rest, polls, and waits for no request for long."""
     if not client.is_alive:
         return True
     state = client.member.state
@@ -370,7 +371,7 @@ def _is_in_routine(client: ClientProcess, may_storm: bool) -> bool:
         return False
     if state.is_in_group and not client.may_poll:
         return False
-    return client.waits_shortly(_MOMENT_MS)
+    return client.waits_shortly(MOMENT_MS)
 
 
 def _project(group: Group) -> Projection | None:
@@ -378,7 +379,7 @@ def _project(group: Group) -> Projection | None:
     return None if shard is None else shard.coordinator.project(group.group_id)
 
 
-def _has_its_members(group: Group, may_storm: bool) -> bool:
+def has_its_members(group: Group, may_storm: bool) -> bool:
     """Whether a shard serves the group, which is stable, and every member is a client that sends
     heartbeats: any other will be removed. ``may_storm``: it may be in a storm instead."""
     members = [c.member for c in group.clients().values() if c.is_alive]
@@ -407,7 +408,7 @@ def _only_commits(application: Application, world: RestingWorld) -> bool:
 
 
 def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
-    return watch.seen_ms > world.controller.image_since_ms + _MOMENT_MS
+    return watch.seen_ms > world.controller.image_since_ms + MOMENT_MS
 
 
 _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {

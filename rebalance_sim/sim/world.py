@@ -13,7 +13,7 @@ A world depends on its specification alone. Many may live in one process, one af
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -49,6 +49,8 @@ from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.observe.probes import register_probes
 from rebalance_sim.sim.observe.routing import Router
 from rebalance_sim.sim.observe.sampling import MetricSample, Sampler
+from rebalance_sim.sim.observe.sums import Sums
+from rebalance_sim.sim.phases import Phase, Phases, PhaseSpan
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.steps import Steps
 from rebalance_sim.sim.streams import Streams
@@ -61,7 +63,7 @@ _PROLONGED_MOST = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldResult:
     """What a run was. ``is_complete`` False: a budget stopped it at ``simulated_ms``. ``leapt_ms``:
-    how much of that was left out."""
+    how much of that was left out. ``phases``: those that began, with the metrics of each."""
 
     is_complete: bool
     steps: int
@@ -72,6 +74,7 @@ class WorldResult:
     coverage: Mapping[str, int]
     samples: tuple[MetricSample, ...] = ()
     leapt_ms: int = 0
+    phases: tuple[tuple[PhaseSpan, Mapping[str, float]], ...] = ()
 
 
 class World:
@@ -82,6 +85,7 @@ class World:
     ``max_steps`` bounds the run. ``metrics_interval_ms``: how often metrics are sampled, None for
     never; a world that is sampled goes exactly the same way. ``quiet_period_ms``: how long an open
     quiet period is at first. ``machines`` makes coordinators and members, by default each alone.
+    ``phases`` are parts of the run that are measured by themselves; they change nothing of it.
     Raises ValueError where a quiet period is needed and there is none.
     """
 
@@ -95,6 +99,7 @@ class World:
         metrics_interval_ms: int | None = None,
         quiet_period_ms: int | None = None,
         machines: Machines | None = None,
+        phases: Sequence[Phase] = (),
     ) -> None:
         machines = machines or SingleMachines()
         semantics = simulated(spec.semantics, defects=spec.defects, repairs=spec.repairs)
@@ -116,6 +121,7 @@ class World:
         self.trace = Trace() if trace is None else trace
         self.metrics = Metrics(self.clock, spec.group_ids)
         self.sampler = Sampler(metrics_interval_ms)
+        self._phases = Phases(phases, self)
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
@@ -150,6 +156,7 @@ class World:
             deliveries=self.metrics.deliveries,
             end_ms=self._latest_end_ms,
             pills=PoisonPills({topic.name: topic.poison_pills for topic in spec.topics}),
+            has_workers=any(client.workers is not None for client in spec.clients),
         )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
@@ -252,11 +259,16 @@ class World:
         self.client_processes.restart_all_due()
 
     def _run_until(self, at_ms: int) -> bool:
-        sampler = self.sampler
-        while sampler.next_ms <= at_ms:
-            if not self.clock.run_until(sampler.next_ms):
+        sampler, phases = self.sampler, self._phases
+        while (next_ms := min(sampler.next_ms, phase_ms := phases.next_ms)) <= at_ms:
+            # To the end of the quiet period there is one leap, and none of it may be a phase's.
+            steps = self._is_quiet or phases.looks_for_rest
+            if not (self.clock if steps else self._leaps or self.clock).run_until(next_ms):
                 return False
-            sampler.take(self.clock.now_ms)
+            if next_ms == sampler.next_ms:
+                sampler.take(self.clock.now_ms)
+            if next_ms == phase_ms:
+                phases.reach(next_ms)
         return (self._leaps or self.clock).run_until(at_ms)
 
     def result(self) -> WorldResult:
@@ -271,7 +283,25 @@ class World:
             metrics=self._metrics(),
             coverage=self.coverage.counts(),
             samples=tuple(self.sampler.samples),
+            phases=tuple(self._phases.spans()),
         )
+
+    def sums(self) -> Sums:
+        """What has added up so far."""
+        for process in self.clients().values():
+            process.application.count_records()
+        of_data_plane = self.data_plane.sums()  # It settles what is delivered.
+        gained = {} if self._leaps is None else self._leaps.gained
+        return self.metrics.sums().and_(of_data_plane).and_(Sums(counts=gained))
+
+    def lag_records(self) -> Mapping[str, float]:
+        """``lag_records_at_end``, as of now, where there are records."""
+        return {"lag_records_at_end": self.data_plane.lag()} if self.spec.data_plane else {}
+
+    def begin_part(self) -> None:
+        """From now on, the longest and the highest are those of a part of the run."""
+        self.metrics.begin_part()
+        self.data_plane.begin_part()
 
     def _metrics(self) -> Mapping[str, float]:
         for process in self.clients().values():

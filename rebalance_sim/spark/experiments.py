@@ -104,6 +104,8 @@ def check_metrics(experiment: Experiment, options: SweepOptions) -> None:
     if attempt.failure:
         raise SweepError(f"a first run ended with {attempt.failure}: {attempt.reason}")
     known |= {name for name, _ in attempt.result["metrics"]}
+    phases = {name.partition(".")[0] for name in known if "." in name}
+    known |= {f"{phase}.{name}" for phase in phases for name in COMPARED}
     for name in experiment.metrics:
         if name not in known:
             remedy = did_you_mean(name, known)

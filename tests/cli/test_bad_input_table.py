@@ -35,7 +35,7 @@ run good.toml --semantics kafka-4.1  => --semantics | a scenario file names its 
 run --profile missing.toml --seed 1  => missing.toml: cannot be read | give a TOML file
 run --profile binary.toml --seed 1   => binary.toml: cannot be read | TOML
 run --profile empty.toml --seed 1    => empty.toml: 13 keys are missing | sizes.clients
-run --profile folder --seed 1        => no profile 'folder' | known: calm
+run --profile folder --seed 1        => no profile 'folder' | known: applications
 run good.toml --trace good.toml      => --trace good.toml is good.toml, which is read | another file
 run --profile calm.toml --seed 1 --metrics calm.toml => --metrics calm.toml is calm.toml | another
 run good.toml --trace new.svg --plot new.svg => --plot new.svg is that of --trace | give another
@@ -53,7 +53,7 @@ replay basic --around 3              => basic is not the trace of a run | (.json
 conformance missing                  => missing: cannot be read | check the path
 conformance good.toml                => good.toml: line 1 | fetch it again
 conformance folder                   => folder | has no *.json file
-generate --profile folder --seed 1   => no profile 'folder' | known: calm
+generate --profile folder --seed 1   => no profile 'folder' | known: applications
 shrink missing.toml --out n.toml     => missing.toml: cannot be read | give a TOML file
 shrink good.toml --out good.toml     => --out good.toml is the scenario itself | give another file
 shrink good.toml --out calm.toml     => --out calm.toml exists | give another file, or --force
@@ -226,6 +226,20 @@ world.faults=[{kind="broker_crash",at_ms=1,duration_ms=0}] => world.faults[0] | 
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=5,broker=99}] => broker 99 | must lie within
 world.faults=[{kind="client_crash",at_ms=1,client="nobody",down_ms=5}] => 'nobody' | one of the clients
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
+phases=3                                   => phases | must be a list, not an integer
+phases=[{from_ms=3}]                       => phases[0]: key 'name' is missing | add it
+phases=[{name="Deploy"}]                   => phases[0]: name 'Deploy' | write small letters
+phases=[{name="a",form_ms=3}]              => phases[0].form_ms | did you mean 'from_ms'?
+phases=[{name="a",from_ms=-1}]             => phases[0] | from_ms must be >= 0, got -1
+phases=[{name="a",from_ms="soon"}]         => phases[0].from_ms | must be an integer
+phases=[{name="a",from_ms=99999999}]       => phases[0] (a): from_ms | before world.duration_ms
+phases=[{name="a",until_ms=99999999}]      => phases[0] (a): until_ms | leave it out for the end
+phases=[{name="a",from_ms=9,until_ms=9}]   => phases[0]: until_ms | must be above from_ms (9)
+phases=[{name="a",until="rset"}]           => phases[0].until: no such value | did you mean 'rest'?
+phases=[{name="a"},{name="a",from_ms=9}]   => phases: 'a' | appears twice
+phases=[{name="a",until_ms=9},{name="b",from_ms=8}] => phases[1] (b) | phases follow one another
+phases=[{name="b",from_ms=8},{name="a"}]   => phases[1] (a): from_ms (0) | phases follow one another
+phases.deploy.from_ms=3                    => phases.deploy.from_ms | there is no 'deploy'
 max_steps=0                                => max_steps | must be >= 1
 max_steps="many"                           => max_steps | must be an integer
 wall_budget_ms=1_000                       => wall_budget_ms | unknown key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import tomli_w
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import JUDGED, run
 from rebalance_sim.scenarios.scenario import parse_scenario
+from rebalance_sim.sim.phases import OF_THE_RUN, Phase
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCENARIOS = (DOCS / "scenarios.md").read_text(encoding="utf-8")
 RESULTS = (DOCS / "results.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```toml\n(.*?)```", SCENARIOS, re.DOTALL)
+OF_A_PHASE = "### Metrics of a phase"
 PARTS = re.findall(r"```toml parse\n(.*?)```", SCENARIOS, re.DOTALL)
 
 
@@ -44,10 +47,23 @@ def test_a_part_of_a_scenario_fits_into_the_example(part: str) -> None:
 
 
 def test_every_metric_is_explained() -> None:
-    explained = re.findall(r"^\| `(\w+)` \| ", RESULTS.split("## Metrics of a run")[1], re.M)
+    of_runs = RESULTS.split("## Metrics of a run")[1].split(OF_A_PHASE)[0]
+    explained = re.findall(r"^\| `(\w+)` \| ", of_runs, re.M)
     # A mean, or the longest of several, is left out where there is none; over some seeds, all are.
     drawn = [generate("faulty", seed) for seed in range(8)]
     drawn += [generate("applications", seed) for seed in range(4)]
     assert any(scenario.world.data_plane for scenario in drawn)
     measured = {name for scenario in drawn for name in run(scenario).metrics}
     assert sorted(explained) == sorted(measured)
+
+
+def test_what_no_phase_has_is_said() -> None:
+    rows = RESULTS.split(OF_A_PHASE)[1].split("\n## ")[0].splitlines()
+    [row] = [row for row in rows if "not given" in row]
+    assert set(re.findall(r"`(\w+)`", row)) == OF_THE_RUN
+    scenario = replace(generate("faulty", 3), phases=(Phase(name="all"),))
+    metrics = run(scenario).metrics
+    of_run = {name for name in metrics if "." not in name}
+    of_phase = {name.partition(".")[2] for name in metrics if "." in name}
+    assert of_run - of_phase <= OF_THE_RUN | {"settling_ms"}
+    assert of_phase - of_run == {"duration_ms"}

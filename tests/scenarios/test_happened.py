@@ -12,6 +12,7 @@ from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.happened import what_happened
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.trace import FullTrace
 
 
@@ -59,3 +60,18 @@ def test_a_group_that_is_not_stable_at_the_end_is_said_to_be_so() -> None:
     result = run(generate("faulty", 5))
     unsettled = replace(result, metrics={**result.metrics, "settling_ms": -1})
     assert what_happened(unsettled)[-1].endswith("not stable at the end")
+
+
+def test_a_phase_has_its_own_lines_with_its_own_figures() -> None:
+    scenario = load_scenario("experiments/scenarios/deploy.toml")
+    result = run(scenario)
+    lines = what_happened(result)
+    first = next(index for index, line in enumerate(lines) if line.startswith("  phase "))
+    [span] = result.phases
+    assert f"deploy, 60.000 s to {span.until_ms / 1000:,.3f} s, at rest: " in lines[first]
+    metrics = result.metrics
+    unowned_ms = metrics["deploy.unowned_partition_ms"]
+    assert 0 < unowned_ms < metrics["unowned_partition_ms"]
+    assert f"unowned {unowned_ms / 1000:,.3f} partition-seconds" in lines[first + 1]
+    assert f"lag at most {metrics['deploy.lag_records_max']:,.0f} in one" in lines[first + 2]
+    assert len(lines) == first + 3

@@ -8,9 +8,11 @@ import pytest
 
 from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.leaping import differences, run_leaping
+from rebalance_sim.scenarios.leaping import COUNTERS, differences, run_leaping
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import load_scenario
+from rebalance_sim.sim.phases import Phase, PhaseEnd
 
 _KNOWN = generate("faulty", 64)
 """It leaps to its end, and shows a known issue."""
@@ -61,3 +63,28 @@ def test_no_application_waits_for_its_commit_for_the_whole_leap() -> None:
         whole.metrics["records_processed"], rel=0.01
     )
     assert list(differences(leapt, whole, draws_alike=True)) == []
+
+
+def test_no_leap_goes_over_the_beginning_or_the_end_of_a_phase() -> None:
+    phases = (
+        Phase(name="start", until=PhaseEnd.REST),
+        Phase(name="before", from_ms=500_000, until_ms=1_100_000),
+        Phase(name="deploy", from_ms=1_200_000, until=PhaseEnd.REST),
+        Phase(name="after", from_ms=1_500_000),
+    )
+    deploy = load_scenario("experiments/scenarios/deploy.toml")
+    faults = tuple(replace(fault, at_ms=1_200_000) for fault in deploy.world.faults)
+    world = replace(deploy.world, faults=faults, duration_ms=1_800_000)
+    scenario = replace(deploy, world=world, phases=phases)
+    leapt, whole = run(scenario, leaps=True), run(scenario)
+    assert leapt.leapt_ms > 1_000_000
+    ends = [one.from_ms for one in phases] + [one.until_ms for one in leapt.phases]
+    for at_ms, span_ms in leapt.leaps:
+        assert not any(at_ms < end_ms < at_ms + span_ms for end_ms in ends)
+    assert [one.at_rest for one in leapt.phases] == [one.at_rest for one in whole.phases]
+    for name in ("start", "before"):  # What follows a leap draws other numbers.
+        value = leapt.metrics[f"{name}.unowned_partition_ms"]
+        assert value == whole.metrics[f"{name}.unowned_partition_ms"]
+    for name in COUNTERS:
+        value = whole.metrics[f"before.{name}"]
+        assert leapt.metrics[f"before.{name}"] == pytest.approx(value, rel=0.01, abs=3)

@@ -45,11 +45,11 @@ class Story:
 
     @property
     def assignment(self) -> tuple[int, int]:
-        return self.delays.assignment_ms, self.delays.longest_assignment_ms
+        return self.delays.assignment.sum_ms, self.delays.assignment.longest_ms
 
     @property
     def reconciliation(self) -> tuple[int, int]:
-        return self.delays.reconciliation_ms, self.delays.longest_reconciliation_ms
+        return self.delays.reconciliation.sum_ms, self.delays.reconciliation.longest_ms
 
 
 def epoch(number: int) -> Record:

@@ -528,7 +528,9 @@ class Application:
         if at_ms != self._long_batch_at_ms:
             self._long_batch_at_ms = at_ms
             if at_ms is not None:
-                self._clock.plan_at(at_ms, self._process.tie_break(), self._on_long_batch, at_ms)
+                self._clock.plan_at(
+                    at_ms, self._process.tie_break(), self._on_long_batch, at_ms, is_change=False
+                )
 
     def _on_long_batch(self, call: Call) -> None:
         if call.argument != self._long_batch_at_ms or self._process.defers(

@@ -170,7 +170,9 @@ class _StreamsTasks:
         at_ms = min((ms for ms in crossings if ms is not None), default=None)
         self._look_at_ms = at_ms
         if at_ms is not None:
-            self._clock.plan_at(at_ms, self._process.tie_break(), self._on_time, at_ms)
+            self._clock.plan_at(
+                at_ms, self._process.tie_break(), self._on_time, at_ms, is_change=False
+            )
 
     def _say(self, reason: MetadataReason) -> None:
         self._said = dict(self._store.lags(self._clock.simulated_ms))

@@ -21,6 +21,7 @@ from rebalance_sim.sim.data_plane.progress import GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.network.network import Network
 from rebalance_sim.sim.observe.deliveries import Deliveries
+from rebalance_sim.sim.observe.sums import Sums
 
 _NOT_COUNTED = None, 0
 
@@ -42,6 +43,7 @@ class DataPlane:
         deliveries: Mapping[str, Deliveries],
         end_ms: int,
         pills: PoisonPills,
+        has_workers: bool,
     ) -> None:
         self.is_on = is_on
         self.network = network
@@ -56,7 +58,7 @@ class DataPlane:
         self._counted: dict[GroupMember, dict[TopicPartition, tuple[PartitionState, int]]] = {}
         """What clients that keep up were handed: to where, and in which time with a partition."""
         self._intakes: dict[str, Intake] = {}
-        self._totals = Totals()
+        self._totals = Totals(has_workers=has_workers)
         self.progress = {
             group_id: GroupProgress(self.clock, topic_logs, of_group, self._totals)
             for group_id, of_group in deliveries.items()
@@ -68,8 +70,6 @@ class DataPlane:
         """What a new process takes in; None while the data plane is off."""
         if not self.is_on:
             return None
-        if process.spec.workers is not None:
-            self._totals.processed_late = self._totals.processed_late or 0
         intake = Intake(self, process, poll_phase_ms=poll_phase_ms)
         self._intakes[process.name] = intake
         return intake
@@ -178,16 +178,30 @@ class DataPlane:
 
     # --- what became of records -------------------------------------------------------------------
 
+    def sums(self) -> Sums:
+        """What has added up so far beyond ``Metrics``; nothing while the data plane is off."""
+        if not self.is_on:
+            return Sums()
+        for intake in self._intakes.values():
+            intake.positions()
+        self.lag()
+        return self._totals.sums().and_(Sums(counts=self.pills.counts()))
+
+    def lag(self) -> int:
+        """The lag of all partitions as of now, in records."""
+        return sum(sum(progress.lags().values()) for progress in self.progress.values())
+
+    def begin_part(self) -> None:
+        """A part of the run begins (``sums``, of which the longest since then are wanted)."""
+        self._totals.begin_part()
+
     def metrics(self) -> dict[str, float]:
         """What is measured beyond ``Metrics``, by name; nothing while the data plane is off."""
         if not self.is_on:
             return {}
-        for intake in self._intakes.values():
-            intake.positions()
-        lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {
-            **self._totals.as_dict(),
-            **self.pills.metrics(),
-            "lag_records_at_end": lag_at_end,
+            **self.sums().as_dict(),
+            **self.pills.highest(),
+            "lag_records_at_end": self.lag(),
             "records_lost": sum(progress.lost for progress in self.progress.values()),
         }

@@ -95,13 +95,16 @@ class PoisonPills:
         self.dropped += policy is OnFailure.SKIP
         self.dead_lettered += policy is OnFailure.DEAD_LETTER
 
-    def metrics(self) -> dict[str, float]:
-        """By name; nothing in a world without any."""
+    def counts(self) -> dict[str, float]:
+        """Metrics that are sums, by name; nothing in a world without any."""
         if not self.are_there:
             return {}
         return {
             "poison_pill_hits": self.hits.total(),
-            "poison_pill_hits_max": max(self.hits.values(), default=0),
             "records_dead_lettered": self.dead_lettered,
             "records_dropped": self.dropped,
         }
+
+    def highest(self) -> dict[str, float]:
+        """How often applications came to one of them, at most; nothing in a world without any."""
+        return {"poison_pill_hits_max": max(self.hits.values(), default=0)} if self.are_there else {}

@@ -9,7 +9,7 @@ the consumer's, not that of committed offsets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
@@ -18,36 +18,48 @@ from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.observe.durations import Waits
+from rebalance_sim.sim.observe.sums import Sums
 
 
 class Totals:
     """What all partitions of a run share. ``area`` is twice the integral of the lag."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_workers: bool = False) -> None:
         self.processed = 0
         self.reprocessed = 0
-        self.processed_late: int | None = None
+        self.processed_late = 0
+        self._has_workers = has_workers
         self.area = 0
         self.highest_lag = 0
+        self.highest_lag_lately = 0
         self.after_loss = Waits()
         self.after_assignment = Waits()
 
-    def as_dict(self) -> dict[str, float]:
-        """By name. Without a move there is no wait, and so no metric of it."""
-        found: dict[str, float] = {
-            "lag_record_seconds": self.area / (2 * PARTS * 1_000),
-            "lag_records_max": self.highest_lag // PARTS,
-            "records_processed": self.processed,
-            "records_reprocessed": self.reprocessed,
-        }
-        if self.processed_late is not None:
-            found["records_processed_after_loss"] = self.processed_late
-        for name, waits in (
-            ("first_record_after_assignment_ms", self.after_assignment),
-            ("first_record_after_loss_ms", self.after_loss),
-        ):
-            found |= waits.as_dict(name)
-        return found
+    def sums(self) -> Sums:
+        """What has added up so far. Without a move there is no wait, and so no metric of it."""
+        return Sums(
+            counts={
+                "lag_record_seconds": self.area / (2 * PARTS * 1_000),
+                "records_processed": self.processed,
+                "records_reprocessed": self.reprocessed,
+                **self._of_workers(),
+            },
+            means={
+                "first_record_after_assignment_ms": replace(self.after_assignment),
+                "first_record_after_loss_ms": replace(self.after_loss),
+            },
+            highest={"lag_records_max": self.highest_lag // PARTS},
+            lately={"lag_records_max": self.highest_lag_lately // PARTS},
+        )
+
+    def _of_workers(self) -> dict[str, float]:
+        late = {"records_processed_after_loss": float(self.processed_late)}
+        return late if self._has_workers else {}
+
+    def begin_part(self) -> None:
+        """A part of the run begins (``sums``, of which the longest since then are wanted)."""
+        self.highest_lag_lately = 0
+        self.after_loss.longest_lately_ms = self.after_assignment.longest_lately_ms = 0
 
 
 @dataclass(slots=True)
@@ -132,7 +144,7 @@ class PartitionProgress:
     def finish(self, start: int, end: int) -> None:
         """Workers process the records of a partition that their client has lost."""
         self._count(start * PARTS, end * PARTS)
-        self._totals.processed_late = (self._totals.processed_late or 0) + end - start
+        self._totals.processed_late += end - start
 
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed the first record out."""
@@ -173,6 +185,7 @@ class PartitionProgress:
             totals = self._totals
             totals.area += (first + last) * (to_ms - self._since_ms)
             totals.highest_lag = max(totals.highest_lag, first, last)
+            totals.highest_lag_lately = max(totals.highest_lag_lately, first, last)
         self._since_ms = to_ms
         self._position = position
 

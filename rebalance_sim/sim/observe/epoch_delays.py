@@ -16,6 +16,7 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupTargetAssignmentMetadata,
     Record,
 )
+from rebalance_sim.sim.observe.durations import Waits
 
 
 class EpochDelays:
@@ -30,10 +31,8 @@ class EpochDelays:
         self._unreconciled: dict[str, dict[int, int]] = {}
         self._leader_epochs: dict[str, int] = {}
         self.target_count = 0
-        self.assignment_ms = 0
-        self.longest_assignment_ms = 0
-        self.reconciliation_ms = 0
-        self.longest_reconciliation_ms = 0
+        self.assignment = Waits()
+        self.reconciliation = Waits()
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...], now_ms: int) -> None:
         """A leader wrote records of a group; one that has been replaced does not count."""
@@ -68,9 +67,7 @@ class EpochDelays:
         self.target_count += 1
         since_ms = self._unassigned.get(group_id, {})
         for epoch in tuple(takewhile(assignment_epoch.__ge__, since_ms)):
-            delay_ms = now_ms - since_ms.pop(epoch)
-            self.assignment_ms += delay_ms
-            self.longest_assignment_ms = max(self.longest_assignment_ms, delay_ms)
+            self.assignment.add(now_ms - since_ms.pop(epoch))
 
     def _look_at(self, shard: ShardView, group_id: str, now_ms: int) -> None:
         group = shard.coordinator.groups_of(ConsumerGroup).get(group_id)
@@ -80,6 +77,4 @@ class EpochDelays:
         elif group.state is GroupState.STABLE:
             for epoch, since_ms in self._unreconciled.pop(group_id).items():
                 if epoch <= group.group_epoch:
-                    delay_ms = now_ms - since_ms
-                    self.reconciliation_ms += delay_ms
-                    self.longest_reconciliation_ms = max(self.longest_reconciliation_ms, delay_ms)
+                    self.reconciliation.add(now_ms - since_ms)

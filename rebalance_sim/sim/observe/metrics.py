@@ -10,6 +10,7 @@ the same number for every protocol (``rebalances.py``, ``ownership.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
@@ -36,6 +37,7 @@ from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 from rebalance_sim.sim.observe.ownership import Ownership
 from rebalance_sim.sim.observe.rebalances import Rebalances
+from rebalance_sim.sim.observe.sums import Sums
 
 _SENT: Mapping[type, str] = {
     SendHeartbeat: "heartbeats_sent",
@@ -157,66 +159,87 @@ class Metrics:
             "rebalance_requests": self.rebalances.requests,
         }
 
-    def as_dict(self, *, is_stable: bool) -> dict[str, float]:
-        """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last
-        change of a group or a client; -1 if some group is not stable at the end. A mean, or the
-        longest of several, is left out where there is none."""
-        owned = self.ownership.values()
+    def sums(self) -> Sums:
+        """What has added up so far."""
+        owned, delivered = self.ownership.values(), self.deliveries.values()
         for ownership in owned:
             ownership.close()
         moves = [group.episode_moves() for group in owned]
-        delivered = self.deliveries.values()
-        settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
-        owners = frozenset[str]().union(*(group.owners for group in owned))
         delays, rebalances = self.epoch_delays, self.rebalances
-        found: dict[str, float] = {
-            **self._sent,
-            "assignment_delay_ms": delays.assignment_ms,
-            "assignment_delay_ms_max": delays.longest_assignment_ms,
-            "callbacks_run": self.callbacks_run,
-            "clients_started": len(self._started),
-            "fences": self.fences,
-            "group_bytes_written": self.group_bytes_written,
-            "group_records_written": self.group_records_written,
-            "group_stopped_ms": sum(group.group_stopped_ms for group in owned),
-            "idle_clients": len(self._started - owners),
-            "member_rebalance_ms": rebalances.at_member.sum_ms,
-            "member_rebalance_ms_max": rebalances.at_member.longest_ms,
-            "member_stopped_ms": sum(group.member_stopped_ms for group in owned),
-            "needless_revocations": sum(group.needless_revocations for group in owned),
-            "never_stable_clients": len(self._started - self._stable),
-            "overlap_partition_ms": sum(group.overlap_ms for group in owned),
-            "partition_moves": sum(group.move_count for group in owned),
-            "partition_moves_beyond_need": sum(moved - needed for moved, needed in moves),
-            "partition_moves_needed": sum(needed for _, needed in moves),
-            "rebalance_coordinator_ms": rebalances.at_coordinator.sum_ms,
-            "rebalance_coordinator_ms_max": rebalances.at_coordinator.longest_ms,
-            "rebalance_episodes": rebalances.episodes.count,
-            "rebalance_episodes_open": rebalances.open_count,
-            "rebalance_ms": rebalances.episodes.sum_ms,
-            "rebalance_ms_max": rebalances.episodes.longest_ms,
-            "rebalance_requests": rebalances.requests,
-            "rebalance_timeouts": self.rebalance_timeouts,
-            "rebalance_unowned_partition_ms": rebalances.unowned_area,
-            "rebalances": rebalances.epoch_rises,
-            "reconciliation_delay_ms": delays.reconciliation_ms,
-            "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
-            "records_delivered": sum(group.delivered for group in delivered),
-            "records_redelivered": sum(group.redelivered for group in delivered),
-            "records_skipped": sum(group.skipped for group in delivered),
-            "records_written": self.records_written,
-            "session_timeouts": self.session_timeouts,
-            "settling_ms": settling_ms if is_stable else -1,
-            "targets_computed": delays.target_count,
-            "unowned_partition_ms": sum(group.unowned_ms for group in owned),
-            "unowned_partition_ms_max": max(group.longest_unowned_ms for group in owned),
-        }
-        if rebalances.partition_area:
-            share = rebalances.unowned_area / rebalances.partition_area
-            found["availability_loss_percent"] = 100 * share
         first = Waits()
         for group in owned:
             first.merge(group.first_assignment)
-        found |= first.as_dict("first_assignment_ms")
-        found |= rebalances.crash_detection.as_dict("crash_detection_ms")
-        return found
+        return Sums(
+            counts={
+                **self._sent,
+                "callbacks_run": self.callbacks_run,
+                "fences": self.fences,
+                "group_bytes_written": self.group_bytes_written,
+                "group_records_written": self.group_records_written,
+                "group_stopped_ms": sum(group.group_stopped_ms for group in owned),
+                "member_stopped_ms": sum(group.member_stopped_ms for group in owned),
+                "needless_revocations": sum(group.needless_revocations for group in owned),
+                "overlap_partition_ms": sum(group.overlap_ms for group in owned),
+                "partition_moves": sum(group.move_count for group in owned),
+                "partition_moves_beyond_need": sum(moved - needed for moved, needed in moves),
+                "partition_moves_needed": sum(needed for _, needed in moves),
+                "rebalance_episodes": rebalances.episodes.count,
+                "rebalance_requests": rebalances.requests,
+                "rebalance_timeouts": self.rebalance_timeouts,
+                "rebalance_unowned_partition_ms": rebalances.unowned_area,
+                "rebalances": rebalances.epoch_rises,
+                "records_delivered": sum(group.delivered for group in delivered),
+                "records_redelivered": sum(group.redelivered for group in delivered),
+                "records_written": self.records_written,
+                "session_timeouts": self.session_timeouts,
+                "targets_computed": delays.target_count,
+                "unowned_partition_ms": sum(group.unowned_ms for group in owned),
+            },
+            waits={name: replace(one) for name, one in self._waits().items()},
+            means={
+                "first_assignment_ms": first,
+                "crash_detection_ms": replace(rebalances.crash_detection),
+            },
+            highest={"unowned_partition_ms_max": max(one.longest_unowned_ms for one in owned)},
+            lately={
+                "unowned_partition_ms_max": max(one.longest_unowned_lately_ms for one in owned)
+            },
+            unowned_area=rebalances.unowned_area,
+            partition_area=rebalances.partition_area,
+        )
+
+    def _waits(self) -> dict[str, Waits]:
+        return {
+            "assignment_delay_ms": self.epoch_delays.assignment,
+            "member_rebalance_ms": self.rebalances.at_member,
+            "rebalance_coordinator_ms": self.rebalances.at_coordinator,
+            "rebalance_ms": self.rebalances.episodes,
+            "reconciliation_delay_ms": self.epoch_delays.reconciliation,
+        }
+
+    def begin_part(self) -> None:
+        """A part of the run begins (``sums``, of which the longest since then are wanted)."""
+        for ownership in self.ownership.values():
+            ownership.begin_part()
+        for waits in (*self._waits().values(), self.rebalances.crash_detection):
+            waits.longest_lately_ms = 0
+
+    def settling_ms(self, *, is_stable: bool) -> int:
+        """From the last fault, or change of one, to the last change of a group or a client; -1 if
+        some group is not stable now."""
+        return max(0, self.last_unrest_ms - self.last_fault_ms) if is_stable else -1
+
+    def as_dict(self, *, is_stable: bool) -> dict[str, float]:
+        """Every metric by name. A mean, or the longest of several, is left out where there is
+        none."""
+        owned = self.ownership.values()
+        owners = frozenset[str]().union(*(group.owners for group in owned))
+        return {
+            **self.sums().as_dict(),
+            "clients_started": len(self._started),
+            "idle_clients": len(self._started - owners),
+            "never_stable_clients": len(self._started - self._stable),
+            "rebalance_episodes_open": self.rebalances.open_count,
+            "records_skipped": sum(group.skipped for group in self.deliveries.values()),
+            "settling_ms": self.settling_ms(is_stable=is_stable),
+        }

@@ -53,6 +53,8 @@ class Ownership:
         self._partition_area = 0
         self.unowned_ms = 0
         self.longest_unowned_ms = 0
+        self.longest_unowned_lately_ms = 0
+        self._part_ms = 0
         self.overlap_ms = 0
         self.move_count = 0
         self.unowned_count = 0
@@ -148,6 +150,12 @@ class Ownership:
         """Account for everything up to now."""
         for partition in self._owner_count:
             self._account(partition)
+
+    def begin_part(self) -> None:
+        """A part of the run begins, of which the longest is wanted: what is longer began before."""
+        self._part_ms = self._clock.simulated_ms
+        self.longest_unowned_lately_ms = 0
+        self.first_assignment.longest_lately_ms = 0
 
     def _on_something(self, name: str) -> None:
         """A client may fetch something: it no longer waits for its first partition, or again."""
@@ -256,8 +264,10 @@ class Ownership:
         if count == 0:
             self.unowned_ms += span_ms
             # Not the span: a look in between must not cut the longest one in two.
-            unowned_ms = now_ms - self._unowned_since_ms[partition]
-            self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
+            since_ms = self._unowned_since_ms[partition]
+            self.longest_unowned_ms = max(self.longest_unowned_ms, now_ms - since_ms)
+            lately_ms = now_ms - max(since_ms, self._part_ms)
+            self.longest_unowned_lately_ms = max(self.longest_unowned_lately_ms, lately_ms)
         elif count > 1:
             self.overlap_ms += span_ms
 

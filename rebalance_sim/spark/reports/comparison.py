@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_sim.scenarios.units import COMPARED
+from rebalance_sim.scenarios.units import compared
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import NO_MEDIAN, median_of
@@ -190,11 +190,12 @@ def _by_seed(runs: pa.Table, column: str) -> pd.DataFrame:
 def paired_values(values: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Each metric of the protocols' ``values``, with a row for each seed in which all of them have
     one, and a column for each protocol. One that no seed has under all is left out."""
-    for metric in COMPARED:
-        if values and all(metric in frame for frame in values.values()):
-            rows = pd.DataFrame({name: frame[metric] for name, frame in values.items()}).dropna()
-            if len(rows):
-                yield metric, rows
+    if not values:
+        return
+    for metric in compared(set.intersection(*map(set, values.values()))):
+        rows = pd.DataFrame({name: frame[metric] for name, frame in values.items()}).dropna()
+        if len(rows):
+            yield metric, rows
 
 
 def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estimate]:

@@ -12,7 +12,7 @@ from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
-from rebalance_sim.scenarios.units import COMPARED, explained, shown_in_unit, title_of, words_of
+from rebalance_sim.scenarios.units import compared, explained, shown_in_unit, title_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.comparison import (
     ComparisonSummary,
@@ -212,7 +212,7 @@ def headline_rows(summary: ComparisonSummary) -> list[list[str]]:
     names = summary.plan.protocols
     rows = [["metric", "seeds", *names]]
     by_place = {(e.metric, e.protocol): e for e in summary.estimates}
-    for metric in COMPARED:
+    for metric in compared(e.metric for e in summary.estimates):
         found = [by_place.get((metric, name)) for name in names]
         seeds = max((e.seeds for e in found if e), default=0)
         if seeds:

@@ -11,7 +11,7 @@ from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_wo
 from rebalance_sim.scenarios.pages.document import Document, Fold, Part, Table
 from rebalance_sim.scenarios.pages.html_page import html_fragment
 from rebalance_sim.scenarios.result import UNPROVEN
-from rebalance_sim.scenarios.units import COMPARED, explained, shown_in_unit
+from rebalance_sim.scenarios.units import compared, explained, shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
@@ -273,7 +273,8 @@ def failure_rows(summary: SweepSummary) -> list[list[str]]:
 
 def in_order(metrics: Sequence[MetricSummary]) -> list[MetricSummary]:
     """What rebalances cost first, time without an owner before all; then the others by name."""
-    places = {name: place for place, name in enumerate(COMPARED)}
+    names = compared(metric.name for metric in metrics)
+    places = {name: place for place, name in enumerate(names)}
     return sorted(metrics, key=lambda metric: places.get(metric.name, len(places)))
 
 

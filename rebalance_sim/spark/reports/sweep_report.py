@@ -13,7 +13,7 @@ from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
 from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, read_trace
 from rebalance_sim.scenarios.traces.story import led_to
-from rebalance_sim.scenarios.units import COMPARED, simulated_time, title_of
+from rebalance_sim.scenarios.units import compared, simulated_time, title_of
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.intervals import in_unit, median_of_counts
@@ -182,7 +182,7 @@ def _story(
 def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
     """Time without an owner first; then what else rebalances cost; all other metrics folded."""
     metrics = in_order(summary.metrics)
-    costs = [metric for metric in metrics if metric.name in COMPARED]
+    costs = metrics[: len(compared(metric.name for metric in metrics))]
     others = metrics[len(costs) :]
     found = summary.distributions
     if metrics:

@@ -16,6 +16,7 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.progress import PartitionProgress
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.trace import Trace
@@ -115,6 +116,10 @@ class Delivery(NamedTuple):
     at_ms: int
 
 
+BY_WORKERS = -1
+"""The flow of records that workers process after their client has lost the partition."""
+
+
 class Flowed(NamedTuple):
     """What became of one partition at one client. Positions are in parts of a record.
 
@@ -153,11 +158,17 @@ class Recording:
         return self.result.simulated_ms
 
 
-def record(spec: WorldSpec, *, max_steps: int | None = None) -> Recording:
-    """Run a world, and write down what happens."""
+def record(
+    spec: WorldSpec, *, max_steps: int | None = None, until_ms: int | None = None
+) -> Recording:
+    """Run a world, and write down what happens; ``until_ms``: no further."""
     trace = _MomentTrace()
     world = _RecordedWorld(spec, trace, max_steps=max_steps)
-    result = world.run()
+    if until_ms is None:
+        result = world.run()
+    else:
+        world.advance_to(until_ms)
+        result = world.result()
     ends_ms = result.simulated_ms
     recording = Recording(
         spec, result, trace.moments, deliveries=world.handed_out, flowed=world.flowed
@@ -210,7 +221,21 @@ class _RecordedWorld(World):
                 for kind in ("begin", "lose", "regain", "end", "on_moved", "on_first_record"):
                     inner = getattr(found, kind)
                     setattr(found, kind, self._recorded_flow(kind, group_id, partition, inner))
+                finish = self._recorded_finish(group_id, partition, found.finish)
+                setattr(found, "finish", finish)  # noqa: B010
             return found
+
+        return recorded
+
+    def _recorded_finish(
+        self, group_id: str, partition: TopicPartition, inner: Callable[..., None]
+    ) -> Callable[..., None]:
+        def recorded(start: int, end: int) -> None:
+            at_ms, parts = self.clock.now_ms, (end * PARTS, start * PARTS)
+            self.flowed.append(
+                Flowed("processed", at_ms, group_id, partition, BY_WORKERS, "", *parts)
+            )
+            inner(start, end)
 
         return recorded
 
