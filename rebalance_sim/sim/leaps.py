@@ -199,7 +199,7 @@ class Leaps:
                 spare_ms += cycle_ms + 2 * self._longest_processing_ms
             goal_ms = self._goal_ms(until_ms, spare_ms)
             if self._settled_ms() + cycle_ms >= goal_ms:  # Nothing to gain before that.
-                if goal_ms == until_ms:
+                if goal_ms == until_ms or goal_ms + spare_ms >= until_ms:
                     return clock.run_until(until_ms)
                 if not clock.run_until(max(goal_ms + spare_ms, clock.simulated_ms) + 1):
                     return False
@@ -224,9 +224,11 @@ class Leaps:
                     return True
 
     def _goal_ms(self, until_ms: int, spare_ms: int) -> int:
-        """How far a leap may go at most: to ``until_ms``, or almost to what is planned before."""
+        """How far a leap may go at most: to ``until_ms``, or almost to what is planned before, or
+        soon after, while faults happen: a phase may begin as a fault does."""
         planned_ms = self._clock.next_planned_ms
-        if planned_ms is None or planned_ms >= until_ms:
+        is_quiet = until_ms > self._world.spec.duration_ms
+        if planned_ms is None or planned_ms - (0 if is_quiet else spare_ms) >= until_ms:
             return until_ms
         return planned_ms - spare_ms
 

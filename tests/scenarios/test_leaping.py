@@ -11,7 +11,8 @@ from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.leaping import COUNTERS, differences, run_leaping
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.scenarios.scenario import load_scenario
+from rebalance_sim.scenarios.scenario import Scenario, load_scenario
+from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.phases import Phase, PhaseEnd
 
 _KNOWN = generate("faulty", 64)
@@ -88,3 +89,15 @@ def test_no_leap_goes_over_the_beginning_or_the_end_of_a_phase() -> None:
     for name in COUNTERS:
         value = whole.metrics[f"before.{name}"]
         assert leapt.metrics[f"before.{name}"] == pytest.approx(value, rel=0.01, abs=3)
+
+
+def test_a_phase_that_begins_with_a_crash_leaves_time_to_commit_before_it() -> None:
+    """What is delivered again is what a client commits in its interval of five seconds."""
+    world = replace(load_scenario("experiments/scenarios/deploy.toml").world, duration_ms=400_000)
+    crash = ClientCrash(at_ms=200_000, client="app-00")
+    scenario = Scenario(name="", world=replace(world, faults=(crash,)))
+    scenario = replace(scenario, phases=(Phase(name="crash", from_ms=crash.at_ms),))
+    leapt = run(scenario, leaps=True)
+    assert leapt.leapt_ms > 100_000
+    of_two_partitions = 2 * 20 * (5 + 1)
+    assert 0 < leapt.metrics["crash.records_redelivered"] <= of_two_partitions
