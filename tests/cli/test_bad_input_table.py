@@ -171,6 +171,25 @@ hunt --profile calm --corpus new --minutes nan => minutes: | give more than 0
 explore --max-seconds -1                  => '--max-seconds' | greater than or equal to 0
 explore --max-seconds nan                 => '--max-seconds' | greater than or equal to 0
 regress good.toml --fresh -1              => '--fresh' | greater than or equal to 0
+branch good.toml                          => Missing option | '--at'
+branch --at 1s                            => branch: | give either a scenario file, or both
+branch missing.toml --at 1s               => missing.toml: cannot be read | give a TOML file
+branch good.toml --at 5                   => --at '5' | write a time with its unit
+branch good.toml --at 0s:5s               => --at '0s:5s' | first:last:step
+branch good.toml --at 5s:1s:1s            => --at '5s:1s:1s' | must not be behind the last
+branch good.toml --at 0s:5s:0ms           => --at '0s:5s:0ms' | at least 1ms
+branch good.toml --at 0s:60m:1ms          => --at '0s:60m:1ms' | at most 1_000 moments
+branch good.toml --at 99m                 => --at 5,940.000s: the run ends at | give a moment before
+branch good.toml --at 1s --seeds 5:5      => seed range 5:5 | must be below the end
+branch good.toml --at 1s --seeds 0:9999999 => 9,999,999 runs are too many | at most 1_000_000
+branch good.toml --at 1s --where "lag_max > 1" => no metric 'lag_max' | did you mean
+branch good.toml --at 1s --where "deplyo.fences > 1" => no metric 'deplyo.fences' | did you mean
+branch good.toml --at 1s --where "fences = 1" => 'fences = 1' | write a metric
+branch good.toml --at 1s --property nope  => does not violate 'nope' | nothing
+branch good.toml --at 1s --issue nope     => does not show 'nope' | nothing
+branch good.toml --at 1s --property a --issue b => branch: | give one of --property, --issue
+branch good.toml --at 1s --plot x.html    => --plot x.html | choose one of .svg, .png, .pdf
+branch good.toml --at 1s --plot no/x.svg  => cannot write no/x.svg | give another file
 explore --members 0                       => members: | must lie within [1, 3]
 run --profile calm --seed                 => '--seed' | requires an argument
 """
