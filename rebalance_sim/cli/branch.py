@@ -67,7 +67,7 @@ def branch(
     time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = cli_options.LIMITS.memory_mib,
 ) -> int:
-    """Run a scenario up to a moment and let it go on with other draws: how often does it end alike?
+    """Run a scenario up to a moment, and on with other draws: how often does it end alike?
 
     Without --property, --issue or --where, that is what the run itself comes to: its first violated
     property, or its first known issue, or whether it does not pass.

@@ -158,7 +158,7 @@ def test_a_bound_is_read_as_it_is_written(where: str, value: float, is_so: bool)
 
 
 def test_without_a_question_it_is_about_what_the_run_came_to() -> None:
-    nothing: dict[str, None] = {"property_id": None, "issue": None, "where": None}
+    nothing: Any = {"property_id": None, "issue": None, "where": None}
     known = run_branch(generate("faulty", 64), None)
     assert str(question_about(known, **nothing)) == "shows PR-23542"
     passed = run_branch(generate("calm", 1), None)
