@@ -18,7 +18,8 @@ class Flow:
 
     ``rate`` is what its log grows by in each millisecond, from ``origin_ms`` on. ``position``:
     everything below has been processed; ``fetched``: everything below has been in the buffer.
-    ``opens_ms``: from when on fetches bring anything; None while nothing is fetched. ``is_served``:
+    ``opens_ms``: from when on fetches bring anything; None while nothing is fetched. ``slowness``:
+    how many times as long as others of the process its fetches take. ``is_served``:
     a ``poll`` has handed out its first record. ``limit``: from here on nothing is processed; None:
     everything is. ``is_met``: the application has come to the record there. ``handed_out``, of an
     application with workers: everything below is with them. The rest belongs to the present lines.
@@ -32,6 +33,7 @@ class Flow:
     position: int
     fetched: int = field(init=False)
     opens_ms: int | None = None
+    slowness: int = 1
     is_served: bool = False
     limit: int | None = None
     is_met: bool = False
@@ -63,6 +65,7 @@ class Flow:
         )
         twin.fetched = self.fetched
         twin.opens_ms = self.opens_ms
+        twin.slowness = self.slowness
         twin.is_served = self.is_served
         twin.limit = self.limit
         twin.is_met = self.is_met

@@ -300,7 +300,7 @@ class Flows:
     def open(self, flow: Flow, now_ms: int) -> None:
         """Begin to fetch. What comes is handed out by a later ``poll``."""
         self._change(now_ms)
-        flow.opens_ms = now_ms + self._latency_ms
+        flow.opens_ms = now_ms + self._fetch_ms(flow)
         flow.is_served = flow.is_served and flow.fetched - flow.position >= PARTS
 
     def close(self, flow: Flow, now_ms: int) -> None:
@@ -333,6 +333,12 @@ class Flows:
         if latency_ms != self._latency_ms:
             self._change(now_ms)
             self._latency_ms = latency_ms
+
+    def set_slowness(self, flow: Flow, slowness: int, now_ms: int) -> None:
+        """The way to the leader of a partition is slower, or faster, than before."""
+        if slowness != flow.slowness:
+            self._change(now_ms)
+            flow.slowness = slowness
 
     def set_serving(self, is_serving: bool, now_ms: int) -> None:
         """The application goes back to its records, inside a ``poll`` or to the rest of the batch
@@ -412,7 +418,10 @@ class Flows:
 
     def _gap(self, flow: Flow, now_ms: int) -> int:
         """What the log has for the fetch of this millisecond; below 0 while it lags behind."""
-        return flow.rate * (now_ms + 1 - self._latency_ms - flow.origin_ms) - flow.fetched
+        return flow.rate * (now_ms + 1 - self._fetch_ms(flow) - flow.origin_ms) - flow.fetched
+
+    def _fetch_ms(self, flow: Flow) -> int:
+        return self._latency_ms * flow.slowness
 
     def _take_in(self, flow: Flow, now_ms: int) -> int:
         """Say what comes in; for how many milliseconds nothing does, if nothing does."""
@@ -424,7 +433,7 @@ class Flows:
         gap = self._gap(flow, now_ms)
         if gap <= 0:
             return -gap // flow.rate + 1 if flow.rate else _NEVER
-        flow.incoming = min(gap, self._fetch // self._latency_ms, self._room - flow.buffered)
+        flow.incoming = min(gap, self._fetch // self._fetch_ms(flow), self._room - flow.buffered)
         return _NEVER
 
     def _admit(self, flow: Flow, now_ms: int) -> int:
@@ -463,7 +472,7 @@ class Flows:
             gap = self._gap(flow, now_ms)
             if gap > 0:
                 room = self._room - flow.buffered
-                is_fetch_full = incoming == self._fetch // self._latency_ms
+        flow.incoming = min(gap, self._fetch // self._fetch_ms(flow), self._room - flow.buffered)
                 is_log_end = incoming == gap == flow.rate
                 is_buffer_full = incoming == room == outgoing
                 if not (is_fetch_full or is_log_end or is_buffer_full):

@@ -107,4 +107,6 @@ class PoisonPills:
 
     def highest(self) -> dict[str, float]:
         """How often applications came to one of them, at most; nothing in a world without any."""
-        return {"poison_pill_hits_max": max(self.hits.values(), default=0)} if self.are_there else {}
+        return (
+            {"poison_pill_hits_max": max(self.hits.values(), default=0)} if self.are_there else {}
+        )

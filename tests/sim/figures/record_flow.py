@@ -31,9 +31,9 @@ def flow_figures(recording: Recording) -> dict[str, float]:
             spans = [done(one) for one in told if one.kind == "processed"]
             total = sum(end - start for start, end in spans)
             processed += total
-            late += sum(end - start for start, end in (
-                done(one) for one in told if one.flow == BY_WORKERS
-            ))
+            late += sum(
+                end - start for start, end in (done(one) for one in told if one.flow == BY_WORKERS)
+            )
             reprocessed += total - count(marked(spans))
             lost += count(passed_over(recording, group_id, life.partition, told))
             lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms)
