@@ -220,10 +220,12 @@ class Step:
     So is ``shard``, though its type does not say so: a property that listens to a kind that has one
     reads it as it is, and ``shard_of`` is for those who take a step from a host.
     ``operation`` numbers the requests of a shard; the release of an answer carries the number of
-    the request that it answers. 0: an answer that no coordinator made.
+    the request that it answers. 0: an answer that no coordinator made. ``acted``: the rules that
+    decided otherwise than what they replace.
     """
 
     __slots__ = (
+        "acted",
         "at_ms",
         "client",
         "detail",
@@ -255,6 +257,7 @@ class Step:
         self.effects: tuple[Any, ...] = ()
         self.fault: Any = None
         self.detail = ""
+        self.acted: tuple[str, ...] = ()
 
 
 def shard_of(step: Step) -> ShardView:

@@ -12,12 +12,13 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import every_property
-from rebalance_sim.invariants.property import Property, Stuck, Violation
+from rebalance_sim.invariants.property import Property, Replaced, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
@@ -207,7 +208,7 @@ class _Run:
             metrics=self._metrics,
             coverage=self._coverage(),
             reason=reason,
-            not_judged=self._not_judged,
+            not_judged=self._all_not_judged(),
             samples=() if world is None else tuple(world.sampler.samples),
             suspected=suspected,
             rebalances=self._rebalances,
@@ -254,6 +255,25 @@ class _Run:
             if why and not self._not_judged:
                 self._not_judged = f"liveness of {group_id} was not judged: {why}"
 
+    def _all_not_judged(self) -> str:
+        """What rules that have acted replace, and liveness at the end."""
+        return "; ".join(filter(None, (*self._replaced(), self._not_judged)))
+
+    def _replaced(self) -> Iterator[str]:
+        of_several = len(self._watchers) > 1
+        for group_id, watcher in self._watchers.items():
+            # What somebody else's ``make_watcher`` returns need not know of rules.
+            rows: Sequence[Replaced] = [*getattr(watcher, "replaced", {}).values()]
+            for (rule, step, at_ms), ones in groupby(rows, key=lambda one: one[1:]):
+                ids = " and ".join(one.property for one in ones)
+                of_group = f" of group {group_id}" if of_several else ""
+                at_ms = at_ms if self._world is None else self._world.clock.simulated_at(at_ms)
+                if not watcher.violations:
+                    yield (
+                        f"{ids}{of_group} not judged from step {step} ({at_ms} ms) on: "
+                        f"rule {rule} acted, which replaces that"
+                    )
+
     def _is_judged(self) -> bool:
         is_closed = any(watcher.violations for watcher in self._watchers.values())
         return self._is_complete and not is_closed and not self._not_judged
@@ -285,8 +305,8 @@ class _Run:
             return "known", f"known issues may be why {self._sentence(suspected[0].row)}"
         if is_vacuous(self._views):
             return "vacuous", "at the end no client was in a group, though some were to be"
-        if self._not_judged:
-            return "not-judged", self._not_judged
+        if not_judged := self._all_not_judged():
+            return "not-judged", not_judged
         return "ok", ""
 
     def _exceeded(self) -> str:
