@@ -22,13 +22,13 @@ OUTCOMES: Mapping[str, str] = {
     "stuck": "a liveness property did not hold in the quiet period",
     "budget": "the run was cut off: by its budget of steps, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
-    "not-judged": "nothing was violated, but not all was judged: the quiet period ended before "
-    "liveness was due, or a rule acted that replaces a property",
+    "not-judged": "nothing was violated, but the quiet period ended before liveness was due",
+    "partly-judged": "nothing was violated, but a rule of a plug-in acted that replaces properties",
     "vacuous": "nothing was violated, but at the end no client that was to be in a group was",
 }
 """Every outcome of a run, with its meaning."""
 
-PASSING = frozenset({"ok", "known", "vacuous", "not-judged"})
+PASSING = frozenset({"ok", "known", "vacuous", "not-judged", "partly-judged"})
 """Outcomes in which nothing was found."""
 
 
@@ -135,9 +135,9 @@ class RunResult:
     ``suspected``: what known issues may be the reason of, and nobody has tried: because it was not
     asked for, or the run violates something else anyway.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
-    innermost frames. ``not_judged``: what was not judged, and why: liveness at the end, and
-    properties that a rule of a plug-in replaces, once it has acted; whatever the outcome, but empty
-    after a violation. ``digest`` is that of the trace: equal digests, equal
+    innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
+    empty if it was, or after a violation. ``replaced``: which properties were not judged, from
+    which step on, because a rule of a plug-in acted there that replaces them. ``digest`` is that of the trace: equal digests, equal
     runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
     episodes of rebalancing that ended, by group and time. ``leaps``: when
     the run left time out because its world was at rest, and how much, both in ms.
@@ -160,6 +160,7 @@ class RunResult:
     coverage: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
     not_judged: str = ""
+    replaced: tuple[str, ...] = ()
     samples: tuple[MetricSample, ...] = ()
     known_issues: tuple[KnownRow, ...] = ()
     suspected: tuple[Suspected, ...] = ()
@@ -172,6 +173,11 @@ class RunResult:
     def leapt_ms(self) -> int:
         """How much of ``simulated_ms`` was left out."""
         return sum(span_ms for _, span_ms in self.leaps)
+
+    @property
+    def all_not_judged(self) -> str:
+        """What was not judged, and why; empty: everything was."""
+        return "; ".join(filter(None, (*self.replaced, self.not_judged)))
 
     @property
     def unproven(self) -> tuple[str, ...]:

@@ -208,7 +208,8 @@ class _Run:
             metrics=self._metrics,
             coverage=self._coverage(),
             reason=reason,
-            not_judged=self._all_not_judged(),
+            not_judged=self._not_judged,
+            replaced=tuple(self._replaced()),
             samples=() if world is None else tuple(world.sampler.samples),
             suspected=suspected,
             rebalances=self._rebalances,
@@ -255,23 +256,20 @@ class _Run:
             if why and not self._not_judged:
                 self._not_judged = f"liveness of {group_id} was not judged: {why}"
 
-    def _all_not_judged(self) -> str:
-        """What rules that have acted replace, and liveness at the end."""
-        return "; ".join(filter(None, (*self._replaced(), self._not_judged)))
-
     def _replaced(self) -> Iterator[str]:
+        """What rules replace that have acted."""
         of_several = len(self._watchers) > 1
         for group_id, watcher in self._watchers.items():
             # What somebody else's ``make_watcher`` returns need not know of rules.
             rows: Sequence[Replaced] = [*getattr(watcher, "replaced", {}).values()]
             for (rule, step, at_ms), ones in groupby(rows, key=lambda one: one[1:]):
-                ids = " and ".join(one.property for one in ones)
+                ids = ", ".join(one.property for one in ones)
                 of_group = f" of group {group_id}" if of_several else ""
                 at_ms = at_ms if self._world is None else self._world.clock.simulated_at(at_ms)
                 if not watcher.violations:
                     yield (
-                        f"{ids}{of_group} not judged from step {step} ({at_ms} ms) on: "
-                        f"rule {rule} acted, which replaces that"
+                        f"not judged by {ids}{of_group} from step {step} ({at_ms} ms) on, "
+                        f"where rule {rule} acted"
                     )
 
     def _is_judged(self) -> bool:
@@ -305,8 +303,10 @@ class _Run:
             return "known", f"known issues may be why {self._sentence(suspected[0].row)}"
         if is_vacuous(self._views):
             return "vacuous", "at the end no client was in a group, though some were to be"
-        if not_judged := self._all_not_judged():
-            return "not-judged", not_judged
+        if self._not_judged:
+            return "not-judged", self._not_judged
+        if replaced := "; ".join(self._replaced()):
+            return "partly-judged", replaced
         return "ok", ""
 
     def _exceeded(self) -> str:

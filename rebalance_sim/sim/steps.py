@@ -54,6 +54,7 @@ class Steps:
         step.records = outcome.records
         step.timers = outcome.timers
         step.acted = outcome.acted
+        step.rule_state = shard.coordinator.rule_state
         self._show(step)
         self._coverage.on_request(request, outcome)
         if outcome.records:
@@ -69,6 +70,7 @@ class Steps:
         step.records = outcome.records
         step.timers = outcome.timers
         step.acted = outcome.acted
+        step.rule_state = shard.coordinator.rule_state
         self._show(step)
         self._coverage.on_timer(key, outcome)
         self._metrics.on_timer(key, outcome.timed_out)
@@ -85,6 +87,7 @@ class Steps:
         step.records = outcome.records
         step.timers = outcome.timers
         step.acted = outcome.acted
+        step.rule_state = shard.coordinator.rule_state
         step.detail = detail
         self._show(step)
         self._coverage.on_rebalances(outcome)

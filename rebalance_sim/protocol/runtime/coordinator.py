@@ -216,6 +216,15 @@ class GroupCoordinator:
         return {} if group is None else self._store.type_of(group).log_state(group)
 
     @property
+    def rule_state(self) -> Mapping[str, object]:
+        """What rules have declared, and hold now: name, group and member -> value; only what is
+        not as at first."""
+        if not self._desk.declared:
+            return {}
+        values = self._desk.memory.values
+        return {" ".join(filter(None, key)): values[key] for key in sorted(values)}
+
+    @property
     def config(self) -> CoordinatorConfig:
         """The configuration in force."""
         return self._context.config
