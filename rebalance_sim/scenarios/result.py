@@ -137,10 +137,10 @@ class RunResult:
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
     empty if it was, or after a violation. ``replaced``: which properties were not judged, from
-    which step on, because a rule of a plug-in acted there that replaces them. ``digest`` is that of the trace: equal digests, equal
-    runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
-    episodes of rebalancing that ended, by group and time. ``leaps``: when
-    the run left time out because its world was at rest, and how much, both in ms.
+    which step on, because a rule of a plug-in acted there that replaces them. ``digest`` is that of
+    the trace: equal digests, equal runs. ``samples`` are the series of the run, if any were asked
+    for. ``rebalances`` are the episodes of rebalancing that ended, by group and time. ``leaps``:
+    when the run left time out because its world was at rest, and how much, both in ms.
     ``leap_difference``: in what it differs from the run that goes step by step; None: there is
     none.
     """
