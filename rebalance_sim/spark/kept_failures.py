@@ -36,7 +36,8 @@ def read_failures(folder: Path) -> dict[str, Case]:
         except (ScenarioError, OSError, UnicodeError) as problem:
             reason = " ".join(str(problem).split()).removeprefix(f"{file}: ")
             raise SweepError(
-                f"{file} is no failure that regress has kept ({reason}): delete it, or name its --plugin"
+                f"{file} is no failure that regress has kept ({reason}): delete it, or name its "
+                "--plugin"
             ) from None
         found[case.id] = case
     return found
@@ -64,7 +65,7 @@ def keep_failures(
         if not one.is_judged:
             continue
         if one.verdict == FAILED and one.case.id not in is_accepted:
-            stay.setdefault(one.case.id, _written(folder, one))
+            stay[one.case.id] = _written(folder, one)
         elif one.case.id in stay:
             file = stay.pop(one.case.id).file
             if file is not None:
@@ -80,8 +81,8 @@ def _written(folder: Path, failed: Checked) -> Case:
     words = re.sub(r"[^\w.]+", "-", case.id).strip("-")[-60:].removesuffix(".toml")
     digest = blake2b(case.id.encode(), digest_size=4).hexdigest()
     file = folder / f"{words}-{digest}.toml"
-    if file.exists():
-        return replace(case, file=file)
+    if case.file == file:
+        return case
     folder.mkdir(parents=True, exist_ok=True)
     ended = " ".join([failed.got.outcome, *failed.got.properties])
     text = dump_scenario(scenario_of(case), defaults=False)
