@@ -472,7 +472,7 @@ class Flows:
             gap = self._gap(flow, now_ms)
             if gap > 0:
                 room = self._room - flow.buffered
-        flow.incoming = min(gap, self._fetch // self._fetch_ms(flow), self._room - flow.buffered)
+                is_fetch_full = incoming == self._fetch // self._fetch_ms(flow)
                 is_log_end = incoming == gap == flow.rate
                 is_buffer_full = incoming == room == outgoing
                 if not (is_fetch_full or is_log_end or is_buffer_full):
