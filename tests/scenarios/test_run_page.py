@@ -31,7 +31,7 @@ def traced(profile: str, seed: int) -> tuple[rs.RunResult, RunTrace]:
 def state_at_end(rows: Any, name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for _, changed in rows["states"].get(name, ()):
-        found |= changed
+        found |= {field: rows["texts"][text] for field, text in changed.items()}
     return found
 
 
@@ -125,6 +125,22 @@ def test_of_a_long_run_the_entries_before_the_violation_are_kept(
     assert len(rows["entries"]) == 10
     assert rows["left_out"] == len(whole["entries"]) - 10
     assert rows["texts"][rows["entries"][-1][2]] == "violation"
+    # What was before the first entry is there as one change, and what comes after the last is not.
+    first, last = rows["entries"][0][0], rows["entries"][-1][0]
+    steps = [step for changes in rows["states"].values() for step, _ in changes]
+    assert all(first <= step <= last for step in steps)
+    at_last = {
+        name: {
+            field: whole["texts"][text]
+            for step, changed in changes
+            if step <= last
+            for field, text in changed.items()
+        }
+        for name, changes in whole["states"].items()
+    }
+    assert {name: state_at_end(rows, name) for name in rows["states"]} == {
+        name: fields for name, fields in at_last.items() if fields
+    }
 
 
 def test_what_a_run_says_cannot_end_the_script_that_holds_it() -> None:
