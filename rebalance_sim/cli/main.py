@@ -34,6 +34,7 @@ COMMANDS = (
     "experiment",
     "explore",
     "hunt",
+    "branch",
     "regress",
     "replay",
     "shrink",

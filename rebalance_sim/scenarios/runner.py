@@ -30,6 +30,7 @@ from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.phases import PhaseSpan
+from rebalance_sim.sim.streams import Branch
 from rebalance_sim.sim.trace import Trace
 from rebalance_sim.sim.world import World
 
@@ -106,6 +107,7 @@ def run(
     metrics_interval_ms: int | None = None,
     prove: Prove = Prove.CAUSES,
     leaps: bool = False,
+    branch: Branch | None = None,
 ) -> RunResult:
     """Run a scenario, or that of a file, and check every property after every step.
 
@@ -116,7 +118,8 @@ def run(
     are checked, None for all, those of plug-ins included. ``make_watcher``, if given, is called
     with each group of the world instead, and what it returns checks what it likes.
     ``metrics_interval_ms``: how often metrics are sampled, in simulated time; None for never. The
-    run is the same one with and without. Raises ValueError for an interval below 1,
+    run is the same one with and without. ``branch``: a moment from which on everything is drawn
+    otherwise; nothing is proven of such a run. Raises ValueError for an interval below 1,
     ScenarioError for a file that is no scenario, and else nothing but what stops a process, such as
     KeyboardInterrupt or MemoryError.
     """
@@ -125,7 +128,11 @@ def run(
     chosen = every_property() if properties is None else properties
     watch = make_watcher or (lambda view: Checker(view, properties=chosen))
     with rare_collections():
-        result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms, leaps).result()
+        result = _Run(
+            scenario, trace or Trace(), watch, metrics_interval_ms, leaps, branch
+        ).result()
+    if branch is not None:
+        return result
 
     def run_repaired(repaired: Scenario) -> RunResult:
         with rare_collections():
@@ -165,8 +172,10 @@ class _Run:
         make_watcher: Callable[[WorldView], Watcher],
         metrics_interval_ms: int | None,
         leaps: bool,
+        branch: Branch | None = None,
     ) -> None:
         self._leaps = leaps
+        self._branch = branch
         self._scenario = scenario
         self._trace = trace
         self._metrics_interval_ms = metrics_interval_ms
@@ -222,6 +231,7 @@ class _Run:
             make_checker=self._watch,
             trace=self._trace,
             metrics_interval_ms=self._metrics_interval_ms,
+            branch=self._branch,
         )
         result = self._world.run(self._due_ms, self._owes_nothing if self._leaps else None)
         self._is_complete = result.is_complete

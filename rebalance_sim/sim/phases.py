@@ -245,8 +245,8 @@ class Phases:
 
     @property
     def _hold_ms(self) -> int:
-        """For how long everything has to be as it is: whoever has something to say says it in his
-        next poll or heartbeat, and a request that waits shows."""
+        """For how long everything has to stay as it is: a client that has something to do does it
+        at its next poll or heartbeat by then, and a request that waits is noticed."""
         clients = [one for one in self._clients() if one.is_alive]
         return MOMENT_MS + max(
             [

@@ -52,7 +52,7 @@ from rebalance_sim.sim.observe.sums import Sums
 from rebalance_sim.sim.phases import Phase, Phases, PhaseSpan
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.steps import Steps
-from rebalance_sim.sim.streams import Streams
+from rebalance_sim.sim.streams import Branch, Streams
 from rebalance_sim.sim.trace import Trace
 
 _PROLONGED_MOST = 4
@@ -85,6 +85,7 @@ class World:
     never; a world that is sampled goes exactly the same way. ``quiet_period_ms``: how long an open
     quiet period is at first. ``machines`` makes coordinators and members, by default each alone.
     ``phases`` are parts of the run that are measured by themselves; they change nothing of it.
+    ``branch``: from then on everything is drawn otherwise.
     Raises ValueError where a quiet period is needed and there is none.
     """
 
@@ -99,6 +100,7 @@ class World:
         quiet_period_ms: int | None = None,
         machines: Machines | None = None,
         phases: Sequence[Phase] = (),
+        branch: Branch | None = None,
     ) -> None:
         machines = machines or SingleMachines()
         semantics = simulated(spec.semantics, defects=spec.defects, repairs=spec.repairs)
@@ -121,6 +123,7 @@ class World:
         self.metrics = Metrics(self.clock, spec.group_ids)
         self.sampler = Sampler(metrics_interval_ms)
         self._phases = Phases(phases, self)
+        self._branch = branch
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
@@ -254,15 +257,26 @@ class World:
 
     def _run_until(self, at_ms: int) -> bool:
         sampler, phases = self.sampler, self._phases
-        while (next_ms := min(sampler.next_ms, phase_ms := phases.next_ms)) <= at_ms:
+        while True:
+            branch = self._branch
+            looks_ms = (
+                sampler.next_ms,
+                phases.next_ms,
+                at_ms + 1 if branch is None else branch.at_ms,
+            )
+            if (next_ms := min(looks_ms)) > at_ms:
+                break
             # To the end of the quiet period there is one leap, and none of it may be a phase's.
             steps = self._is_quiet or phases.looks_for_rest
             if not (self.clock if steps else self._leaps or self.clock).run_until(next_ms):
                 return False
-            if next_ms == sampler.next_ms:
+            if next_ms == looks_ms[0]:
                 sampler.take(self.clock.now_ms)
-            if next_ms == phase_ms:
+            if next_ms == looks_ms[1]:
                 phases.reach(next_ms)
+            if branch is not None and next_ms == branch.at_ms:
+                self.streams.branch(branch.seed)
+                self._branch = None
         return (self._leaps or self.clock).run_until(at_ms)
 
     def result(self) -> WorldResult:

@@ -171,6 +171,25 @@ hunt --profile calm --corpus new --minutes nan => minutes: | give more than 0
 explore --max-seconds -1                  => '--max-seconds' | greater than or equal to 0
 explore --max-seconds nan                 => '--max-seconds' | greater than or equal to 0
 regress good.toml --fresh -1              => '--fresh' | greater than or equal to 0
+branch good.toml                          => Missing option | '--at'
+branch --at 1s                            => branch: | give either a scenario file, or both
+branch missing.toml --at 1s               => missing.toml: cannot be read | give a TOML file
+branch good.toml --at 5                   => --at '5' | write a time with its unit
+branch good.toml --at 0s:5s               => --at '0s:5s' | first:last:step
+branch good.toml --at 5s:1s:1s            => --at '5s:1s:1s' | must not be behind the last
+branch good.toml --at 0s:5s:0ms           => --at '0s:5s:0ms' | at least 1ms
+branch good.toml --at 0s:60m:1ms          => --at '0s:60m:1ms' | at most 1_000 moments
+branch good.toml --at 99m                 => --at 5,940.000s: the run ends at | give a moment before
+branch good.toml --at 1s --seeds 5:5      => seed range 5:5 | must be below the end
+branch good.toml --at 1s --seeds 0:9999999 => 9,999,999 runs are too many | at most 1_000_000
+branch good.toml --at 1s --where "lag_max > 1" => no metric 'lag_max' | did you mean
+branch good.toml --at 1s --where "deplyo.fences > 1" => no metric 'deplyo.fences' | did you mean
+branch good.toml --at 1s --where "fences = 1" => 'fences = 1' | write a metric
+branch good.toml --at 1s --property nope  => does not violate 'nope' | nothing
+branch good.toml --at 1s --issue nope     => does not show 'nope' | nothing
+branch good.toml --at 1s --property a --issue b => branch: | give one of --property, --issue
+branch good.toml --at 1s --plot x.html    => --plot x.html | choose one of .svg, .png, .pdf
+branch good.toml --at 1s --plot no/x.svg  => cannot write no/x.svg | give another file
 explore --members 0                       => members: | must lie within [1, 3]
 run --profile calm --seed                 => '--seed' | requires an argument
 """
@@ -224,6 +243,8 @@ world.faults=[{kind="broker_crash"}]       => 2 keys are missing | world.faults[
 world.faults=[{kind="broker_crash",at_ms=-1,duration_ms=5}] => world.faults[0] | at_ms must be >= 0
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=0}] => world.faults[0] | must be >= 1
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=5,broker=99}] => broker 99 | must lie within
+world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker=99}] => world: faults[0]: broker 99 | must lie within
+world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker_id=1}] => world.faults[0].broker_id | did you mean 'broker'?
 world.faults=[{kind="client_crash",at_ms=1,client="nobody",down_ms=5}] => 'nobody' | one of the clients
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
 phases=3                                   => phases | must be a list, not an integer

@@ -273,3 +273,13 @@ def test_a_known_issue_is_named_and_is_no_failure() -> None:
     )
     [line] = describe(result, replay_command="")
     assert line.startswith("known: seed 3") and line.endswith("known issues: KAFKA-16147 x 2")
+
+
+def test_json_says_when_each_phase_was_and_what_it_has_measured(call: Call) -> None:
+    deploy = "experiments/scenarios/deploy.toml"
+    found = json.loads(call("run", deploy, "--json", "--set", "phases.deploy.until=none").out)
+    [phase] = found["phases"]
+    ends_ms = found["simulated_ms"]
+    assert phase == {"name": "deploy", "from_ms": 60_000, "until_ms": ends_ms, "at_rest": None}
+    assert found["metrics"]["deploy.duration_ms"] == ends_ms - 60_000
+    assert "deploy.at_rest" not in found["metrics"]

@@ -121,6 +121,22 @@ def test_a_slow_network_makes_fetches_take_longer() -> None:
     assert lag(world) == FETCH_LATENCY_MS
 
 
+def test_only_fetches_from_the_broker_behind_a_slow_way_take_longer() -> None:
+    slow = NetworkSlowdown(at_ms=30_000, duration_ms=20_000, factor=8, client="a", broker=1)
+    world = watched(client("a"), records_per_second=1_000, partition_count=3, faults=(slow,))
+    world.advance_to(45_000)
+    leaders = [
+        world.world.data_plane.leaders.leader_of(TopicPartition("orders:1", number))
+        for number in range(3)
+    ]
+    behind = [leader is not None and leader.node_id == 1 for leader in leaders]
+    assert sorted(behind) == [False, False, True]
+    lags = [(8 if is_slow else 1) * FETCH_LATENCY_MS for is_slow in behind]
+    assert [lag(world, number) for number in range(3)] == lags
+    world.advance_to(60_000)
+    assert [lag(world, number) for number in range(3)] == [FETCH_LATENCY_MS] * 3
+
+
 def test_two_partitions_share_an_application_that_is_too_slow_for_both() -> None:
     world = watched(
         client("a", processing_records_per_second=60), records_per_second=100, partition_count=3

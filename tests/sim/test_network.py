@@ -297,6 +297,19 @@ def test_a_slowdown_multiplies_latencies(wire: Wire) -> None:
     assert wire.broker.seen == [(150, "ping")]
 
 
+def test_a_slow_way_to_one_broker_slows_no_other(wire: Wire) -> None:
+    link = wire.network.link("a")
+    link.slow_down(3, 1)
+    link.slow_down(5, 1)
+    link.slow_down(2, None)
+    assert [link.delay_ms(0, node_id) for node_id in range(3)] == [10, 150, 10]
+    link.speed_up(3, 1)
+    link.speed_up(2, None)
+    assert [link.delay_ms(0, node_id) for node_id in range(3)] == [5, 25, 5]
+    link.speed_up(5, 1)
+    assert [link.delay_ms(0, node_id) for node_id in range(3)] == [5, 5, 5]
+
+
 def test_a_connection_that_crawls_is_given_up_after_the_setup_timeout(wire: Wire) -> None:
     wire.network.link("a").factor = 5_000
     wire.connect()

@@ -162,6 +162,12 @@ class DataPlane:
             and not self.network.is_blocked(client_name, leader.node_id)
         )
 
+    def slowness(self, client_name: str, partition: TopicPartition) -> int:
+        """How many times as long as to other brokers the way to the leader of a partition takes."""
+        factors = self.network.link(client_name).broker_factors
+        leader = self.leaders.leader_of(partition) if factors else None
+        return 1 if leader is None else factors.get(leader.node_id, 1)
+
     # --- what became of records -------------------------------------------------------------------
 
     def sums(self) -> Sums:

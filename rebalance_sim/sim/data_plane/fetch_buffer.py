@@ -72,6 +72,9 @@ class Plane(Protocol):
     def can_reach(self, client_name: str, partition: TopicPartition) -> bool:
         """Whether a client can fetch from the leader of a partition."""
 
+    def slowness(self, client_name: str, partition: TopicPartition) -> int:
+        """How many times as long as to other brokers the way to the leader of a partition takes."""
+
 
 class _Life:
     """A partition of this client from its first position to its release: one PartitionState."""
@@ -161,7 +164,10 @@ class Intake:
     def look_at_leaders(self) -> None:
         """Leaders have moved, or can be reached now where they could not before, or not any more;
         or the way to them takes longer."""
-        self._flows.set_latency(self._latency_ms * self._link.factor, self._clock.simulated_ms)
+        now_ms = self._clock.simulated_ms
+        self._flows.set_latency(self._latency_ms * self._link.factor, now_ms)
+        for partition, life in self._lives.items():
+            self._flows.set_slowness(life.flow, self._plane.slowness(self._name, partition), now_ms)
         self._fetch_where_possible()
         self.on_leaders_changed()
 
@@ -291,6 +297,7 @@ class Intake:
             rate=self._logs.rate_of(partition.topic_id) * PARTS_PER_MS,
             origin_ms=self._logs.origin_ms(partition),
             position=state.position * PARTS,
+            slowness=self._plane.slowness(self._name, partition),
         )
         self._lives[partition] = _Life(state, flow)
         self._flows.add(flow, now_ms)

@@ -33,7 +33,8 @@ class Flow:
 
     ``rate`` is what its log grows by in each millisecond, from ``origin_ms`` on. ``position``:
     everything below has been processed; ``fetched``: everything below has been in the buffer.
-    ``opens_ms``: from when on fetches bring anything; None while nothing is fetched. ``is_served``:
+    ``opens_ms``: from when on fetches bring anything; None while nothing is fetched. ``slowness``:
+    how many times as long as others of the process its fetches take. ``is_served``:
     a ``poll`` has handed out its first record. The rest belongs to the present lines. All but times
     in parts of a record.
     """
@@ -45,6 +46,7 @@ class Flow:
     position: int
     fetched: int = field(init=False)
     opens_ms: int | None = None
+    slowness: int = 1
     is_served: bool = False
     takes_part: bool = False
     buffered: int = 0
@@ -61,6 +63,7 @@ class Flow:
         )
         twin.fetched = self.fetched
         twin.opens_ms = self.opens_ms
+        twin.slowness = self.slowness
         twin.is_served = self.is_served
         return twin
 
@@ -275,7 +278,7 @@ class Flows:
     def open(self, flow: Flow, now_ms: int) -> None:
         """Begin to fetch. What comes is handed out by a later ``poll``."""
         self._change(now_ms)
-        flow.opens_ms = now_ms + self._latency_ms
+        flow.opens_ms = now_ms + self._fetch_ms(flow)
         flow.is_served = flow.is_served and flow.fetched - flow.position >= PARTS
 
     def close(self, flow: Flow, now_ms: int) -> None:
@@ -294,6 +297,12 @@ class Flows:
         if latency_ms != self._latency_ms:
             self._change(now_ms)
             self._latency_ms = latency_ms
+
+    def set_slowness(self, flow: Flow, slowness: int, now_ms: int) -> None:
+        """The way to the leader of a partition is slower, or faster, than before."""
+        if slowness != flow.slowness:
+            self._change(now_ms)
+            flow.slowness = slowness
 
     def set_serving(self, is_serving: bool, now_ms: int) -> None:
         """The application goes back to its records, inside a ``poll`` or to the rest of the batch
@@ -358,7 +367,10 @@ class Flows:
 
     def _gap(self, flow: Flow, now_ms: int) -> int:
         """What the log has for the fetch of this millisecond; below 0 while it lags behind."""
-        return flow.rate * (now_ms + 1 - self._latency_ms - flow.origin_ms) - flow.fetched
+        return flow.rate * (now_ms + 1 - self._fetch_ms(flow) - flow.origin_ms) - flow.fetched
+
+    def _fetch_ms(self, flow: Flow) -> int:
+        return self._latency_ms * flow.slowness
 
     def _take_in(self, flow: Flow, now_ms: int) -> int:
         """Say what comes in; for how many milliseconds nothing does, if nothing does."""
@@ -370,7 +382,7 @@ class Flows:
         gap = self._gap(flow, now_ms)
         if gap <= 0:
             return -gap // flow.rate + 1 if flow.rate else _NEVER
-        flow.incoming = min(gap, self._room // self._latency_ms, self._room - flow.buffered)
+        flow.incoming = min(gap, self._room // self._fetch_ms(flow), self._room - flow.buffered)
         return _NEVER
 
     def _admit(self, flow: Flow, now_ms: int) -> int:
@@ -409,7 +421,7 @@ class Flows:
             gap = self._gap(flow, now_ms)
             if gap > 0:
                 room = self._room - flow.buffered
-                is_fetch_full = incoming == self._room // self._latency_ms
+                is_fetch_full = incoming == self._room // self._fetch_ms(flow)
                 is_log_end = incoming == gap == flow.rate
                 is_buffer_full = incoming == room == outgoing
                 if not (is_fetch_full or is_log_end or is_buffer_full):

@@ -136,8 +136,13 @@ class Connection:
         self._network = network
         self._link = network.link(client_name)
         self._extra_ms = extra_ms = network.extra_ms(rack, broker.node_id)
-        self._up = Pipe(network.clock, self._link, self._on_request, extra_ms=extra_ms)
-        self._down = Pipe(network.clock, self._link, self._on_answer, extra_ms=extra_ms)
+        node_id = broker.node_id
+        self._up = Pipe(
+            network.clock, self._link, self._on_request, node_id=node_id, extra_ms=extra_ms
+        )
+        self._down = Pipe(
+            network.clock, self._link, self._on_answer, node_id=node_id, extra_ms=extra_ms
+        )
         self._held_since_ms: int | None = None  # a handshake that does not get through
         self.owner = owner
         self.client_name = client_name
@@ -189,8 +194,8 @@ class Connection:
             self.owner.on_closed(self)
 
     def _handshake(self, wait_ms: int = 0) -> None:
-        link, extra_ms = self._link, self._extra_ms
-        delay_ms = wait_ms + link.delay_ms(extra_ms) + link.delay_ms(extra_ms)
+        link, way = self._link, (self._extra_ms, self.broker.node_id)
+        delay_ms = wait_ms + link.delay_ms(*way) + link.delay_ms(*way)
         self._network.call_later(delay_ms, link, self._on_handshake)
 
     def _on_handshake(self, call: Call) -> None:

@@ -46,14 +46,22 @@ class Pipe:
         "_last_ms",
         "_link",
         "_messages",
+        "_node_id",
         "blocked",
     )
 
     def __init__(
-        self, clock: Clock, link: Link, deliver: Callable[[Any], None], *, extra_ms: int = 0
+        self,
+        clock: Clock,
+        link: Link,
+        deliver: Callable[[Any], None],
+        *,
+        node_id: int,
+        extra_ms: int = 0,
     ) -> None:
         self._clock = clock
         self._link = link
+        self._node_id = node_id
         self._extra_ms = extra_ms
         self._deliver = deliver
         self._messages: deque[Any] = deque()
@@ -85,7 +93,7 @@ class Pipe:
 
     def _schedule(self, sent_ms: int) -> None:
         link = self._link
-        at_ms = sent_ms + (link.sample_ms() + self._extra_ms) * link.factor
+        at_ms = sent_ms + link.delay_ms(self._extra_ms, self._node_id)
         if at_ms < self._last_ms:
             at_ms = self._last_ms
         self._last_ms = at_ms

@@ -15,6 +15,7 @@ from rebalance_sim.scenarios.pages.timeline import Timeline
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark.reports.experiment import MetricPicture, Panel
+from rebalance_sim.spark.reports.intervals import Share
 from rebalance_sim.spark.reports.page_plots import BLUE, GREY, RED, binned, colour_of
 
 METRICS_DRAWN = 24
@@ -46,6 +47,22 @@ def _grid(count: int, columns: int, width: float = 10, height: float = 2.4) -> t
     for axes in grid[count:]:
         axes.set_axis_off()
     return figure, grid[:count]
+
+
+def shares_over_moments(words: str, shares: Sequence[tuple[float, Share]]) -> Figure:
+    """The share of runs over the moment, in seconds, at which they branched off; its interval is
+    shaded."""
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    axes = figure.subplots()
+    seconds = [at_s for at_s, _ in shares]
+    lows, highs = [one.low for _, one in shares], [one.high for _, one in shares]
+    axes.fill_between(seconds, lows, highs, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(seconds, [one.value for _, one in shares], marker="o", markersize=4, color=BLUE)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("branched off at (s)")
+    axes.set_ylabel("share of runs")
+    axes.set_title(words, fontsize=9)
+    return figure
 
 
 def histograms(distributions: Mapping[str, Mapping[float, int]]) -> Figure:

@@ -15,6 +15,7 @@ from test_figures import SECOND_COMPUTATIONS
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
+from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.phases import OF_THE_RUN, Phase, PhaseEnd
 
@@ -73,7 +74,7 @@ def test_a_phase_has_what_a_run_has_more_at_its_end_than_at_its_beginning(
 
 
 def longest_in(recording: Recording, from_ms: int) -> dict[str, float]:
-    """The longest of each of what happened from then on; what goes on is cut off there."""
+    """The longest of each of what happened from then on; what has begun before is cut off there."""
     unowned = rebalance = 0
     lag = 0.0
     first: list[int] = []
@@ -178,3 +179,17 @@ def test_a_phase_that_finds_no_rest_ends_where_the_next_one_begins_and_says_so()
     assert result.metrics["deploy.at_rest"] == 0
     assert (after.from_ms, after.until_ms, after.at_rest) == (80_000, result.simulated_ms, None)
     assert result.metrics["after.duration_ms"] == result.simulated_ms - 80_000
+
+
+def test_a_client_that_is_asked_to_close_for_good_is_waited_for() -> None:
+    """Until its application is back at ``poll`` it does not know, and nothing else shows it."""
+    close = ClientClose(at_ms=60_000, client="app-03")
+    clients = tuple(replace(one, processing_ms=3_000) for one in DEPLOY.world.clients)
+    world = replace(DEPLOY.world, faults=(close,), clients=clients, duration_ms=200_000)
+    phases = (Phase(name="close", from_ms=60_000, until=PhaseEnd.REST),)
+    result = run(replace(DEPLOY, world=world, phases=phases))
+    [span] = result.phases
+    assert span.at_rest
+    assert result.metrics["close.leaves_sent"] == 0  # a consumer group leaves by a heartbeat
+    assert result.metrics["close.rebalance_episodes"] == 1
+    assert result.metrics["close.partition_moves"] >= 2
