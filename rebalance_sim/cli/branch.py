@@ -158,7 +158,7 @@ def _ms(number: str, unit: str) -> int:
 
 def _check_plot(plot: Path, scenario: Path | None) -> None:
     """Find out before the runs what cannot be written. Raises BadInput."""
-    from rebalance_sim.scenarios.timeline import STILL_PICTURES
+    from rebalance_sim.scenarios.pages.timeline import STILL_PICTURES
 
     if plot.suffix not in STILL_PICTURES:
         kinds = ", ".join(STILL_PICTURES)
