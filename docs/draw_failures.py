@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from rebalance_sim.cli.run import describe, led_to
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.defects import defect_scenario
+from rebalance_sim.scenarios.failure_screen import describe, led_to
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
 from rebalance_sim.scenarios.shrinking.shrink import shrink

@@ -57,6 +57,7 @@ import detection_tables
 import experiment_tables
 import hunt_tables
 import key_tables
+import rule_tables
 from experiment_tables import AWAY, FAILOVER, RECIPES, MeasuredExperiment
 
 __all__ = ["PAGES", "regenerate"]
@@ -72,6 +73,7 @@ PAGES = tuple(
         "hunt.md",
         "keys.md",
         "pairs.md",
+        "plugins.md",
         "protocol.md",
         "results.md",
         "scenarios.md",
@@ -353,6 +355,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "method-table": method_table,
     "defect-table": defect_table,
     "outcome-table": outcome_table,
+    "rules-table": lambda: _table(("class", "module", "decisions"), rule_tables.rules_rows()),
     "column-tables": column_tables,
     "profile-table": profile_table,
     "profile-keys": profile_keys,

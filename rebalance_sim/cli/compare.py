@@ -30,7 +30,7 @@ def compare(
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:1000.")],
     out: cli_options.Out,
     protocols: Annotated[
-        str, typer.Option(help="What to compare, names between commas.")
+        str, typer.Option(help="What to compare, names between commas; with a rule: NAME:RULE.")
     ] = ",".join(DEFAULT_PROTOCOLS),
     base: Annotated[
         str | None, typer.Option(help="The protocol that the others are held against; the first.")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rebalance_sim.spark.regress import Checked, Expected
 
 LOCK = Path("regress.lock.json")
+DATABASE = Path(".rebalance-sim")
 SHOWN = 20
 SEEDS_MOST = 1_000_000
 
@@ -58,6 +59,13 @@ def regress(
             "more of a metric than so many: " + LIMIT_WORDS,
         ),
     ] = None,
+    database: Annotated[
+        Path,
+        typer.Option(help="Folder of the cases that failed, which are run first the next time."),
+    ] = DATABASE,
+    no_database: Annotated[
+        bool, typer.Option("--no-database", help="Neither read nor write that folder.")
+    ] = False,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the results as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary as Markdown.")] = None,
@@ -73,6 +81,7 @@ def regress(
     but some run took other steps.
     """
     from rebalance_sim.scenarios.generate.generator import generate
+    from rebalance_sim.spark.kept_failures import failures_first, keep_failures, read_failures
     from rebalance_sim.spark.regress import (
         cases_of,
         check_cases,
@@ -87,12 +96,18 @@ def regress(
     variant = None if profile is None else cli_options.variant_of(profile, None)
     kept = cases_of(paths or (), _seeds(variant, seeds), beside=lock.parent)
     new = cases_of((), _fresh(variant, fresh or 0, fresh_from), beside=lock.parent)
+    if not no_database and database.exists() and not database.is_dir():
+        raise BadInput(f"regress: --database {database} is a file: give a folder")
+    failed = {} if no_database else read_failures(database)
     if not kept and not new:
         raise BadInput("regress: give scenario files, or --profile with --seeds or --fresh")
     if variant is not None:
         generate(variant, next(case.seed for case in [*kept, *new] if case.variant is not None))
     words = fail_on or ()
     exceeding = limits_of(word for word in words if word != NOT_JUDGED)
+    current = {case.id for case in kept}
+    new = [case for case in new if case.id not in failed]
+    kept = failures_first(kept, failed)
     known = read_lock(lock)
     if update and not lock.parent.is_dir():
         raise BadInput(f"cannot write {lock} (there is no folder {lock.parent}): make it first")
@@ -134,17 +149,31 @@ def regress(
         if file is not None:
             write_text(file, write([*checked, *found]))
     is_updated = update and not is_interrupted
+    locked = [one for one in checked if one.case.id in current]
     if is_updated:
-        write_text(lock, lock_text(checked, known))
+        write_text(lock, lock_text(locked, known))
     for line in _describe([*checked, *found], lock, known, is_updated=is_updated):
         say(line)
+    if not no_database:
+        accepted = current if is_updated else ()
+        try:
+            stay, passed = keep_failures(database, [*checked, *found], failed, accepted)
+        except OSError as problem:
+            raise BadInput(f"cannot write to {database} ({problem.strerror}): give another "
+                           "--database, or --no-database") from None  # fmt: skip
+        for case_id in passed:
+            say(f"dropped  {case_id}: {'is in the lock' if case_id in accepted else 'passes'}, "
+                f"and is kept in {database} no more")  # fmt: skip
+        if stay:
+            say(f"kept     {len(stay):,} in {database}, run first the next time")
     if is_interrupted:
         return INTERRUPTED
     silent = [one for one in (*checked, *found) if one.got.outcome == NOT_JUDGED]
     if NOT_JUDGED in words and silent:
         say(f"failed on {NOT_JUDGED}: {', '.join(one.case.id for one in silent[:SHOWN])}")
         return FOUND
-    return _code(checked, found, is_updated=update)
+    others = [one for one in checked if one.case.id not in current]
+    return _code(locked, [*others, *found], is_updated=update)
 
 
 def _seeds(variant: Variant | None, seeds: str | None) -> Iterator[tuple[Variant, int]]:

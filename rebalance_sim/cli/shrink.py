@@ -15,7 +15,7 @@ from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import OK
 from rebalance_sim.cli.output import check_outputs, say, stderr, write_text
-from rebalance_sim.cli.run import describe, led_to, replay_command
+from rebalance_sim.scenarios.failure_screen import describe, led_to, replay_command
 from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.scenarios.profile_file import is_file
 

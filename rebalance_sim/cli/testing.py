@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rebalance_sim.cli.run import describe, led_to, replay_command
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.failure_screen import describe, led_to, replay_command
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.scenarios.result import PASSING, RunResult

@@ -114,6 +114,16 @@ class Stuck:
         return f"{self.property.id}: {self.subject} {self.reason}{since}"
 
 
+class Replaced(NamedTuple):
+    """A property that is not judged from a step on, and the rule that has acted there: it makes the
+    property untrue on purpose."""
+
+    property: str
+    rule: str
+    step_index: int
+    at_ms: int
+
+
 TRIGGERS: Mapping[str, str] = MappingProxyType(
     {
         "on_append": "a shard wrote records",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from rebalance_sim.protocol.clients import GroupMember
@@ -220,10 +221,13 @@ class Step:
     So is ``shard``, though its type does not say so: a property that listens to a kind that has one
     reads it as it is, and ``shard_of`` is for those who take a step from a host.
     ``operation`` numbers the requests of a shard; the release of an answer carries the number of
-    the request that it answers. 0: an answer that no coordinator made.
+    the request that it answers. 0: an answer that no coordinator made. ``acted``: the rules that
+    decided otherwise than what they replace, and ``rule_state`` what those of the coordinator hold
+    after a request, a timer or a commit.
     """
 
     __slots__ = (
+        "acted",
         "at_ms",
         "client",
         "detail",
@@ -236,6 +240,7 @@ class Step:
         "records",
         "request",
         "response",
+        "rule_state",
         "shard",
         "timers",
     )
@@ -255,6 +260,8 @@ class Step:
         self.effects: tuple[Any, ...] = ()
         self.fault: Any = None
         self.detail = ""
+        self.acted: tuple[str, ...] = ()
+        self.rule_state: Mapping[str, object] = MappingProxyType({})
 
 
 def shard_of(step: Step) -> ShardView:

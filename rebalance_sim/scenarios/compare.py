@@ -31,6 +31,7 @@ from types import MappingProxyType
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.protocol.clients.versions import version_in
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario
@@ -46,7 +47,8 @@ class ComparedProtocol:
     ``title`` is for headings. ``classic_assignors`` is ``partition.assignment.strategy`` of
     clients that speak the classic protocol; without it they speak the consumer protocol, where the
     broker uses ``server_assignor`` and waits ``assignment_interval_ms`` between two targets (None:
-    as long as the scenario says; KIP-1263).
+    as long as the scenario says; KIP-1263). ``rules`` of plug-ins, or defects, are switched on
+    beside those of the scenario.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ComparedProtocol:
     classic_assignors: tuple[str, ...] = ()
     server_assignor: str = "uniform"
     assignment_interval_ms: int | None = None
+    rules: tuple[str, ...] = ()
 
     def client(self, client: ClientSpec, config: CoordinatorConfig) -> ClientSpec:
         """A client that speaks it, to brokers with these settings."""
@@ -132,20 +135,39 @@ PROTOCOLS: Mapping[str, ComparedProtocol] = MappingProxyType(
 """Protocols that can be compared, by name."""
 
 
+def protocol_named(name: str) -> ComparedProtocol:
+    """One of ``PROTOCOLS``, or one with rules of plug-ins: ``consumer-uniform:my-rule``.
+
+    Raises ScenarioError for a protocol or a rule that there is not.
+    """
+    protocol, *rules = name.split(":") if isinstance(name, str) else [name]
+    spoken = PROTOCOLS.get(protocol)
+    if spoken is None:
+        raise ScenarioError(f"no protocol {protocol!r}; {did_you_mean(protocol, PROTOCOLS)}")
+    for rule in rules:
+        if rule not in DEFECTS:
+            raise ScenarioError(
+                f"protocol {name!r}: no rule {rule!r}; {did_you_mean(rule, DEFECTS)}"
+            )
+    if not rules:
+        return spoken
+    titles = "; ".join(f"{rule}: {DEFECTS[rule].title}" for rule in rules)
+    return replace(spoken, name=name, title=f"{spoken.title}, with {titles}", rules=tuple(rules))
+
+
 def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
     """The same scenario with clients that all speak this protocol.
 
     Its name and its profile say so. Raises ScenarioError for an unknown protocol.
     """
-    spoken = PROTOCOLS.get(protocol)
-    if spoken is None:
-        raise ScenarioError(f"no protocol {protocol!r}; {did_you_mean(protocol, PROTOCOLS)}")
+    spoken = protocol_named(protocol)
     world = scenario.world
     world = replace(
         world,
         clients=tuple(spoken.client(client, world.config) for client in world.clients),
         config=spoken.config(world.config),
         faults=tuple(fault.among_alike() for fault in world.faults),
+        defects=tuple(sorted({*world.defects, *spoken.rules})),
         data_plane=True,
     )
     return replace(

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rebalance_sim.scenarios.compare import PROTOCOLS
+from rebalance_sim.scenarios.compare import protocol_named
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.profile import check_version
 from rebalance_sim.scenarios.profile_file import built_in
@@ -121,9 +121,10 @@ class Experiment:
         if self.first_seed + self.seeds > SEED_END:
             raise ScenarioError(f"must end at {SEED_END:_} at most", place="seeds")
         for protocol in self.protocols:
-            if protocol not in PROTOCOLS:
-                remedy = did_you_mean(protocol, PROTOCOLS)
-                raise ScenarioError(f"no protocol {protocol!r}; {remedy}", place="protocols")
+            try:
+                protocol_named(protocol)
+            except ScenarioError as problem:
+                raise ScenarioError(str(problem), place="protocols") from None
         for version in self.semantics:
             check_version(version)
         for name, items in (

@@ -58,6 +58,20 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
             f"at most {_count(metrics, 'lag_records_max')} records in one partition; "
             f"{_count(metrics, 'lag_records_at_end')} in all at the end",
         )
+    if "poison_pill_hits" in metrics:
+        yield (
+            "poison",
+            f"applications came to poison pills {_count(metrics, 'poison_pill_hits')} times, to "
+            f"one of them {_count(metrics, 'poison_pill_hits_max')} times; "
+            f"{_count(metrics, 'records_dropped')} dropped, "
+            f"{_count(metrics, 'records_dead_lettered')} written elsewhere",
+        )
+    if "records_processed_after_loss" in metrics:
+        yield (
+            "workers",
+            f"processed {_count(metrics, 'records_processed_after_loss')} records of partitions "
+            "that their client had lost",
+        )
     yield (
         "removed",
         f"members by session timeout {_count(metrics, 'session_timeouts')}, "

@@ -28,6 +28,8 @@ from rebalance_sim.scenarios.scenario import COUNT, Scenario
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.client.workers_spec import WorkersSpec
+from rebalance_sim.sim.data_plane.poison_pills import PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.fault import Fault
@@ -67,6 +69,8 @@ TABLES: Mapping[str, Any] = {
     "world.clients": _CLIENT,
     "world.clients.client_assignors": ClientAssignorsSpec(names=("sticky", "streams")),
     "world.clients.client_assignors.streams": StreamsSpec(),
+    "world.topics.poison_pills": PoisonPillSpec(effect=PillEffect.CRASH, offset=500),
+    "world.clients.workers": WorkersSpec(records_per_second=200),
     "world.brokers": BrokerSpec(),
     "world.network": NetworkSpec(),
     "world.config": CoordinatorConfig(),

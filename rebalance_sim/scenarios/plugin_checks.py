@@ -1,7 +1,7 @@
 """What a thing of a plug-in has to have, asked when it is loaded.
 
 What is missing would otherwise be found out in the middle of a run, or never: a method that nobody
-calls finds nothing, and a rule that replaces nothing changes nothing.
+calls finds nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections.abc import Collection
 from typing import Any
 
 from rebalance_sim.invariants.property import TRIGGERS, Kind, Property
-from rebalance_sim.protocol.defects import Defect as Rule
 from rebalance_sim.scenarios.errors import did_you_mean
 from rebalance_sim.scenarios.experiment import RESERVED
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.observe.metric import Metric
 
 _MEANT = (Property, Metric, Fault)
-_NAME = re.compile(r"[\w.-]+")
+NAME = re.compile(r"[\w.-]+")
 _CALLED = re.compile(r"(on|before)_\w+")
 
 
@@ -62,29 +61,6 @@ def check_assignor(assignor: type[Any]) -> None:
     _check_name(assignor, "name")
 
 
-def check_rule(rule: Rule) -> None:
-    """Raises ValueError for a rule that nobody can name, or that replaces nothing."""
-    if not isinstance(rule.id, str) or not _NAME.fullmatch(rule.id):
-        raise ValueError(f"rule {rule.id!r}: an id has letters, digits, '-', '_' and '.'")
-    if not isinstance(rule.rules, tuple) or not rule.rules:
-        raise ValueError(f"rule {rule.id!r}: rules must be a tuple of classes, as in (MyRules,)")
-    for change in rule.rules:
-        if not isinstance(change, type):
-            raise ValueError(f"rule {rule.id!r}: {change!r} is no class")
-        base = change.__bases__[0]
-        if not base.__module__.startswith("rebalance_sim."):
-            raise ValueError(
-                f"rule {rule.id!r}: {change.__name__} replaces nothing: derive it from a rules "
-                "class of the simulator, such as ConsumerGroupRules"
-            )
-        replaced = [name for name in vars(change) if not name.startswith("__")]
-        if not any(hasattr(base, name) for name in replaced):
-            remedy = did_you_mean(replaced[0], _decisions_of(base)) if replaced else "give it one"
-            raise ValueError(
-                f"rule {rule.id!r}: {change.__name__} has no decision of {base.__name__}; {remedy}"
-            )
-
-
 def check_complete(kind: type[Any], own: Collection[type[Any]]) -> None:
     """Raises ValueError for what is meant as a property, a metric or a fault, lacks something, and
     is not what something of one's ``own`` is derived from."""
@@ -99,12 +75,8 @@ def check_complete(kind: type[Any], own: Collection[type[Any]]) -> None:
 
 def _check_name(kind: type[Any], key: str) -> None:
     value = getattr(kind, key, None)
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
+    if not isinstance(value, str) or not NAME.fullmatch(value):
         said = "has no" if value is None else f"has {value!r} for its"
         raise ValueError(
             f"{kind.__name__} {said} {key}: give a text of letters, digits, '-', '_' and '.'"
         )
-
-
-def _decisions_of(base: type[Any]) -> list[str]:
-    return [name for name in dir(base) if not name.startswith("_")]

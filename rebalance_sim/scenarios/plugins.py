@@ -25,16 +25,32 @@ from rebalance_sim.protocol.assignors import classic, client_side, server
 from rebalance_sim.protocol.clients import kinds
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind
 from rebalance_sim.protocol.defects import Defect as Rule
+from rebalance_sim.protocol.runtime.rule_desk import (
+    GroupState,
+    GroupTimer,
+    MemberState,
+    MemberTimer,
+)
 from rebalance_sim.protocol.runtime.rule_set import compose_anew
 from rebalance_sim.scenarios import plugin_checks as checks
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.plugin_names import LOADED, installed_plugins, loaded_plugins
+from rebalance_sim.scenarios.rule_checks import check_replaces, check_rule
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.fault import register as register_fault
 from rebalance_sim.sim.observe.metric import Metric
 from rebalance_sim.sim.observe.metric import register as register_metric
 
-__all__ = ["Rule", "installed_plugins", "load_plugins", "loaded_plugins"]
+__all__ = [
+    "GroupState",
+    "GroupTimer",
+    "MemberState",
+    "MemberTimer",
+    "Rule",
+    "installed_plugins",
+    "load_plugins",
+    "loaded_plugins",
+]
 
 
 def load_plugins(names: Iterable[str] | str) -> None:
@@ -75,7 +91,7 @@ def _load(name: str) -> None:
             f"plug-in {name!r} brings nothing: no property, metric, fault, assignor, kind of "
             "client or rule"
         )
-    for value, register in found:
+    for value, register in sorted(found, key=lambda one: one[1] is _register_rule):
         try:
             register(value)
         except Exception as problem:  # that of a name, or of a class that cannot be made
@@ -95,8 +111,8 @@ def _found_in(module: ModuleType) -> Iterator[_Found]:
     for value in values:
         if isinstance(value, Rule):
             if defects.DEFECTS.get(value.id) is not value:
-                checks.check_rule(value)
-                yield value, defects.register
+                check_rule(value)
+                yield value, _register_rule
         elif isinstance(value, ClientKind) and _is_own(value.make, module):
             yield value, kinds.register
         elif isinstance(value, type) and _is_own(value, module):
@@ -129,6 +145,12 @@ def _register_of(assignor: type) -> Callable[[Any], None]:
     if classic.ClassicAssignor in assignor.__mro__:
         return classic.register
     return _register_server_side
+
+
+def _register_rule(rule: Rule) -> None:
+    """After the properties of the same module, of which it may replace some."""
+    check_replaces(rule)
+    defects.register(rule)
 
 
 def _register_server_side(kind: Any) -> None:

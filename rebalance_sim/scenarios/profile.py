@@ -146,7 +146,10 @@ class Features:
     ``varied_processing``: how long an application is away from ``poll`` is drawn each time, unless
     its records say. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
     collection. ``zones``: brokers, clients and three replicas of each partition are spread over
-    three racks, with a longer way between them. ``limits_apart``, with ``full_group``: one of the
+    three racks, with a longer way between them. ``no_listener``: some applications subscribe
+    without one. With a data plane, ``workers``: some have a pool of them behind the poll loop;
+    ``poison_pills``: some topics have records that cannot be processed as others are.
+    ``limits_apart``, with ``full_group``: one of the
     two limits, of consumer groups and of classic ones, has room to spare.
     """
 
@@ -183,6 +186,9 @@ class Features:
     short_pauses: float = 0.0
     zones: float = 0.0
     limits_apart: float = 0.0
+    no_listener: float = 0.0
+    workers: float = 0.0
+    poison_pills: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -22,11 +22,12 @@ OUTCOMES: Mapping[str, str] = {
     "budget": "the run was cut off: by its budget of steps, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
     "not-judged": "nothing was violated, but the quiet period ended before liveness was due",
+    "partly-judged": "nothing was violated, but a rule of a plug-in acted that replaces properties",
     "vacuous": "nothing was violated, but at the end no client that was to be in a group was",
 }
 """Every outcome of a run, with its meaning."""
 
-PASSING = frozenset({"ok", "known", "vacuous", "not-judged"})
+PASSING = frozenset({"ok", "known", "vacuous", "not-judged", "partly-judged"})
 """Outcomes in which nothing was found."""
 
 
@@ -134,11 +135,13 @@ class RunResult:
     asked for, or the run violates something else anyway.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
-    empty if it was, or after a violation. ``digest`` is that of the trace: equal digests, equal
-    runs. ``samples`` are the series of the run, if any were asked for. ``rebalances`` are the
-    episodes of rebalancing that ended, by group and time. ``phases`` are those of the scenario that
-    began; their metrics are among the others, with the phase before the name. ``leaps``: when
-    the run left time out because its world was at rest, and how much, both in ms.
+    empty if it was, or after a violation. ``replaced``: which properties were not judged, from
+    which step on, because a rule of a plug-in acted there that replaces them. ``digest`` is that of
+    the trace: equal digests, equal runs. ``samples`` are the series of the run, if any were asked
+    for. ``rebalances`` are the episodes of rebalancing that ended, by group and time. ``phases``
+    are those of the scenario that began; their metrics are among the others, with the phase before
+    the name. ``leaps``: when the run left time out because its world was at rest, and how much,
+    both in ms.
     ``leap_difference``: in what it differs from the run that goes step by step; None: there is
     none.
     """
@@ -158,6 +161,7 @@ class RunResult:
     coverage: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
     not_judged: str = ""
+    replaced: tuple[str, ...] = ()
     samples: tuple[MetricSample, ...] = ()
     known_issues: tuple[KnownRow, ...] = ()
     suspected: tuple[Suspected, ...] = ()
@@ -171,6 +175,11 @@ class RunResult:
     def leapt_ms(self) -> int:
         """How much of ``simulated_ms`` was left out."""
         return sum(span_ms for _, span_ms in self.leaps)
+
+    @property
+    def all_not_judged(self) -> str:
+        """What was not judged, and why; empty: everything was."""
+        return "; ".join(filter(None, (*self.replaced, self.not_judged)))
 
     @property
     def unproven(self) -> tuple[str, ...]:

@@ -12,12 +12,13 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import every_property
-from rebalance_sim.invariants.property import Property, Stuck, Violation
+from rebalance_sim.invariants.property import Property, Replaced, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
@@ -219,6 +220,7 @@ class _Run:
             coverage=self._coverage(),
             reason=reason,
             not_judged=self._not_judged,
+            replaced=tuple(self._replaced()),
             samples=() if world is None else tuple(world.sampler.samples),
             suspected=suspected,
             rebalances=self._rebalances,
@@ -273,6 +275,22 @@ class _Run:
             if why and not self._not_judged:
                 self._not_judged = f"liveness of {group_id} was not judged: {why}"
 
+    def _replaced(self) -> Iterator[str]:
+        """What rules replace that have acted."""
+        of_several = len(self._watchers) > 1
+        for group_id, watcher in self._watchers.items():
+            # What somebody else's ``make_watcher`` returns need not know of rules.
+            rows: Sequence[Replaced] = [*getattr(watcher, "replaced", {}).values()]
+            for (rule, step, at_ms), ones in groupby(rows, key=lambda one: one[1:]):
+                ids = ", ".join(one.property for one in ones)
+                of_group = f" of group {group_id}" if of_several else ""
+                at_ms = at_ms if self._world is None else self._world.clock.simulated_at(at_ms)
+                if not watcher.violations:
+                    yield (
+                        f"not judged by {ids}{of_group} from step {step} ({at_ms} ms) on, "
+                        f"where rule {rule} acted"
+                    )
+
     def _is_judged(self) -> bool:
         is_closed = any(watcher.violations for watcher in self._watchers.values())
         return self._is_complete and not is_closed and not self._not_judged
@@ -306,6 +324,8 @@ class _Run:
             return "vacuous", "at the end no client was in a group, though some were to be"
         if self._not_judged:
             return "not-judged", self._not_judged
+        if replaced := "; ".join(self._replaced()):
+            return "partly-judged", replaced
         return "ok", ""
 
     def _exceeded(self) -> str:

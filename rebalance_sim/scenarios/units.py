@@ -47,6 +47,9 @@ _WORDS: Mapping[str, str] = {
     **COMPARED,
     "records_redelivered": "records delivered again",
     "lag_records_at_end": "lag at the end",
+    "poison_pill_hits": "times an application came to a poison pill",
+    "poison_pill_hits_max": "times applications came to the same poison pill, at most",
+    "records_processed_after_loss": "records of lost partitions that workers processed",
     "fatal_clients": "clients that ended with an error",
 }
 

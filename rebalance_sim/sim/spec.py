@@ -132,6 +132,17 @@ class WorldSpec:
                     f"clients: {client.name} has processing_records_per_second, which means "
                     "nothing without data_plane: set that to true"
                 )
+            if client.workers is not None and not self.data_plane:
+                raise ValueError(
+                    f"clients: {client.name} has workers, which process nothing without "
+                    "data_plane: set that to true"
+                )
+        for topic in self.topics:
+            if topic.poison_pills and not (self.data_plane and topic.records_per_second):
+                raise ValueError(
+                    f"topics: {topic.name} has poison_pills, and no records: set data_plane to "
+                    "true, and records_per_second"
+                )
         if self.has_admin and any(client.name == ADMIN for client in self.clients):
             raise ValueError(f"clients: {ADMIN!r} is the administrators'; give another name")
         for index, fault in enumerate(self.faults):

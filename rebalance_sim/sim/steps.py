@@ -53,6 +53,8 @@ class Steps:
         step.response = outcome.response
         step.records = outcome.records
         step.timers = outcome.timers
+        step.acted = outcome.acted
+        step.rule_state = shard.coordinator.rule_state
         self._show(step)
         self._coverage.on_request(request, outcome)
         if outcome.records:
@@ -67,6 +69,8 @@ class Steps:
         step.event = key
         step.records = outcome.records
         step.timers = outcome.timers
+        step.acted = outcome.acted
+        step.rule_state = shard.coordinator.rule_state
         self._show(step)
         self._coverage.on_timer(key, outcome)
         self._metrics.on_timer(key, outcome.timed_out)
@@ -82,6 +86,8 @@ class Steps:
         step.event = on_commit
         step.records = outcome.records
         step.timers = outcome.timers
+        step.acted = outcome.acted
+        step.rule_state = shard.coordinator.rule_state
         step.detail = detail
         self._show(step)
         self._coverage.on_rebalances(outcome)

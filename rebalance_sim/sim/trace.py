@@ -342,6 +342,10 @@ def _describe(step: Step, at_ms: int) -> dict[str, Any]:
         out["timers"] = [_plain(command) for command in step.timers]
     if step.detail:
         out["detail"] = step.detail
+    if step.acted:
+        out["acted"] = list(step.acted)
+    if step.rule_state:
+        out["rule_state"] = {name: _plain(value) for name, value in step.rule_state.items()}
     return out
 
 

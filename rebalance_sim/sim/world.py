@@ -34,6 +34,7 @@ from rebalance_sim.sim.client.client_processes import ClientProcesses
 from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
+from rebalance_sim.sim.data_plane.poison_pills import PoisonPills
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
@@ -157,6 +158,8 @@ class World:
             leaders=PartitionLeaders(self.brokers, broker_count=spec.brokers.count),
             deliveries=self.metrics.deliveries,
             end_ms=self._latest_end_ms,
+            pills=PoisonPills({topic.name: topic.poison_pills for topic in spec.topics}),
+            has_workers=any(client.workers is not None for client in spec.clients),
         )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
@@ -253,6 +256,9 @@ class World:
             broker.is_stopping = False
             if not broker.is_alive:
                 broker.restart()
+        if self.data_plane.pills.are_there:
+            self.client_processes.end_pills()
+            self.metrics.on_fault()
         self.client_processes.restart_all_due()
 
     def _run_until(self, at_ms: int) -> bool:

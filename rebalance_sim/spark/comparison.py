@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.compare import PROTOCOLS
-from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.compare import PROTOCOLS, protocol_named
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
 from rebalance_sim.spark.driver import DEFAULTS, carry_out, store_errors
 from rebalance_sim.spark.errors import SweepError
@@ -66,8 +65,7 @@ def compare(
 def _check_protocols(protocols: Sequence[str], base: str | None) -> tuple[tuple[str, ...], str]:
     chosen = (protocols,) if isinstance(protocols, str) else tuple(protocols)
     for name in chosen:
-        if name not in PROTOCOLS:
-            raise ScenarioError(f"no protocol {name!r}; {did_you_mean(name, PROTOCOLS)}")
+        protocol_named(name)
     if len(chosen) < 2:
         raise SweepError(
             f"protocols {', '.join(chosen) or 'none'}: a comparison needs two or more of "

@@ -32,7 +32,8 @@ from rebalance_sim.spark.store.experiment_tables import write_experiment_tables
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.supervised import supervised
 
-PROBE_RUNS = 12
+PROBE_SHARE = 0.02
+"""A dry run makes so many of the runs, and at least one."""
 PROBE_S = 60.0
 
 
@@ -132,13 +133,13 @@ class Estimate:
 
 
 def estimate(experiment: Experiment, options: SweepOptions = DEFAULTS) -> Estimate:
-    """Run the first seed of some cells, for a minute at most. Writes nothing.
+    """Run the first seed of some cells: a fiftieth of all runs, a minute at most. Writes nothing.
 
     Raises SweepError if none of them ends.
     """
     check_metrics(experiment, options)
     variants = experiment.variants
-    count = min(PROBE_RUNS, len(variants))
+    count = min(len(variants), max(1, int(PROBE_SHARE * experiment.run_count)))
     # From both ends inwards, so that a probe that is cut short has seen cheap and dear cells.
     spread = [variants[round(i * (len(variants) - 1) / max(1, count - 1))] for i in range(count)]
     order = [spread[i // 2] if i % 2 == 0 else spread[-1 - i // 2] for i in range(count)]

@@ -15,7 +15,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.metric_limits import MetricLimit
@@ -24,6 +24,9 @@ from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.pool import run_calls
 from rebalance_sim.spark.supervised import MACHINE_OUTCOMES, Limits, supervised
+
+if TYPE_CHECKING:
+    from rebalance_sim.scenarios.scenario import Scenario
 
 LOCK_LAYOUT = 1
 FRESH_CHUNK = 50
@@ -55,7 +58,8 @@ class Expected:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """What a case has come to, and what that means: ``same``, ``new`` (in no lock, and it passed),
-    ``changed`` (the outcome is the same, the steps are not), ``failed``, ``skipped`` (no time)."""
+    ``changed`` (the outcome is the same, the steps are not), ``failed``, ``skipped`` (no time).
+    ``screen``: of one that failed, what ``run`` prints of it."""
 
     case: Case
     verdict: str
@@ -63,6 +67,7 @@ class Checked:
     expected: Expected | None
     reason: str
     wall_ms: float
+    screen: tuple[str, ...] = ()
 
     @property
     def is_judged(self) -> bool:
@@ -87,7 +92,7 @@ def cases_of(
 
     found: dict[str, Case] = {}
     for path in paths:
-        files = sorted(path.rglob("*.toml")) if path.is_dir() else [path]
+        files = _scenarios_in(path) if path.is_dir() else [path]
         if not files:
             raise ScenarioError("has no scenario (*.toml)", source=str(path))
         for file in files:
@@ -98,6 +103,12 @@ def cases_of(
         words = f"{variant.options} --seed {seed}"
         found[words] = Case(id=words, words=words, variant=variant, seed=seed)
     return list(found.values())
+
+
+def _scenarios_in(folder: Path) -> list[Path]:
+    """All scenario files below a folder, but for those in hidden ones."""
+    found = sorted(folder.rglob("*.toml"))
+    return [f for f in found if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
 
 
 def fresh_seeds(variant: Variant, count: int, *, source: str) -> Iterator[tuple[Variant, int]]:
@@ -186,28 +197,51 @@ def _check(
         got, reason, metrics = attempt.result
         exceeded = [words for one in metric_limits if (words := one.objection(metrics))]
         reason = "; ".join(filter(None, [reason, *exceeded]))
+    verdict = FAILED if exceeded else _verdict(got, expected)
     return Checked(
         case=case,
-        verdict=FAILED if exceeded else _verdict(got, expected),
+        verdict=verdict,
         got=got,
         expected=expected,
         reason=reason,
         wall_ms=attempt.wall_ms,
+        screen=() if attempt.failure or verdict != FAILED else _screen_of(case, limits),
     )
 
 
-def _body(case: Case) -> tuple[Expected, str, Mapping[str, float]]:
-    from rebalance_sim.scenarios.generate.generator import generate
+def _screen_of(case: Case, limits: Limits) -> tuple[str, ...]:
+    """What ``run`` prints of a case, by runs of their own, which leave its time as it is; nothing
+    if a limit of the machine ends them."""
+    attempt = next(supervised(_screen, [case], limits))
+    return () if attempt.failure else tuple(attempt.result)
+
+
+def _screen(case: Case) -> list[str]:
+    from rebalance_sim.scenarios.failure_screen import describe, led_to, replay_command
     from rebalance_sim.scenarios.runner import run
+
+    scenario = scenario_of(case)
+    result = run(scenario)
+    story = led_to(scenario, result)
+    return describe(result, replay_command=replay_command(case.words), story=story)
+
+
+def scenario_of(case: Case) -> Scenario:
+    """What is run. Raises ScenarioError for a file that is none."""
+    from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.scenario import load_scenario
 
     if case.file is not None:
-        scenario = load_scenario(case.file)
-    elif case.variant is not None:
-        scenario = generate(case.variant, case.seed)
-    else:
+        return load_scenario(case.file)
+    if case.variant is None:
         raise ValueError(f"case {case.id} has neither a file nor a variant")
-    result = run(scenario)
+    return generate(case.variant, case.seed)
+
+
+def _body(case: Case) -> tuple[Expected, str, Mapping[str, float]]:
+    from rebalance_sim.scenarios.runner import run
+
+    result = run(scenario_of(case))
     properties = tuple(dict.fromkeys(row.property for row in result.violations))
     got = Expected(outcome=result.outcome, properties=properties, digest=result.digest)
     return got, result.reason, result.metrics

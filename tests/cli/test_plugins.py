@@ -173,6 +173,7 @@ def test_plugins_are_shipped_with_the_code() -> None:
 
 def test_the_examples_are_short() -> None:
     most = dict.fromkeys((file.name for file in EXAMPLE.glob("*/*.py")), 25) | {"invariant.py": 12}
+    most["grace_period.py"] = 45
     for name, lines in most.items():
         assert len((EXAMPLE / "research_plugins" / name).read_text().splitlines()) <= lines
 

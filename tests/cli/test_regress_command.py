@@ -23,6 +23,12 @@ ROOT = Path(__file__).parents[2]
 DEFECTS = ROOT / "scenarios" / "defects"
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures are kept in the folder that a command is called in."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A folder with a scenario that passes, and one that is known to fail."""
@@ -159,7 +165,17 @@ def test_fresh_seeds_follow_from_the_commit_alone() -> None:
         (("--profile", "calm", "--seeds", "3-5"), "write numbers or ranges"),
         (("--profile", "calm", "--fresh", "3"), "--fresh needs --profile and --fresh-from"),
         (("--profile", "calm", "--seeds", "3", "--lock", "{lock}"), "is no lock of regress"),
-        (("--profile", "calm", "--seeds", "3", "--junit", "no/where.xml"), "cannot write"),
+        (
+            (
+                *("--profile", "calm", "--seeds", "3"),
+                *("--lock", "none.json", "--junit", "no/where.xml"),
+            ),
+            "cannot write",
+        ),
+        (
+            ("--profile", "calm", "--seeds", "3", "--lock", "none.json", "--database", "{lock}"),
+            "regress.lock.json is a file: give a folder",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -184,7 +200,7 @@ def test_a_reader_that_has_gone_changes_no_verdict(profile: object, code: int) -
 
 def test_the_workflow_of_the_example_runs(call: Call, tmp_path: Path, corpus: Path) -> None:
     workflow = (ROOT / "examples" / "ci" / "regress.yml").read_text()
-    assert len(workflow.splitlines()) <= 18
+    assert len(workflow.splitlines()) <= 23
     assert workflow in (ROOT / "docs" / "ci.md").read_text()
     [line] = [row for row in workflow.splitlines() if "run: rebalance-sim" in row]
     places = {
@@ -201,3 +217,137 @@ def test_the_workflow_of_the_example_runs(call: Call, tmp_path: Path, corpus: Pa
     assert call(*words[1:]).code == 0
     assert "4 same" in (tmp_path / "summary.md").read_text()
     assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("tests") == "6"
+
+
+# --- failures that are kept -----------------------------------------------------------------------
+
+
+def kept_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob(".rebalance-sim/*.toml"))
+
+
+def test_what_failed_is_kept_run_first_and_dropped_when_it_passes(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path
+) -> None:
+    (corpus / "a-passing.toml").write_text((corpus / "passing.toml").read_text())
+    first = call("regress", corpus, "--lock", lock)
+    assert first.code == 1
+    assert "kept     1 in .rebalance-sim, run first the next time" in first.out
+    (file,) = kept_in(tmp_path)
+    assert file.read_text().startswith("# regress: corpus/failing.toml\n# violation coordinator.")
+    results = tmp_path / "results.json"
+    assert call("regress", corpus, "--lock", lock, "--json", results).code == 1
+    cases = [one["case"] for one in json.loads(results.read_text())["cases"]]
+    assert cases == ["corpus/failing.toml", "corpus/a-passing.toml", "corpus/passing.toml"]
+    (corpus / "failing.toml").write_text((corpus / "passing.toml").read_text())
+    mended = call("regress", corpus, "--lock", lock)
+    assert mended.code == 0
+    assert (
+        "dropped  corpus/failing.toml: passes, and is kept in .rebalance-sim no more" in mended.out
+    )
+    assert kept_in(tmp_path) == []
+
+
+def test_a_fresh_seed_that_failed_is_run_again_from_its_file(
+    call: Call, lock: Path, tmp_path: Path
+) -> None:
+    profile = tmp_path / "mine.toml"
+    profile.write_text('extends = "calm"\n')
+    failing = ("--profile", profile, "--seeds", "3", "--lock", lock, "--fail-on")
+    first = call("regress", *failing, "unowned-partition-ms-max:1")
+    assert first.code == 1, first
+    (file,) = kept_in(tmp_path)
+    other = call("regress", "--profile", "calm", "--seeds", "4", "--lock", lock,
+                 "--fail-on", "unowned-partition-ms-max:1")  # fmt: skip
+    assert f"failed   --profile {profile} --seed 3" in other.out
+    assert f"rebalance-sim run {file.relative_to(tmp_path)}" in other.out
+    again = call("regress", "--profile", "calm", "--seeds", "4", "--lock", lock)
+    assert again.code == 0
+    assert f"dropped  --profile {profile} --seed 3: passes" in again.out
+    assert kept_in(tmp_path) == []
+
+
+def test_what_the_lock_accepts_is_dropped_and_what_is_kept_is_in_no_lock(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path
+) -> None:
+    call("regress", corpus, "--lock", lock)
+    only = call("regress", corpus / "passing.toml", "--lock", lock, "--update")
+    assert only.code == 1, "what is kept still fails"
+    assert list(json.loads(lock.read_text())["cases"]) == ["corpus/passing.toml"]
+    both = call("regress", corpus, "--lock", lock, "--update")
+    assert "dropped  corpus/failing.toml: is in the lock" in both.out
+    assert (both.code, kept_in(tmp_path)) == (0, [])
+
+
+def test_what_a_limit_of_the_machine_ended_is_not_kept(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path
+) -> None:
+    assert call("regress", corpus, "--lock", lock, "--time-limit-s", 0.001).code == 1
+    assert kept_in(tmp_path) == []
+
+
+def test_nothing_is_kept_without_a_database(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path
+) -> None:
+    outcome = call("regress", corpus, "--lock", lock, "--no-database")
+    assert (outcome.code, "kept " in outcome.out) == (1, False)
+    assert not (tmp_path / ".rebalance-sim").exists()
+
+
+def test_a_hidden_folder_of_a_corpus_holds_no_cases(call: Call, corpus: Path, lock: Path) -> None:
+    inside = corpus / ".rebalance-sim"
+    call("regress", corpus, "--lock", lock, "--database", inside)
+    assert kept_in(corpus)
+    again = call("regress", corpus, "--lock", lock, "--database", inside)
+    assert "2 cases: 1 failed, 1 new" in again.out
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# regress: mine\nno = scenario", "# regress: mine\n[", "\xff"]
+)
+def test_a_file_that_regress_has_not_kept_is_refused(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path, text: str
+) -> None:
+    folder = tmp_path / ".rebalance-sim"
+    folder.mkdir()
+    (folder / "mine.toml").write_bytes(text.encode("latin-1"))
+    outcome = call("regress", corpus, "--lock", lock)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert ".rebalance-sim/mine.toml is no failure that regress has kept (" in outcome.err
+    assert "delete it" in outcome.err
+
+
+# --- what led to a failure ------------------------------------------------------------------------
+
+
+def test_reports_carry_what_led_to_a_failure(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path
+) -> None:
+    call("regress", corpus, "--lock", lock, "--update")
+    locked = json.loads(lock.read_text())
+    locked["cases"]["corpus/failing.toml"] |= {"outcome": "ok", "properties": []}
+    lock.write_text(json.dumps(locked))
+    files = {name: tmp_path / f"results.{name}" for name in ("junit", "markdown", "json")}
+    options = [word for name, file in files.items() for word in (f"--{name}", file)]
+    assert call("regress", corpus, "--lock", lock, *options).code == 1
+    screen = call("run", corpus / "failing.toml").out
+    told = screen[screen.index("  what led to it") : screen.index("  run   ")].rstrip()
+    assert len(told.splitlines()) > 5
+    (failure,) = ElementTree.parse(files["junit"]).iter("failure")
+    for text in (failure.text or "", files["markdown"].read_text()):
+        assert "expected  ok\nfound     violation (coordinator.exclusive_ownership)" in text
+        assert f"replay    rebalance-sim run {corpus}/failing.toml" in text
+        assert told in text
+    (row,) = [one for one in json.loads(files["json"].read_text())["cases"] if one["screen"]]
+    assert told in "\n".join(row["screen"])
+
+
+def test_a_case_in_no_lock_was_expected_to_pass(
+    call: Call, corpus: Path, lock: Path, tmp_path: Path
+) -> None:
+    junit = tmp_path / "junit.xml"
+    call("regress", corpus, "--lock", lock, "--junit", junit)
+    (failure,) = ElementTree.parse(junit).iter("failure")
+    assert (failure.text or "").startswith(
+        "expected  an outcome that passes, as it is in no lock\nfound     violation ("
+    )

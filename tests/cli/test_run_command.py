@@ -14,8 +14,8 @@ import pytest
 from command_line import Outcome
 
 import rebalance_sim
-from rebalance_sim.cli.run import describe
 from rebalance_sim.scenarios.defects import defect_scenario
+from rebalance_sim.scenarios.failure_screen import describe
 from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import dump_scenario

@@ -11,7 +11,7 @@ import pytest
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED
-from rebalance_sim.scenarios.compare import with_protocol
+from rebalance_sim.scenarios.compare import protocol_named, with_protocol
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.ownership import OwnershipTrace
@@ -215,3 +215,25 @@ def test_a_compared_scenario_says_what_it_is_and_survives_its_file() -> None:
 def test_an_unknown_protocol_is_named_with_what_was_meant() -> None:
     with pytest.raises(ScenarioError, match=r"no protocol 'consumer-rang'.*'consumer-range'\?"):
         generate("faulty+consumer-rang", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("consumer-unifrom:mut-early-grant", "no protocol 'consumer-unifrom'; did you mean"),
+        ("consumer-uniform:mut-early-grnt", "no rule 'mut-early-grnt'; did you mean 'mut-early-gr"),
+        ("consumer-uniform:", "no rule ''"),
+    ],
+)
+def test_a_protocol_with_a_rule_that_there_is_not_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        protocol_named(name)
+
+
+def test_a_protocol_may_have_a_rule_beside_those_of_the_scenario() -> None:
+    scenario = generate("calm", 1)
+    scenario = replace(scenario, world=replace(scenario.world, defects=("mut-no-recompute",)))
+    spoken = with_protocol(scenario, "consumer-uniform:mut-early-grant")
+    assert spoken.world.defects == ("mut-early-grant", "mut-no-recompute")
+    assert with_protocol(scenario, "consumer-uniform").world.defects == ("mut-no-recompute",)
+    assert "Grant before the owner" in protocol_named("consumer-uniform:mut-early-grant").title

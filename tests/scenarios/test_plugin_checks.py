@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rebalance_sim.invariants.engine.discovery import GOALS
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.plugins import load_plugins
 from rebalance_sim.sim.observe.metric import Metric, values_of
@@ -18,6 +19,11 @@ FAULT = "from rebalance_sim.sim.faults.fault import Fault\n"
 RULE = (
     "from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules\n"
     "from rebalance_sim.scenarios.plugins import Rule\n"
+)
+OWN = (
+    f"{RULE}from rebalance_sim.scenarios.plugins import GroupState, GroupTimer\n"
+    "class L(ConsumerGroupRules):\n {body}\n"
+    "R = Rule(id='r', title='', rules=(L,))"
 )
 COUNTED = itertools.count()
 
@@ -74,6 +80,82 @@ REFUSED = [
     (
         f"{RULE}class L(ConsumerGroupRules): ...\nR = Rule(id='r s', title='', rules=(L,))",
         "rule 'r s': an id has letters",
+    ),
+    (
+        OWN.format(body="computes_target = lambda *_: True\n waits = GroupState([])"),
+        "TypeError: state [] can be changed in place: keep a tuple",
+    ),
+    (
+        OWN.format(body="computes_target = lambda *_: True\n grace = GroupTimer(5)"),
+        "TypeError: GroupTimer(5): name the method it expires into",
+    ),
+    (
+        OWN.format(
+            body="def ends(self, group): ...\n grace = GroupTimer('end')\n after_load = ends"
+        ),
+        "L.grace expires into 'end', which is missing; did you mean 'ends'?",
+    ),
+    (
+        OWN.format(body="bumps_on_leave = GroupState(True)"),
+        "L.bumps_on_leave is a decision of ConsumerGroupRules: name the GroupState otherwise",
+    ),
+    (
+        OWN.format(body="seen = {}\n def after_load(self, group): ..."),
+        "L.seen is a dict, which all runs would share: make it a tuple",
+    ),
+    (
+        OWN.format(body="def after_load(self, group): self.seen = 1"),
+        "L.after_load sets self.seen, which no snapshot has: declare GroupState",
+    ),
+    (
+        "SEEN = 0\n" + OWN.format(body="def after_load(self, group):\n  global SEEN\n  SEEN = 1"),
+        "L.after_load sets SEEN of its module, which no snapshot has: declare GroupState",
+    ),
+    (
+        "SEEN = []\n" + OWN.format(body="def after_load(self, group): SEEN.append(group)"),
+        "L.after_load uses SEEN of its module, a list: make it a tuple",
+    ),
+    (
+        OWN.format(body="def after_load(self, group, seen=[]): seen.append(group)"),
+        "L.after_load has a default that can be changed in place: make it a tuple",
+    ),
+    (
+        "def around():\n seen = []\n def after_load(self, group): seen.append(group)\n"
+        " return after_load\n" + OWN.format(body="after_load = around()"),
+        "L.after_load uses a variable around it that can be changed in place",
+    ),
+    (
+        "import time\n" + OWN.format(body="def after_load(self, group): time.monotonic()"),
+        "L.after_load uses time, which is another at each run: the time is self.now_ms",
+    ),
+    (
+        "from random import random\n" + OWN.format(body="def after_load(self, group): random()"),
+        "L.after_load uses random, which is another at each run: the time is self.now_ms",
+    ),
+    (
+        f"{RULE}from rebalance_sim.scenarios.plugins import GroupState\n"
+        "from rebalance_sim.protocol.hosting.broker_rules import BrokerRules\n"
+        "class L(BrokerRules):\n reads_newest = True\n waits = GroupState(False)\n"
+        "R = Rule(id='r', title='', rules=(L,))",
+        "L.waits is for rules of a coordinator, and BrokerRules are none",
+    ),
+    (
+        OWN.format(body="bumps_on_leave = False").replace("''", "'', replaces='target.current'"),
+        "rule 'r': replaces must be a tuple of ids, as in ('target.current',)",
+    ),
+    (
+        OWN.format(body="bumps_on_leave = False").replace("''", "'', replaces=('target.curent',)"),
+        "rule 'r': replaces: no property 'target.curent'; did you mean 'target.current'?",
+    ),
+    (
+        OWN.format(body="bumps_on_leave = False").replace("''", f"'', replaces=('{GOALS[0].id}',)"),
+        f"rule 'r': replaces: '{GOALS[0].id}' is a goal of sweeps, by which no run is judged",
+    ),
+    (
+        f"{RULE}from rebalance_sim.protocol.hosting.broker_rules import BrokerRules\n"
+        "class L(BrokerRules):\n reads_newest = True\n"
+        "R = Rule(id='r', title='', rules=(L,), replaces=('target.current',))",
+        "rule 'r': replaces needs rules of a coordinator, and L is one of BrokerRules",
     ),
 ]
 
@@ -137,3 +219,21 @@ def test_numbers_fit_into_the_tables() -> None:
 def test_a_metric_does_not_take_the_place_of_one_of_the_run() -> None:
     with pytest.raises(ValueError, match="a run has a metric 'given' of its own"):
         values_of([_Given(3)], {"given": 1.0})
+
+
+def test_two_rules_may_not_declare_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rebalance_sim.protocol import defects
+
+    monkeypatch.setattr(defects, "_DEFECTS", {})
+    text = OWN.format(body="bumps_on_leave = False\n waits = GroupState(False)")
+    for number in (1, 2):
+        name = f"declares_{next(COUNTED)}"
+        (tmp_path / f"{name}.py").write_text(text.replace("'r'", f"'r{number}'"))
+        monkeypatch.syspath_prepend(tmp_path)
+        if number == 1:
+            load_plugins([name])
+        else:
+            with pytest.raises(ScenarioError, match="waits is declared by another rule"):
+                load_plugins([name])

@@ -97,7 +97,7 @@ def test_group_and_target_epoch_are_those_of_the_last_records() -> None:
     rows = step_rows(trace)
     [group] = rows["groups"]
     found = state_at_end(rows, f"group {group}")
-    assert found["group epoch"] == str(epochs[-1])
+    assert found["epoch"] == str(epochs[-1])
     assert len({e for e, *_, raises in rows["entries"] if raises}) <= len(epochs)
 
 

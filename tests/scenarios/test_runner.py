@@ -282,6 +282,7 @@ def test_every_outcome_has_a_meaning() -> None:
         "budget",
         "error",
         "not-judged",
+        "partly-judged",
         "vacuous",
     ]
 

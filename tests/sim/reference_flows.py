@@ -22,10 +22,12 @@ class NaiveFlow:
     fetched: int = 0
     opens_ms: int | None = None
     is_served: bool = False
+    limit: int | None = None
+    handed_out: int = 0
     first_records_ms: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.fetched = self.position
+        self.fetched = self.handed_out = self.position
 
 
 class NaiveFlows:
@@ -40,10 +42,13 @@ class NaiveFlows:
         batch_records: int | None = None,
         interval_ms: int = 1,
         phase_ms: int = 0,
+        in_flight: int | None = None,
     ) -> None:
         self.now_ms = 0
         self.flows: list[NaiveFlow] = []
-        self.room = fetch_records * PARTS
+        self.in_flight = None if in_flight is None else in_flight * PARTS
+        self.fetch = fetch_records * PARTS
+        self.room = self.fetch + (self.in_flight or 0)
         self.latency_ms = latency_ms
         self.capacity = capacity
         self.batch_records = batch_records
@@ -66,7 +71,7 @@ class NaiveFlows:
 
     def _step(self) -> None:
         now_ms = self.now_ms
-        buffered = sum(flow.fetched - flow.position for flow in self.flows)
+        buffered = sum(min(flow.fetched, self._end(flow)) - flow.position for flow in self.flows)
         is_poll = self.batch_records is None or (self.is_serving and self.next_poll_ms == now_ms)
         if is_poll and self.is_serving:
             for flow in self.flows:
@@ -74,12 +79,19 @@ class NaiveFlows:
                     flow.is_served = True
                     flow.first_records_ms.append(now_ms)
         fetched = [self._fetched_now(flow) for flow in self.flows]
+        is_fed = False
         for flow, count in zip(self.flows, fetched, strict=True):
+            is_fed = is_fed or (count > 0 and flow.fetched < self._end(flow))
             flow.fetched += count
-        if self.is_serving:
+        if self.is_serving or self.in_flight is not None:
             self._process()
+        if self.is_serving:
+            for flow in self.flows:
+                if self.in_flight is not None:
+                    most = min(flow.fetched, flow.position + self.in_flight)
+                    flow.handed_out = max(flow.handed_out, most)
             if self.batch_records is not None and is_poll:
-                if buffered < PARTS and not any(fetched):
+                if buffered < PARTS and not is_fed:
                     self.next_poll_ms = now_ms + 1  # A poll that has nothing to hand out waits.
                 else:
                     self._plan_poll(buffered)
@@ -89,7 +101,7 @@ class NaiveFlows:
             return 0
         end = flow.rate * (self.now_ms + 1 - self.latency_ms - flow.origin_ms)
         room = self.room - (flow.fetched - flow.position)
-        return max(0, min(end - flow.fetched, self.room // self.latency_ms, room))
+        return max(0, min(end - flow.fetched, self.fetch // self.latency_ms, room))
 
     def _process(self) -> None:
         """Deal out the millisecond: whoever wants no more than an equal share gets what it wants,
@@ -97,8 +109,8 @@ class NaiveFlows:
         left = self.capacity
         waiting = [flow for flow in self.flows if flow.is_served]
         while waiting:
-            least = min(waiting, key=lambda flow: flow.fetched - flow.position)
-            want = least.fetched - least.position
+            least = min(waiting, key=self._want)
+            want = self._want(least)
             if left is not None and Fraction(left, len(waiting)) < want:
                 for flow in waiting:
                     flow.position += left // len(waiting)
@@ -106,6 +118,29 @@ class NaiveFlows:
             least.position += want
             left = None if left is None else left - want
             waiting.remove(least)
+
+    def _end(self, flow: NaiveFlow) -> int:
+        """Up to where a flow is processed: to its limit, and by workers of an application that is
+        not in ``poll``, to what they have been handed."""
+        end = 1 << 62 if flow.limit is None else flow.limit
+        if self.in_flight is not None and not self.is_serving:
+            end = min(end, flow.handed_out)
+        return max(end, flow.position)
+
+    def _want(self, flow: NaiveFlow) -> int:
+        return min(flow.fetched, self._end(flow)) - flow.position
+
+    def is_at_limit(self) -> bool:
+        """Whether the next record of some flow is the one at its limit, and is there."""
+        for flow in self.flows:
+            there = flow.fetched
+            if self.in_flight is not None and not self.is_serving:
+                there = min(there, flow.handed_out)
+            if flow.limit is None or not flow.is_served or flow.position < flow.limit:
+                continue
+            if there >= flow.limit + PARTS:
+                return True
+        return False
 
     def _plan_poll(self, buffered: int) -> None:
         assert self.batch_records is not None

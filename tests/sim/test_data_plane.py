@@ -10,7 +10,7 @@ from worlds import Watched, client, orders, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.data_plane.flows import Flow
+from rebalance_sim.sim.data_plane.flow import Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.progress import GroupProgress, PartitionProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs

@@ -11,7 +11,8 @@ from record_by_record import Consumer, Partition
 from reference_flows import NaiveFlow, NaiveFlows
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow, Flows
+from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
+from rebalance_sim.sim.data_plane.flows import Flows
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 
 
@@ -41,6 +42,7 @@ class Pair:
     interval_ms: int = 100
     phase_ms: int = 37
     has_clock: bool = False
+    in_flight: int | None = None
     notes: Notes = field(default_factory=Notes)
 
     def __post_init__(self) -> None:
@@ -63,6 +65,7 @@ class Pair:
             polls=clock,
             watcher=self.notes,
             now_ms=0,
+            in_flight=self.in_flight,
         )
         self.naive = NaiveFlows(
             fetch_records=self.fetch_records,
@@ -71,6 +74,7 @@ class Pair:
             batch_records=self.max_poll_records if clock else None,
             interval_ms=self.interval_ms,
             phase_ms=self.phase_ms,
+            in_flight=self.in_flight,
         )
         self.flows: list[Flow] = []
 
@@ -86,6 +90,8 @@ class Pair:
             assert self.fast.processed(fast, now_ms) == naive.position // PARTS
             assert self.fast.fetched(fast, now_ms) == naive.fetched // PARTS
             assert naive.position <= naive.fetched
+            if self.in_flight is not None:
+                assert self.fast.handed_out(now_ms)[fast] == naive.handed_out // PARTS
         if self.clock and self.naive.is_serving and not self.naive.is_frozen:
             assert self.clock.next_ms == self.naive.next_poll_ms
 
@@ -107,6 +113,27 @@ class Pair:
         long_ms = [at for at, lasts in self.naive.batches if at >= now_ms and lasts >= limit_ms]
         is_able = self.clock and self.naive.is_serving and not self.naive.is_frozen
         assert foreseen_ms == (long_ms[0] if long_ms and is_able else None)
+
+    def look_for_limit(self, horizon_ms: int) -> None:
+        """When a record at a limit is come to, foreseen, and then lived through."""
+        now_ms = self.naive.now_ms
+        foreseen_ms = self.fast.first_at_limit_ms(now_ms, horizon_ms)
+        is_able = (self.naive.is_serving or self.in_flight is not None) and not self.naive.is_frozen
+        while not self.naive.is_at_limit() and self.naive.now_ms < horizon_ms:
+            self.naive.run(self.naive.now_ms + 1)
+        found_ms = self.naive.now_ms if self.naive.is_at_limit() and is_able else None
+        assert foreseen_ms == found_ms
+        self.fast.roll(self.naive.now_ms)
+
+    def look_for_drain(self, number: int) -> None:
+        """When workers are done with a partition that is handed out no more."""
+        now_ms = self.naive.now_ms
+        flow, naive = self.flows[number], self.naive.flows[number]
+        foreseen_ms = self.fast.drained_ms(frozenset({flow.partition}), now_ms, now_ms + 2_000)
+        while naive.position < naive.handed_out and self.naive.now_ms < now_ms + 2_000:
+            self.naive.run(self.naive.now_ms + 1)
+        assert foreseen_ms == self.naive.now_ms
+        self.fast.roll(self.naive.now_ms)
 
     def act(self, action: tuple[Any, ...]) -> None:
         now_ms = self.naive.now_ms
@@ -148,6 +175,11 @@ class Pair:
             case ("latency", value):
                 self.fast.set_latency(value, now_ms)
                 self.naive.latency_ms = value
+            case ("limit", which, ahead) if self.flows:
+                index = which % len(self.flows)
+                limit = self.naive.flows[index].position // PARTS + ahead
+                self.fast.set_limit(self.flows[index], limit if ahead else None, now_ms)
+                self.naive.flows[index].limit = limit * PARTS if ahead else None
             case ("go", span_ms):
                 self.go(span_ms)
 
@@ -160,6 +192,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("serve"), st.booleans()),
     st.tuples(st.just("freeze")),
     st.tuples(st.just("latency"), st.sampled_from([1, 5, 40])),
+    st.tuples(st.just("limit"), st.integers(0, 9), st.sampled_from([0, 1, 2, 30, 400])),
     st.tuples(st.just("go"), st.sampled_from([1, 2, 17, 500, 3_000])),
 )
 
@@ -201,6 +234,60 @@ def test_lines_are_exactly_what_single_milliseconds_add_up_to(
     # New lines are drawn where something happens, or where a partition's lot changes.
     changes = len(actions) + 3 * len(pair.flows) * (len(actions) + 1)
     assert pair.fast.line_count <= 20 + 4 * changes
+
+
+@given(
+    fetch_records=st.sampled_from([1, 7, 100]),
+    latency_ms=st.sampled_from([1, 5, 40]),
+    records_per_second=st.sampled_from([1, 50, 333, 2_000]),
+    in_flight=st.sampled_from([1, 10, 500]),
+    actions=st.lists(ACTIONS, max_size=25),
+)
+def test_workers_go_on_with_what_they_were_handed_and_no_further(
+    fetch_records: int,
+    latency_ms: int,
+    records_per_second: int,
+    in_flight: int,
+    actions: list[tuple[Any, ...]],
+) -> None:
+    pair = Pair(
+        fetch_records=fetch_records,
+        latency_ms=latency_ms,
+        records_per_second=records_per_second,
+        in_flight=in_flight,
+    )
+    pair.act(("serve", True))
+    pair.act(("add", 100, 1_000, 30))
+    for action in actions:
+        pair.act(action)
+    pair.go(300)
+    pair.look_for_limit(pair.naive.now_ms + 1_000)
+    if not pair.naive.is_frozen:
+        pair.act(("serve", False))
+        pair.look_for_drain(0)
+    pair.go(0)
+    pair.settle()
+
+
+@given(
+    records_per_second=st.sampled_from([None, 50, 333, 2_000]),
+    has_clock=st.booleans(),
+    actions=st.lists(ACTIONS, max_size=25),
+)
+def test_a_record_at_a_limit_is_foreseen(
+    records_per_second: int | None, has_clock: bool, actions: list[tuple[Any, ...]]
+) -> None:
+    pair = Pair(
+        fetch_records=100, latency_ms=5, records_per_second=records_per_second, has_clock=has_clock
+    )
+    pair.act(("serve", True))
+    pair.act(("add", 100, 1_000, 30))
+    for action in actions:
+        pair.act(action)
+    pair.act(("limit", 0, 30))
+    pair.look_for_limit(pair.naive.now_ms + 2_000)
+    pair.go(0)
+    pair.settle()
 
 
 LOGS = st.tuples(

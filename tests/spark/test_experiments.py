@@ -156,7 +156,7 @@ def test_a_metric_that_no_run_has_is_refused_before_all(tmp_path: Path) -> None:
 
 def test_what_it_costs_is_known_before(tmp_path: Path) -> None:
     cost = estimate(make_experiment(**KEYS), POOL)
-    assert (cost.runs, cost.probed, cost.processes) == (48, 8, 2)
+    assert (cost.runs, cost.probed, cost.processes) == (48, 1, 2)
     assert cost.wall_s == cost.cpu_s / 2 > 0
 
 

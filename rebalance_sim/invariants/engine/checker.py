@@ -27,7 +27,7 @@ from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
 from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
-from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
+from rebalance_sim.invariants.property import Finding, Kind, Property, Replaced, Violation
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -75,13 +75,16 @@ class Checker:
         self.model = ShadowModel(view)
         self.violations: list[Violation] = []
         """Violations that no known issue can be the reason of."""
+        self.replaced: dict[str, Replaced] = {}
+        """By property: what is not judged any more, as a rule has acted that replaces it."""
+        self._replaces = view.semantics.replaced
         self._suspects = suspects_of(view.semantics, known_issues)
         self._suspected: dict[tuple[str, str], tuple[Violation, int]] = {}
         self.is_stopped = False
         self._violated: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.model)
-        self.liveness = Liveness(view, self.model, properties, self._suspects)
+        self.liveness = Liveness(view, self.model, properties, self._suspects, self.replaced)
         self._view = view
         self._stop_at_first = stop_at_first
         self._full_every = full_every
@@ -137,10 +140,18 @@ class Checker:
         """Look at a step that has just happened."""
         if self.is_stopped:
             return
+        if step.acted:
+            self.note_acted(step.acted, step)
         self._handlers[step.kind](step)
         self._steps_to_full -= 1
         if not self._steps_to_full:
             self.check_fully(step)
+
+    def note_acted(self, rules: Iterable[str], step: Step) -> None:
+        """These rules decided otherwise than what they replace, in this step or before it."""
+        for rule in rules:
+            for one in self._replaces.get(rule, ()):
+                self.replaced.setdefault(one, Replaced(one, rule, step.index, step.at_ms))
 
     def at_end(self) -> None:
         """The run is over."""
@@ -393,6 +404,7 @@ class Checker:
         clients = self._view.clients().values()
         if (
             self.is_stopped
+            or invariant.id in self.replaced
             or (model.went_back_at_step is not None and not invariant.outlives_lost_commits)
             or (not invariant.outlives_clock_steps and any(c.clock_was_set for c in clients))
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
@@ -14,7 +14,8 @@ from rebalance_sim.invariants.step import WorldView
 
 class Liveness:
     """Judges the quiet period of one world. ``on_quiet_period_start`` says when the last fault
-    ended; ``suspects`` are known issues by the property that they may violate."""
+    ended; ``suspects`` are known issues by the property that they may violate; ``replaced`` the
+    properties that are not judged any more."""
 
     def __init__(
         self,
@@ -22,7 +23,9 @@ class Liveness:
         model: ShadowModel | None = None,
         properties: Iterable[type[Property]] = PROPERTIES,
         suspects: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        replaced: Container[str] = frozenset(),
     ) -> None:
+        self._replaced = replaced
         self._model = ShadowModel(view) if model is None else model
         self._suspects = suspects
         self.quiet = QuietPeriod(view, self._model)
@@ -109,7 +112,7 @@ class Liveness:
 
     def _late(self, due: set[Deadline], at_ms: int) -> Iterator[Stuck]:
         for item in self._properties:
-            if item.deadline not in due:
+            if item.deadline not in due or item.id in self._replaced:
                 continue
             for late in item.late(self.quiet, at_ms):
                 yield Stuck(

@@ -22,6 +22,7 @@ from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.outcome import TimerCommand
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
@@ -220,6 +221,12 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
 
     # -- leaving ---------------------------------------------------------------------------
 
+    def on_members_removed(
+        self, group: ConsumerGroup, members: Sequence[Member], cause: RebalanceCause
+    ) -> None:
+        """These members are about to be removed from the group, which still has them. Kafka does
+        nothing beside that; a rule may remember it."""
+
     bumps_on_leave = True
     """coordinator §4.2: a removed member raises the group epoch."""
 
@@ -240,6 +247,12 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     KAFKA-20747)."""
 
     # -- target ----------------------------------------------------------------------------
+
+    def computes_target(self, group: ConsumerGroup, member: Member | None) -> bool:
+        """The group epoch has outrun the target, and the assignment interval is over: is a new
+        target computed now? In Kafka, always. ``member``: who sends the heartbeat; it joins if the
+        group has not got it yet. None for a computation of the coordinator's own."""
+        return True
 
     raises_epoch_for_assignor = True
     """A heartbeat after which another server-side assignor is preferred raises the group epoch

@@ -116,6 +116,10 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
         outcome = fired(self._context, group, key, epoch=epoch, now_ms=now_ms)
         return outcome if group is None else completed(self._context, group, outcome, now_ms)
 
+    def entailed(self, group: ConsumerGroup, outcome: Outcome, *, now_ms: int) -> Outcome:
+        """As of any other timer."""
+        return completed(self._context, group, outcome, now_ms)
+
     def on_topics_changed(self, names: set[str], *, now_ms: int) -> Iterable[TimerCommand]:
         """Groups subscribed to a changed name look at it at their next heartbeat
         (coordinator §7.3); versions that look themselves ask for a timer."""

@@ -236,9 +236,10 @@ class Advance:
     def _may_assign(self) -> bool:
         """coordinator §4.3: has the assignment interval passed since the last target?"""
         group = self._group
-        return self._context.assignment_interval_is_over(
+        is_over = self._context.assignment_interval_is_over(
             group.group_id, group.target_assignment_timestamp, wall_ms=self._wall_ms
         )
+        return is_over and self._context.rules.computes_target(group, self.member)
 
     # -- coordinator H11 -------------------------------------------------------------------
 

@@ -123,6 +123,7 @@ def remove_members(
         converted = convert(group, members, response, now_ms)
         if converted is not None:
             return converted
+    context.rules.on_members_removed(group, members, cause)
     group_id = group.group_id
     records: list[Record] = []
     timers: list[TimerCommand] = []

@@ -98,6 +98,8 @@ def _assign(context: ConsumerContext, group: ConsumerGroup, key: TimerKey, now_m
         return Outcome()
     if group.group_epoch <= group.target_assignment_epoch:
         return Outcome()
+    if not context.rules.computes_target(group, None):
+        return Outcome(timers=(ScheduleTimer(key, now_ms + RETRY_AFTER_FAILURE_MS),))
     if group.client_assignors or group.computation is not None:
         delegated = delegate(context, group)
         if delegated is not None:

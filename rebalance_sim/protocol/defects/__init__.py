@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.discovery import declared_in
+from rebalance_sim.protocol.runtime.rule_desk import Declared, watch
+from rebalance_sim.protocol.runtime.rule_desk import declared_in as declared_by
 
 __all__ = ["DEFECTS", "Defect", "register"]
 
@@ -24,7 +27,22 @@ DEFECTS: Mapping[str, Defect] = MappingProxyType(_DEFECTS)
 
 def register(rule: Defect) -> None:
     """Add a rule whose module lies elsewhere, a proposal or a mutant: scenarios switch it on by its
-    id from now on. Raises ValueError for an id that is taken."""
+    id from now on. Raises ValueError for an id that is taken, and for declared state or timers
+    whose name another rule has."""
     if rule.id in _DEFECTS:
         raise ValueError(f"there is a defect {rule.id!r} already")
+    for change in rule.rules:
+        for one in vars(change).values():
+            if isinstance(one, Declared) and one.name in _declared_names():
+                raise ValueError(
+                    f"rule {rule.id!r}: {one.name} is declared by another rule: name it otherwise"
+                )
     _DEFECTS[rule.id] = rule
+    for change in rule.rules:
+        if issubclass(change, CoordinatorRules):
+            watch(change, rule.id)
+
+
+def _declared_names() -> set[str]:
+    rules = [change for one in _DEFECTS.values() for change in one.rules]
+    return {one.name for change in rules for one in declared_by(change)}

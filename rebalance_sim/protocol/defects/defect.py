@@ -19,6 +19,9 @@ class Defect:
     ``defects S1``; a run of the scenario of this id violates a property of one of them. Where no
     property is violated, ``measured`` names the metric that the defect makes larger; where nothing
     shows at all, ``unobserved`` says why, and there is no scenario.
+
+    ``replaces``: of a rule of a plug-in, ids of the properties that it makes untrue on purpose. A
+    run is not judged by these once the rule has decided otherwise than what it replaces.
     """
 
     id: str
@@ -29,6 +32,7 @@ class Defect:
     properties: tuple[str, ...] = ()
     measured: str = ""
     unobserved: str = ""
+    replaces: tuple[str, ...] = ()
 
     @property
     def component(self) -> str:

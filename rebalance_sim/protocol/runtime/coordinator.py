@@ -45,6 +45,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     topic_deleted,
     topic_deleted_key,
 )
+from rebalance_sim.protocol.runtime.rule_desk import RULE_STATE, RuleDesk, RuleTimerKind
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.runtime.timeline import Timeline
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -114,6 +115,8 @@ class GroupCoordinator:
             term=term,
             wall_offset_ms=wall_offset_ms,
         )
+        self._desk = RuleDesk(self._context)
+        self._context.rules.desk = self._desk
         self._components = [component(self._context) for component in semantics.group_types]
         group_types = [one for one in self._components if isinstance(one, GroupType)]
         self._store = GroupStore(self._context, group_types)
@@ -148,6 +151,7 @@ class GroupCoordinator:
         if self._context.timeline is not None:
             raise ValueError("a coordinator that keeps history has no snapshot")
         context = self._context
+        self._desk.forget(self._members_of)
         return CoordinatorSnapshot(
             image=context.image,
             newest_topic_version=context.newest_topic_version,
@@ -171,6 +175,7 @@ class GroupCoordinator:
         """Equal for two states, each at its time, in which the same requests and timers have the
         same outcomes, but for times. Armed timers are the host's."""
         context = self._context
+        self._desk.forget(self._members_of)
         tables, parts = context.state
         state = self._key_maker.key((tables, parts, self.offsets.state), now_ms=now_ms)
         return context.image.version, state
@@ -186,7 +191,7 @@ class GroupCoordinator:
 
     @cached_property
     def _key_maker(self) -> KeyMaker:
-        fields: dict[type, StateFields] = {}
+        fields: dict[type, StateFields] = dict(RULE_STATE)
         for component in self._components:
             if isinstance(component, GroupType):
                 fields |= component.state_fields
@@ -209,6 +214,15 @@ class GroupCoordinator:
         whose state is not in the log."""
         group = self._store.get(group_id)
         return {} if group is None else self._store.type_of(group).log_state(group)
+
+    @property
+    def rule_state(self) -> Mapping[str, object]:
+        """What rules have declared, and hold now: name, group and member -> value; only what is
+        not as at first."""
+        if not self._desk.declared:
+            return {}
+        values = self._desk.memory.values
+        return {" ".join(filter(None, key)): values[key] for key in sorted(values)}
 
     @property
     def config(self) -> CoordinatorConfig:
@@ -235,6 +249,17 @@ class GroupCoordinator:
         """The dynamic settings of groups, by group id."""
         return self._context.configs.groups
 
+    def _begin(self, now_ms: int) -> None:
+        """Something is about to be handled."""
+        desk = self._desk
+        desk.begin(now_ms)
+        if desk.declared:
+            desk.forget(self._members_of)
+
+    def _members_of(self, group_id: str) -> Any:
+        group = self._store.get(group_id)
+        return None if group is None else getattr(group, "members", ())
+
     # -- requests --------------------------------------------------------------------------
 
     def handle(
@@ -260,7 +285,8 @@ class GroupCoordinator:
         group = self._store.get(request.group_id)  # type: ignore[union-attr]
         call: Call[Any] = Call(request, group, now_ms, client_id, client_host, token)
         crossing = self._crossings.get((type(request), type(group)))
-        return handler(call) if crossing is None else crossing(call)
+        self._begin(now_ms)
+        return self._desk.closed(handler(call) if crossing is None else crossing(call))
 
     def is_read(self, request: object) -> bool:
         """Whether this is a read operation, which waits for nothing (coordinator §9.4).
@@ -315,7 +341,8 @@ class GroupCoordinator:
 
     def committed(self, on_commit: Continuation, *, now_ms: int) -> Outcome:
         """All records of the outcome that announced ``on_commit`` are committed."""
-        return on_commit.committed(self._context, now_ms=now_ms)
+        self._begin(now_ms)
+        return self._desk.closed(on_commit.committed(self._context, now_ms=now_ms))
 
     def write_failed(
         self, on_commit: Continuation, error: ErrorCode, *, is_undone: bool, now_ms: int
@@ -326,7 +353,10 @@ class GroupCoordinator:
         ``is_undone``: nothing of them is in the log, and the host has rolled them back. A write
         that only took too long may still be committed, and what it did stays.
         """
-        return on_commit.write_failed(self._context, error, is_undone=is_undone, now_ms=now_ms)
+        self._begin(now_ms)
+        return self._desk.closed(
+            on_commit.write_failed(self._context, error, is_undone=is_undone, now_ms=now_ms)
+        )
 
     # -- timers ----------------------------------------------------------------------------
 
@@ -340,11 +370,20 @@ class GroupCoordinator:
         A timer whose group or member is gone does nothing (coordinator §4.1). Raises ProtocolBug
         for a kind that nobody has.
         """
+        self._begin(now_ms)
+        return self._desk.closed(self._fired(key, epoch, now_ms))
+
+    def _fired(self, key: TimerKey, epoch: int, now_ms: int) -> Outcome:
         if key.kind is ShardTimer.EXPIRY:
             again = now_ms + self.config.offsets_retention_check_interval_ms
             return Outcome(None, self.expired(now_ms=now_ms), (ScheduleTimer(EXPIRY_KEY, again),))
         if key.kind is ShardTimer.TOPIC_DELETED:
             return Outcome(None, self.offsets.tombstones_of_topic(*topic_deleted(key)))
+        if key.kind is RuleTimerKind.RULE:
+            group = self._store.get(key.group_id)
+            outcome = self._desk.fired(key, group)
+            entailed = None if group is None else self._store.type_of(group).entailed
+            return outcome if entailed is None else entailed(group, outcome, now_ms=now_ms)
         owner = self._timers.get(type(key.kind))
         if owner is None:
             raise ProtocolBug(f"unknown timer {key}")
@@ -394,6 +433,7 @@ class GroupCoordinator:
         old, self._context.image = self._context.image, image
         names = {*old.by_name, *image.by_name}
         changed = {n for n in names if old.by_name.get(n) != image.by_name.get(n)}
+        self._begin(now_ms)
         if any(name not in old.by_name for name in changed):
             self._context.newest_topic_version = image.version
         timers: list[TimerCommand] = [
@@ -403,7 +443,7 @@ class GroupCoordinator:
         ]
         for component in self._components:
             timers += component.on_topics_changed(changed, now_ms=now_ms)
-        return tuple(timers)
+        return (*timers, *self._desk.timers())
 
     def update_configs(self, configs: ConfigsInForce) -> None:
         """Take altered settings (coordinator §10.2). Timers that are running are not adjusted."""
@@ -416,11 +456,14 @@ class GroupCoordinator:
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
         """Timers of a freshly loaded shard: full timeouts for every member, expiry
         (coordinator §9.5)."""
+        self._begin(now_ms)
         expiry_ms = self.config.offsets_retention_check_interval_ms
         timers: list[TimerCommand] = [ScheduleTimer(EXPIRY_KEY, now_ms + expiry_ms)]
         for component in self._components:
             timers += component.on_loaded(now_ms=now_ms)
-        return tuple(timers)
+        for group in self._store.all_groups():
+            self._context.rules.after_load(group)
+        return (*timers, *self._desk.timers())
 
     def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
         """Another broker takes over: what parked requests are answered. The host drops this

@@ -5,12 +5,50 @@ They concern groups of every type; each type's own rules inherit these.
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.records import OffsetCommitValue
 
 
+class Desk(Protocol):
+    """What rules have at hand: ``protocol/runtime/rule_desk.py``."""
+
+    now_ms: int
+    context: Any
+
+
 class CoordinatorRules:
-    """The correct rules."""
+    """The correct rules.
+
+    ``desk``: what they have at hand while the coordinator handles something; they keep nothing in
+    attributes.
+    """
+
+    desk: Desk
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "desk" in vars(self):
+            raise AttributeError(
+                f"a rule sets its attribute {name}, which no snapshot has: declare it in the "
+                f"class, as {name} = GroupState(...)"
+            )
+        object.__setattr__(self, name, value)
+
+    @property
+    def now_ms(self) -> int:
+        """The time of what is being handled, by the clock of timers."""
+        return self.desk.now_ms
+
+    @property
+    def context(self) -> Any:
+        """Topics, settings and groups of the coordinator, for functions that ask for a
+        ``CoordinatorContext``."""
+        return self.desk.context
+
+    def after_load(self, group: Any) -> None:
+        """A coordinator has read this group from the log, and serves from now on: a rule may set
+        its state and its timers again, which no log has."""
 
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (coordinator §8.4)."""

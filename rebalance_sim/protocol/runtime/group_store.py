@@ -47,6 +47,11 @@ class GroupStore:
                 return group
         return None
 
+    def all_groups(self) -> list[Any]:
+        """The groups of all types, in ascending order of their ids."""
+        groups = {group_id: one for table in self._tables for group_id, one in table.items()}
+        return [groups[group_id] for group_id in sorted(groups)]
+
     def type_of(self, group: Any) -> GroupType[Any]:
         """The type of a group."""
         return self.types[type(group)]

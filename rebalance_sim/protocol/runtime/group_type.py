@@ -182,6 +182,10 @@ class GroupType(Component[_G]):
         """Offsets are committed under an id that no group has. True if this type makes one."""
         return False
 
+    def entailed(self, group: _G, outcome: Outcome, *, now_ms: int) -> Outcome:
+        """The outcome of a rule's timer with what its records entail."""
+        return outcome
+
     # -- offsets ---------------------------------------------------------------------------
 
     def check_commit(

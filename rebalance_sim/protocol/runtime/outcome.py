@@ -114,7 +114,8 @@ class Outcome:
     nobody waits for (timers), and for requests that are answered by a completion.
     ``on_commit`` is None if the commit has no further effect. ``rebalances`` says what began
     with this operation, and why; ``timed_out`` how many members it removed because they let a
-    time pass. Both are for counting.
+    time pass; ``acted`` which registered rules decided otherwise than what they replace. They are
+    for counting, and ``acted`` for what the rule says it replaces.
     """
 
     response: Response | None = None
@@ -124,6 +125,7 @@ class Outcome:
     on_commit: Continuation | None = None
     rebalances: tuple[Rebalance, ...] = ()
     timed_out: int = 0
+    acted: tuple[str, ...] = ()
 
 
 class Continuation:

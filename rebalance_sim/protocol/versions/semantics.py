@@ -80,6 +80,13 @@ class Semantics(GroupSemantics):
             repairs=tuple(sorted({*self.repairs, *ids})),
         )
 
+    @property
+    def replaced(self) -> Mapping[str, tuple[str, ...]]:
+        """Of the rules that are switched on, by id: the properties that they make untrue on
+        purpose."""
+        said = {one: DEFECTS[one].replaces for one in self.defects if one in DEFECTS}
+        return {rule: properties for rule, properties in said.items() if properties}
+
     def can_repair(self, issue: str) -> bool:
         """Whether ``without`` takes this id."""
         is_shipped = issue in self.shipped_defects and issue not in self.defects

@@ -50,7 +50,8 @@ class CoordinatorFacts(NamedTuple):
     """What properties look at: members and targets by member id. ``puts_off``: it computes no
     target yet, because it has computed one not long ago; ``parked``: the requests that wait;
     ``newest_ids``: the last member id that each client has been given, by what is unique in it;
-    ``is_initial``: the first join phase of a classic group is held open."""
+    ``is_initial``: the first join phase of a classic group is held open; ``exempt``: the properties
+    that are not judged, as a rule has acted that replaces them."""
 
     seats: Mapping[str, Seat] = MappingProxyType({})
     targets: Mapping[str, int] = MappingProxyType({})
@@ -60,6 +61,7 @@ class CoordinatorFacts(NamedTuple):
     parked: frozenset[Token] = frozenset()
     newest_ids: frozenset[str] = frozenset()
     is_initial: bool = False
+    exempt: frozenset[str] = frozenset()
 
 
 class _Machine(GroupCoordinator):
@@ -81,6 +83,8 @@ class Shard(MinimalShard):
         self.client_id = ""
         self.given_ids: dict[str, int] = {}
         """How many member ids each client has been given."""
+        self.exempt: frozenset[str] = frozenset()
+        """As of ``CoordinatorFacts``."""
         super().__init__(
             config=scope.config,
             new_member_id=self._next_member_id,
@@ -278,7 +282,7 @@ class CoordinatorStates:
         shard.coordinator.restore(kept.snapshot)
         shard.keep(kept.log, kept.timers)
         shard.now_ms, shard.leader_epoch, shard.growth = kept.now_ms, kept.term, kept.growth
-        shard.given_ids = dict(kept.given_ids)
+        shard.given_ids, shard.exempt = dict(kept.given_ids), kept.facts.exempt
 
     def _intern(self) -> int:
         shard = self._shard
@@ -286,7 +290,7 @@ class CoordinatorStates:
         armed = frozenset((key, timer.epoch) for key, timer in shard.timers.items())
         state_key = shard.coordinator.state_key(now_ms=shard.now_ms)
         given_ids = tuple(sorted(shard.given_ids.items()))
-        key = (state_key, armed, shard.leader_epoch, given_ids)
+        key = (state_key, armed, shard.leader_epoch, given_ids, shard.exempt)
         number = self._kept.find(key)
         if number is not None:
             return number
@@ -298,7 +302,7 @@ class CoordinatorStates:
             shard.now_ms,
             shard.leader_epoch,
             shard.growth,
-            self._facts(),
+            self._facts()._replace(exempt=shard.exempt),
         )
         return self._kept.add(key, kept)
 

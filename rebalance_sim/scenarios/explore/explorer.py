@@ -267,18 +267,19 @@ class Explorer:
             groups: list[tuple[int, tuple[Local, ...]]] = []
             numbers: list[int] = []
             finding: Finding | None = None
+            exempt = self.coordinator.facts(coordinator).exempt
             for place, shift in enumerate(shifts):
                 number = state >> shift & _MASK
                 numbers.append(number)
                 pair = pairs[place].get((coordinator << _BITS | number) << 1 | (left > 0))
                 if pair is None:
                     pair = self._pair(coordinator, place, number, left > 0)
-                if pair.found is not None:
+                if pair.found is not None and pair.found.property not in exempt:
                     finding = pair.found
                 groups.append((state & keep[place], pair.steps))
             if finding is None:
                 finding = self._look_at_members(coordinator, numbers)
-            if finding is not None:
+            if finding is not None and finding.property not in exempt:
                 self._note(explored, came_from, state, (), (finding,))
                 continue
             groups.append(

@@ -19,6 +19,7 @@ from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerK
 from rebalance_sim.protocol.wire.consumer_messages import Request
 from rebalance_sim.scenarios.explore.coordinator_states import Finding, Judge, Shard
 from rebalance_sim.scenarios.explore.scope import GROUP, Scope
+from rebalance_sim.scenarios.explore.state_facts import STATE_PROPERTIES
 
 _TRIGGERS = frozenset(
     {
@@ -59,6 +60,13 @@ CALL_PROPERTIES = tuple(one for one in PROPERTIES if _judges_calls(one))
 """The properties that judge calls of the coordinator."""
 
 
+def replaced_in(scope: Scope) -> Mapping[str, tuple[str, ...]]:
+    """Of the rules that are switched on: what they replace of the properties that are judged."""
+    judged = {*(one.id for one in CALL_PROPERTIES), *STATE_PROPERTIES}
+    said = {r: tuple(i for i in ids if i in judged) for r, ids in scope.rules.replaced.items()}
+    return {rule: ids for rule, ids in said.items() if ids}
+
+
 class _View:
     """The coordinator as the only thing in the world (``WorldView``)."""
 
@@ -91,6 +99,7 @@ class CallJudge(Judge):
         self._properties = tuple(
             one for one in CALL_PROPERTIES if one.applies_to(self._view.semantics)
         )
+        self._replaced = {rule: frozenset(ids) for rule, ids in replaced_in(scope).items()}
 
     def begin(self, shard: Shard) -> None:
         """A call is about to be made. A shadow model of a classic group is soft state: it has to
@@ -135,6 +144,9 @@ class CallJudge(Judge):
         self._view.now_ms = shard.now_ms
         checker = self._checker = self._checker or self._new_checker()
         step = self._new_step(kind, records=outcome.records, timers=outcome.timers, **fields)
+        for rule in outcome.acted:
+            shard.exempt |= self._replaced.get(rule, frozenset())
+        checker.note_acted((r for r, ids in self._replaced.items() if ids & shard.exempt), step)
         checker.after_step(step)
         checker.check_fully(step)
         found = (*checker.violations, *(one for one, _ in checker.suspected))

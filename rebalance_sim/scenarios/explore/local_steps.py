@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKind
+from rebalance_sim.protocol.runtime.rule_desk import RuleTimerKind, timer_of
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.scenarios.explore.actions import Action, Doing
 from rebalance_sim.scenarios.explore.coordinator_nodes import CoordinatorNodes, Dealt, Letter
@@ -200,7 +201,8 @@ class LocalSteps:
             nodes.facts(number),
             nodes.facts(before),
         )
-        if misfit is not None:
+        exempt = self.coordinator.facts(coordinator).exempt
+        if misfit is not None and misfit.property not in exempt:
             found += (misfit,)
         bits = coordinator << self._coordinator_shift | number << self._shifts[place]
         return Local(action, bits, cost, found)
@@ -214,7 +216,11 @@ class LocalSteps:
         may fire as a matter of course."""
         allowed = self._scope.disturbances if is_disturbed else ()
         for key in self.coordinator.armed(coordinator):
-            who = owner_of(key.member_id)
+            kind, member_id = key.kind.value, key.member_id
+            if key.kind is RuleTimerKind.RULE:
+                name, member_id = timer_of(key)
+                kind = f"{name} (rule)"
+            who = owner_of(member_id)
             disturbance = _TIMEOUTS.get(key.kind)
             is_former = False
             if disturbance is not None:
@@ -230,7 +236,7 @@ class LocalSteps:
                     disturbance = None
                 elif disturbance not in allowed:
                     continue
-            action = Action(Doing.TIMER, who, key.kind.value, is_former)
+            action = Action(Doing.TIMER, who, kind, is_former)
             cost = int(disturbance is not None)
             yield self._let(action, cost, partial(self.coordinator.fire, coordinator, key))
         if self.coordinator.facts(coordinator).puts_off:

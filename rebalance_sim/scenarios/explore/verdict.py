@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalance_sim.scenarios.explore.explored import Explored
-from rebalance_sim.scenarios.explore.judge import CALL_PROPERTIES
+from rebalance_sim.scenarios.explore.judge import CALL_PROPERTIES, replaced_in
 from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
 from rebalance_sim.scenarios.explore.state_facts import STATE_PROPERTIES
 
@@ -38,6 +38,8 @@ def describe(explored: Explored) -> Iterator[str]:
         f"checked: {checked} properties of every call of the coordinator, "
         f"{len(STATE_PROPERTIES)} of every state, and that no machine breaks its own rules"
     )
+    for rule, properties in replaced_in(scope).items():
+        yield f"not judged once {rule} has acted, which replaces that: {', '.join(properties)}"
     for path in explored.paths:
         suspects = " or ".join(path.finding.suspects)
         known = f" [maybe {suspects}]" if suspects else ""

@@ -81,7 +81,8 @@ root => {
     const step = shown[at] ? shown[at].step : 0, text = search.value.toLowerCase();
     shown = entries.filter(one => (!who.value || one.actor === who.value || one.to === who.value) &&
       (!kind.value || one.role === kind.value) && words(one).toLowerCase().includes(text));
-    at = Math.max(0, shown.findIndex(one => one.step >= step));
+    const next = shown.findIndex(one => one.step >= step);
+    at = next < 0 ? Math.max(0, shown.length - 1) : next;
     show();
   };
   slider.oninput = () => { at = Number(slider.value); show(); };

@@ -116,7 +116,7 @@ class _Reader:
                 is_target = kind == "ConsumerGroupTargetAssignmentMetadata"
                 if not is_target:
                     self.rebalances.add(step["step"])
-                name = "target epoch" if is_target else "group epoch"
+                name = "target epoch" if is_target else "epoch"
                 at = "assignment_epoch" if is_target else "epoch"
                 self._set(step, f"group {group_id}", **{name: str((value or {}).get(at, ""))})
             case "ConsumerGroupTargetAssignmentMember":

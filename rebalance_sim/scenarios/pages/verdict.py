@@ -8,7 +8,7 @@ from rebalance_sim.scenarios.pages.document import Part, Table, Verdict
 from rebalance_sim.scenarios.result import OUTCOMES, KnownRow, RunResult, ViolationRow
 from rebalance_sim.scenarios.units import shown_in_unit
 
-_KINDS = {"ok": "good", "known": "known", "vacuous": "", "not-judged": ""}
+_KINDS = {"ok": "good", "known": "known", "vacuous": "", "not-judged": "", "partly-judged": ""}
 """Outcome -> the colour of its verdict; any other is bad."""
 
 _HEADLINES = (

@@ -385,20 +385,26 @@ class ClientProcess:
         if not any(isinstance(asked, MetadataRequest) for asked in self._own_requests.values()):
             self._ask(MetadataRequest())
 
+    def crash(self) -> None:
+        """End without a word, as a record has it; a supervisor starts another process."""
+        self._supervisor.crash(self.name, self.spec.restart_after_fatal_ms)
+
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""
         self._matches = None
 
     def subscription(self, event: Subscribe) -> Subscribe:
         """What the member learns of a call of ``subscribe``: of a pattern that no broker
-        matches, only that there is one."""
+        matches, only that there is one; and whether there is a listener."""
         self._data_plane.on_subscribed(self.member.config.group_id, event)
+        if not self.spec.listener:
+            event = replace(event, has_listener=False)
         self._matches = None
         regex = event.topic_regex
         if regex is None or self._topic_watch is None:
             return event
         self._matches = compile_re2(regex)
-        return Subscribe(matches_locally=True)
+        return Subscribe(matches_locally=True, has_listener=self.spec.listener)
 
     def _on_own_answer(self, correlation_id: int, response: Any) -> None:
         request = self._own_requests.pop(correlation_id)
@@ -476,6 +482,8 @@ class ClientProcess:
     def _run_callback(self, effect: RunCallback) -> None:
         now_ms = self._clock.now_ms
         at_ms = now_ms + self._conditions.callback_ms(effect.kind)
+        if effect.kind is CallbackKind.REVOKED:
+            at_ms = max(at_ms, self.application.drained_ms(effect.partitions))
         call = self._end_callback
         if effect.kind is CallbackKind.REVOKED and self.spec.commits_when_revoked:
             call = self._commit_in_callback

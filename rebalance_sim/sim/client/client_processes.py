@@ -230,6 +230,13 @@ class ClientProcesses:
             self._restart_due[name] = self._clock.simulated_ms
             self._start_at(name, self._clock.simulated_ms)
 
+    def end_pills(self) -> None:
+        """Faults stop: no record keeps an application any more."""
+        self.environment.data_plane.end_pills()
+        for process in self.processes.values():
+            if process.is_alive:
+                process.application.end_pills()
+
     def _start_at(self, name: str, at_ms: int) -> None:
         tie_break = self._groups[name].tie_break
         self._clock.plan_at(at_ms, tie_break(), self._on_start, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
@@ -15,7 +15,11 @@ from rebalance_sim.sim.client.client_checks import (
     check_kind,
     check_regex,
 )
+from rebalance_sim.sim.client.workers_spec import WhenRevoked, WorkersSpec
+from rebalance_sim.sim.data_plane.poison_pills import OnFailure
 from rebalance_sim.sim.delays import DelaySpec
+
+_NO_TIME = DelaySpec(min_ms=0)
 
 
 class OffsetReset(Enum):
@@ -58,7 +62,10 @@ class ClientSpec:
     processing_max_ms: int | None = None
     """It is away for a time between ``processing_ms`` and this, drawn each time; none: always
     ``processing_ms``."""
-    callback: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=0))
+    listener: bool = True
+    """Whether ``subscribe`` gets a rebalance listener: without one no callback runs, and what a
+    callback would be waited for is done at once."""
+    callback: DelaySpec = _NO_TIME
     """How long a rebalance callback takes."""
     max_poll_interval_ms: int = 300_000
     """How long the application may stay away from ``poll`` until its client leaves; the
@@ -95,6 +102,13 @@ class ClientSpec:
     processing_records_per_second: int | None = None
     """How fast the application processes records, in a world with a data plane; none: it takes
     ``processing_ms`` for whatever comes."""
+    workers: WorkersSpec | None = None
+    """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
+    are none."""
+    on_failure: OnFailure = OnFailure.RETRY
+    """What the application does with a record whose processing fails (``poison_pills`` of a topic):
+    ``retry`` for ever, so that its partition stands still, ``skip`` it, or write it elsewhere and
+    go on, ``dead_letter``."""
     kind: str = JAVA
     """The client library, and which protocol it speaks: ``java`` and ``librdkafka`` the consumer
     protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one."""
@@ -146,6 +160,13 @@ class ClientSpec:
             )
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("topics must not name a topic twice")
+        if not self.listener and (self.commits_when_revoked or self.callback != _NO_TIME):
+            raise ValueError(
+                "listener is false, so that no callback runs: leave out callback and "
+                "commits_when_revoked"
+            )
+        if self.workers is not None:
+            self._check_workers(self.workers)
         at_least(self, 0, "start_ms", "close_timeout_ms", "processing_ms")
         at_least(
             self,
@@ -178,6 +199,15 @@ class ClientSpec:
                 f"processing_ms and processing_max_ms must be below max_poll_interval_ms "
                 f"({self.max_poll_interval_ms}); the fault poll_stall keeps an application away "
                 "for longer"
+            )
+
+    def _check_workers(self, workers: WorkersSpec) -> None:
+        if self.processing_records_per_second is not None:
+            raise ValueError("workers and processing_records_per_second exclude each other")
+        if workers.when_revoked is WhenRevoked.DRAIN and not self.listener:
+            raise ValueError(
+                "workers: when_revoked is drain, which onPartitionsRevoked does, and listener is "
+                "false: choose discard or continue"
             )
 
     def _check_client_assignors(self) -> None:

@@ -29,6 +29,9 @@ class Supervisor(Protocol):
     def restart_later(self, name: str, delay_ms: int) -> None:
         """Start a new process after a while, or as soon as the old one has ended after that."""
 
+    def crash(self, name: str, down_ms: int | None) -> bool:
+        """Kill the process, if there is one."""
+
     def on_process_end(self, process: Any) -> None:
         """``close`` has returned: the process ends."""
 
@@ -60,6 +63,9 @@ class Process(Protocol):
 
     def subscription(self, event: Subscribe) -> Subscribe:
         """What the member learns of a call of ``subscribe``."""
+
+    def crash(self) -> None:
+        """End without a word; a supervisor starts another one."""
 
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""

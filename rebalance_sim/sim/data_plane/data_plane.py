@@ -16,6 +16,7 @@ from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.data_plane.fetch_buffer import FetchingProcess, Intake
+from rebalance_sim.sim.data_plane.poison_pills import PoisonPills
 from rebalance_sim.sim.data_plane.progress import GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.network.network import Network
@@ -41,6 +42,8 @@ class DataPlane:
         leaders: PartitionLeaders,
         deliveries: Mapping[str, Deliveries],
         end_ms: int,
+        pills: PoisonPills,
+        has_workers: bool,
     ) -> None:
         self.is_on = is_on
         self.network = network
@@ -48,13 +51,14 @@ class DataPlane:
         self.topic_logs = topic_logs
         self.leaders = leaders
         self.end_ms = end_ms
+        self.pills = pills
         self._deliveries = deliveries
         self._subscriptions: dict[str, list[Subscribe]] = {name: [] for name in deliveries}
         self._topic_names: dict[TopicPartition, str] = {}
         self._counted: dict[GroupMember, dict[TopicPartition, tuple[PartitionState, int]]] = {}
         """What clients that keep up were handed: to where, and in which time with a partition."""
         self._intakes: dict[str, Intake] = {}
-        self._totals = Totals()
+        self._totals = Totals(has_workers=has_workers)
         self.progress = {
             group_id: GroupProgress(self.clock, topic_logs, of_group, self._totals)
             for group_id, of_group in deliveries.items()
@@ -94,6 +98,16 @@ class DataPlane:
                 deliveries.add(partition, start, end)
                 counted[partition] = state, end
         return positions
+
+    def name_of(self, partition: TopicPartition) -> str:
+        """The name of its topic."""
+        return self._topic_names[partition]
+
+    def end_pills(self) -> None:
+        """Faults stop: all records are like others from now on."""
+        self.pills.are_over = True
+        for intake in self._intakes.values():
+            intake.forget_pills()
 
     def on_process_end(self, name: str) -> None:
         """A process is gone, and what it had buffered."""
@@ -177,7 +191,7 @@ class DataPlane:
         for intake in self._intakes.values():
             intake.positions()
         self.lag()
-        return self._totals.sums()
+        return self._totals.sums().and_(Sums(counts=self.pills.counts()))
 
     def lag(self) -> int:
         """The lag of all partitions as of now, in records."""
@@ -193,6 +207,7 @@ class DataPlane:
             return {}
         return {
             **self.sums().as_dict(),
+            **self.pills.highest(),
             "lag_records_at_end": self.lag(),
             "records_lost": sum(progress.lost for progress in self.progress.values()),
         }

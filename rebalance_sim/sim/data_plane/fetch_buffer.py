@@ -12,8 +12,11 @@ from typing import Protocol
 
 from rebalance_sim.protocol.clients import GroupMember, PartitionState
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.client.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow, Flows
+from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
+from rebalance_sim.sim.data_plane.flows import Flows
+from rebalance_sim.sim.data_plane.poison_pills import PoisonPills, PoisonPillSpec
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 from rebalance_sim.sim.data_plane.progress import GroupProgress
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
@@ -43,6 +46,10 @@ class FetchSettings(Protocol):
     def processing_records_per_second(self) -> int | None:
         """What the application processes; None: whatever comes."""
 
+    @property
+    def workers(self) -> WorkersSpec | None:
+        """Who processes in its place."""
+
 
 class FetchingProcess(Protocol):
     """A client process that takes records in."""
@@ -67,7 +74,11 @@ class Plane(Protocol):
     network: Network
     topic_logs: TopicLogs
     progress: dict[str, GroupProgress]
+    pills: PoisonPills
     end_ms: int
+
+    def name_of(self, partition: TopicPartition) -> str:
+        """The name of its topic."""
 
     def can_reach(self, client_name: str, partition: TopicPartition) -> bool:
         """Whether a client can fetch from the leader of a partition."""
@@ -112,8 +123,15 @@ class Intake:
         self._max_poll_interval_ms = spec.max_poll_interval_ms
         self._end_ms = plane.end_ms
         rate = spec.processing_records_per_second
+        workers = self._workers = spec.workers
+        if workers is not None:
+            rate = workers.records_per_second
         polls = None
-        if rate is not None and spec.max_poll_records * 1_000 > rate * spec.processing_ms:
+        if (
+            workers is None
+            and rate is not None
+            and spec.max_poll_records * 1_000 > rate * spec.processing_ms
+        ):
             polls = PollClock(
                 interval_ms=max(1, spec.processing_ms),
                 phase_ms=poll_phase_ms,
@@ -133,6 +151,7 @@ class Intake:
             polls=polls,
             watcher=self,
             now_ms=self._clock.simulated_ms,
+            in_flight=None if workers is None else workers.in_flight_max,
         )
         self.on_leaders_changed: Callable[[], None] = lambda: None
         self._lives: dict[TopicPartition, _Life] = {}
@@ -182,6 +201,7 @@ class Intake:
     def end(self) -> None:
         """The process is gone."""
         self._deliver()
+        self._workers = None  # They are gone with it.
         for partition in list(self._lives):
             self._drop(partition)
 
@@ -210,6 +230,61 @@ class Intake:
             if end > life.delivered_to:
                 self._progress.on_delivered(partition, life.delivered_to, end)
                 life.delivered_to = end
+
+    def processed_offsets(self) -> dict[TopicPartition, int]:
+        """Of each partition the offset behind the last record that is processed."""
+        now_ms = self._clock.simulated_ms
+        self._flows.roll(now_ms)
+        return {p: self._flows.processed(life.flow, now_ms) for p, life in self._lives.items()}
+
+    def drained_ms(self, partitions: frozenset[TopicPartition], longest_ms: int) -> int:
+        """When workers are done with what they have of these partitions, but for a limit."""
+        clock = self._clock
+        until_ms = clock.simulated_ms + longest_ms
+        return self._flows.drained_ms(partitions, clock.simulated_ms, until_ms) - clock.leapt_ms
+
+    # --- poison pills -----------------------------------------------------------------------------
+
+    def first_pill_ms(self) -> int | None:
+        """When the application comes to the next one, if nothing else happens, in
+        ``simulated_ms``; None if it does not."""
+        if not self._plane.pills.are_there:
+            return None
+        return self._flows.first_at_limit_ms(self._clock.simulated_ms, self._end_ms)
+
+    def meet_pills(self) -> list[tuple[TopicPartition, PoisonPillSpec]]:
+        """Those that it has come to now, for the first time in this process."""
+        self._flows.settle(self._clock.simulated_ms)
+        found = []
+        for flow in self._flows.at_limit():
+            flow.is_met = True
+            offset = flow.limit // PARTS if flow.limit is not None else 0
+            pill = self._plane.pills.first(
+                self._plane.name_of(flow.partition), flow.partition, offset
+            )
+            if pill is not None:
+                self._plane.pills.hits[flow.partition, offset] += 1
+                found.append((flow.partition, pill[1]))
+        return found
+
+    def pass_pill(self, partition: TopicPartition) -> None:
+        """The record at which a partition stands is done with, in whatever way."""
+        life = self._lives.get(partition)
+        if life is not None and life.flow.limit is not None and life.flow.is_met:
+            self._look_for_pill(life.flow, life.flow.limit // PARTS + 1)
+
+    def forget_pills(self) -> None:
+        """All records are like others from now on."""
+        for life in self._lives.values():
+            if life.flow.limit is not None:
+                self._flows.set_limit(life.flow, None, self._clock.simulated_ms)
+
+    def _look_for_pill(self, flow: Flow, offset: int) -> None:
+        pill = self._plane.pills.first(self._plane.name_of(flow.partition), flow.partition, offset)
+        limit = None if pill is None else pill[0]
+        self._flows.set_limit(flow, limit, self._clock.simulated_ms)
+
+    # --- batches ----------------------------------------------------------------------------------
 
     def next_poll_ms(self) -> int:
         """When the application is back at ``poll``: now, unless a batch keeps it."""
@@ -301,6 +376,8 @@ class Intake:
         )
         self._lives[partition] = _Life(state, flow)
         self._flows.add(flow, now_ms)
+        if self._plane.pills.are_there:
+            self._look_for_pill(flow, state.position)
         self._progress.of(partition).begin(
             flow,
             name=self._name,
@@ -326,6 +403,10 @@ class Intake:
         life = self._lives.pop(partition)
         now_ms = self._clock.simulated_ms
         self._flows.settle(now_ms)
+        if self._workers is not None and self._workers.when_revoked is WhenRevoked.CONTINUE:
+            start = life.flow.position // PARTS
+            count = self._flows.finish(life.flow, now_ms)
+            self._progress.of(partition).finish(start, start + count)
         self._flows.remove(life.flow, now_ms)
         self._progress.of(partition).end(life.flow, now_ms)
 

@@ -15,67 +15,12 @@ and against one that handles every record, fetch and batch by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.flow import Flow, FlowWatcher
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 
-PARTS_PER_MS = PARTS // 1_000
-"""What a rate of one record per second brings in each millisecond."""
-
 _NEVER = 1 << 62
-
-
-@dataclass(slots=True, eq=False)
-class Flow:
-    """One partition at one client. Read-only outside of ``Flows``.
-
-    ``rate`` is what its log grows by in each millisecond, from ``origin_ms`` on. ``position``:
-    everything below has been processed; ``fetched``: everything below has been in the buffer.
-    ``opens_ms``: from when on fetches bring anything; None while nothing is fetched. ``slowness``:
-    how many times as long as others of the process its fetches take. ``is_served``:
-    a ``poll`` has handed out its first record. The rest belongs to the present lines. All but times
-    in parts of a record.
-    """
-
-    partition: TopicPartition
-    _: KW_ONLY
-    rate: int
-    origin_ms: int
-    position: int
-    fetched: int = field(init=False)
-    opens_ms: int | None = None
-    slowness: int = 1
-    is_served: bool = False
-    takes_part: bool = False
-    buffered: int = 0
-    incoming: int = 0
-    outgoing: int = 0
-
-    def __post_init__(self) -> None:
-        self.fetched = self.position
-
-    def copy(self) -> Flow:
-        """Another flow that stands where this one does."""
-        twin = Flow(
-            self.partition, rate=self.rate, origin_ms=self.origin_ms, position=self.position
-        )
-        twin.fetched = self.fetched
-        twin.opens_ms = self.opens_ms
-        twin.slowness = self.slowness
-        twin.is_served = self.is_served
-        return twin
-
-
-class FlowWatcher(Protocol):
-    """Records what flows."""
-
-    def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
-        """A flow has gone along a line; ``position`` is where it was at ``from_ms``."""
-
-    def on_first_record(self, flow: Flow, at_ms: int) -> None:
-        """A ``poll`` has handed out the first record of a flow."""
 
 
 class _Nobody:
@@ -91,8 +36,10 @@ class Flows:
 
     ``fetch_records`` bounds one fetch of a partition, which takes ``latency_ms``, and so what is
     buffered of it; ``capacity`` is what the application processes in each millisecond (None:
-    whatever comes). ``polls`` is the clock of an application that batches may keep. Everything is
-    as of ``roll``, which has to come before any change.
+    whatever comes). ``polls`` is the clock of an application that batches may keep. ``in_flight``:
+    workers process what a ``poll`` has handed out, at most so many records of each partition at a
+    time, whatever the application does meanwhile; None: it processes them itself. Everything is as
+    of ``roll``, which has to come before any change.
     """
 
     def __init__(
@@ -104,9 +51,12 @@ class Flows:
         polls: PollClock | None,
         watcher: FlowWatcher,
         now_ms: int,
+        in_flight: int | None = None,
     ) -> None:
         self._flows: list[Flow] = []
-        self._room = fetch_records * PARTS
+        self._in_flight = None if in_flight is None else in_flight * PARTS
+        self._fetch = fetch_records * PARTS
+        self._room = self._fetch + (self._in_flight or 0)
         self._latency_ms = latency_ms
         self._capacity = capacity
         self._polls = polls
@@ -139,6 +89,8 @@ class Flows:
         That is what is processed, and in the middle of a batch what will be when that ends.
         """
         self.roll(at_ms)
+        if self._in_flight is not None:
+            return {flow: self._with_workers(flow, at_ms) // PARTS for flow in self._flows}
         end_ms = at_ms if self._polls is None else self._polls.next_ms
         if end_ms <= at_ms or not self._is_serving or self._is_frozen:
             span_ms, flows = at_ms - self._since_ms, self._flows
@@ -149,6 +101,61 @@ class Flows:
             flow: min(self.fetched(flow, at_ms), future.processed(twin, end_ms))
             for flow, twin in zip(self._flows, future._flows, strict=True)
         }
+
+    def _with_workers(self, flow: Flow, at_ms: int) -> int:
+        """What they have been handed; no more while the application is not in ``poll``."""
+        if not self._is_serving or self._is_frozen or self._in_flight is None:
+            return flow.handed_out
+        span_ms = at_ms - self._since_ms
+        fetched = flow.fetched + flow.incoming * span_ms
+        room = flow.position + flow.outgoing * span_ms + self._in_flight
+        return max(flow.handed_out, min(fetched, room))
+
+    def drained_ms(self, partitions: frozenset[TopicPartition], now_ms: int, until_ms: int) -> int:
+        """When workers are done with what they were handed of these partitions, if that is no
+        later than ``until_ms``, and else that."""
+        future = self._future(now_ms)
+        flows = [flow for flow in future._flows if flow.partition in partitions]
+        while future._since_ms < until_ms and any(f.position < f.handed_out for f in flows):
+            future._draw_lines()
+            future._settle(min(future._until_ms, until_ms))
+        return min(future._since_ms, until_ms)
+
+    def first_at_limit_ms(self, now_ms: int, horizon_ms: int) -> int | None:
+        """When the application first comes to the record at a limit, if nothing else changes; None
+        if it does not before ``horizon_ms``."""
+        if self._is_frozen or all(f.limit is None or f.is_met for f in self._flows):
+            return None
+        if not self._works:
+            return None
+        future = self._future(now_ms)
+        while not future.at_limit():
+            if future._since_ms >= horizon_ms:
+                return None
+            future._draw_lines()
+            until_ms = min(future._until_ms, horizon_ms)
+            future._pass_polls(until_ms)
+            future._settle(until_ms)
+        return future._since_ms
+
+    def at_limit(self) -> list[Flow]:
+        """The flows whose next record is the one at their limit, and is there."""
+        return [
+            flow
+            for flow in self._flows
+            if flow.limit is not None and not flow.is_met
+            and flow.is_served and flow.position >= flow.limit
+            and min(flow.fetched, self._end_of_work(flow)) >= flow.limit + PARTS
+        ]  # fmt: skip
+
+    def _end_of_work(self, flow: Flow) -> int:
+        is_kept = self._in_flight is not None and not self._is_serving
+        return flow.handed_out if is_kept else _NEVER
+
+    @property
+    def _works(self) -> bool:
+        """Whether anything is processed: by the application in ``poll``, or by its workers."""
+        return self._is_serving or self._in_flight is not None
 
     def next_poll_ms(self, at_ms: int) -> int:
         """When the application is back at ``poll``, at ``at_ms`` or later."""
@@ -205,12 +212,13 @@ class Flows:
         """What becomes of all this if nothing else happens. The batch in hand stays in hand."""
         self.settle(now_ms)
         future = Flows(
-            fetch_records=self._room // PARTS,
+            fetch_records=self._fetch // PARTS,
             latency_ms=self._latency_ms,
             capacity=self._capacity,
             polls=None if self._polls is None else self._polls.copy(),
             watcher=_Nobody(),
             now_ms=now_ms,
+            in_flight=None if self._in_flight is None else self._in_flight // PARTS,
         )
         future._flows = [flow.copy() for flow in self._flows]
         future._is_serving = self._is_serving
@@ -230,17 +238,29 @@ class Flows:
     def _pass_polls(self, until_ms: int, limit_ms: int | None = None) -> bool:
         if self._polls is None or not self._is_serving or self._is_frozen:
             return False
-        if self._buffered < PARTS and not self._is_fed:
-            # A ``poll`` that has nothing to hand out waits.
-            self._polls.next_ms = max(self._polls.next_ms, until_ms)
-            return False
-        return self._polls.run(
-            until_ms,
+        end_ms = min(until_ms, self._empty_ms)
+        if end_ms > self._since_ms and self._polls.run(
+            end_ms,
             since_ms=self._since_ms,
             buffered=self._buffered,
             growth=self._growth,
             limit_ms=limit_ms,
-        )
+        ):
+            return True
+        if end_ms < until_ms:  # A ``poll`` that has nothing to hand out waits.
+            self._polls.next_ms = max(self._polls.next_ms, until_ms)
+        return False
+
+    @property
+    def _empty_ms(self) -> int:
+        """When less than a record is buffered, and nothing comes in, if lines go on."""
+        if self._is_fed:
+            return _NEVER
+        if self._buffered < PARTS:
+            return self._since_ms
+        if not self._growth:
+            return _NEVER
+        return self._since_ms + (self._buffered - PARTS) // -self._growth + 1
 
     def _settle(self, to_ms: int) -> None:
         from_ms = self._since_ms
@@ -248,6 +268,8 @@ class Flows:
         if span_ms == 0:
             return
         for flow in self._flows:
+            if self._in_flight is not None:
+                flow.handed_out = self._with_workers(flow, to_ms)
             before = flow.position
             flow.position += flow.outgoing * span_ms
             flow.fetched += flow.incoming * span_ms
@@ -291,6 +313,20 @@ class Flows:
         self._change(now_ms)
         flow.opens_ms = None
         flow.fetched = max(flow.position, end_offset * PARTS)
+        flow.handed_out = min(flow.handed_out, flow.fetched)
+
+    def set_limit(self, flow: Flow, limit: int | None, now_ms: int) -> None:
+        """From this offset on nothing is processed; None: everything is again."""
+        self._change(now_ms)
+        flow.limit = None if limit is None else limit * PARTS
+        flow.is_met = False
+
+    def finish(self, flow: Flow, now_ms: int) -> int:
+        """Workers process what they have of it after all; how many records that are."""
+        self._change(now_ms)
+        before = flow.position
+        flow.position = max(before, flow.handed_out)
+        return flow.position // PARTS - before // PARTS
 
     def set_latency(self, latency_ms: int, now_ms: int) -> None:
         """The network is slower, or faster, than before."""
@@ -351,19 +387,34 @@ class Flows:
             flow.buffered = flow.fetched - flow.position
             last = min(last, self._take_in(flow, now_ms))
             flow.outgoing = 0
+            flow.end = self._end_of(flow)
             flow.takes_part = False
             if self._is_serving:
                 last = min(last, self._admit(flow, now_ms))
-                if flow.takes_part:
-                    total += flow.buffered + flow.incoming
-        level = self._share_out(total) if self._is_serving else None
+            elif self._works:
+                flow.takes_part = flow.is_served
+            if flow.takes_part:
+                total += flow.offer
+        level = self._share_out(total) if self._works else None
         self._buffered = self._growth = 0
+        self._is_fed = False
         for flow in self._flows:
             last = min(last, self._lasts(flow, level, now_ms))
-            self._buffered += flow.buffered
-            self._growth += flow.incoming - flow.outgoing
-        self._is_fed = any(flow.incoming for flow in self._flows)
+            if flow.end is not None and flow.is_at_end:
+                self._buffered += flow.end - flow.position
+                self._growth -= flow.outgoing
+            else:
+                self._buffered += flow.buffered
+                self._growth += flow.incoming - flow.outgoing
+                self._is_fed = self._is_fed or flow.incoming > 0
         self._until_ms = now_ms + last
+
+    def _end_of(self, flow: Flow) -> int | None:
+        """Up to where a flow is processed, if there is a limit to that at present."""
+        ends = [] if flow.limit is None else [flow.limit]
+        if self._in_flight is not None and not self._is_serving:
+            ends.append(flow.handed_out)
+        return max(flow.position, min(ends)) if ends else None
 
     def _gap(self, flow: Flow, now_ms: int) -> int:
         """What the log has for the fetch of this millisecond; below 0 while it lags behind."""
@@ -382,7 +433,7 @@ class Flows:
         gap = self._gap(flow, now_ms)
         if gap <= 0:
             return -gap // flow.rate + 1 if flow.rate else _NEVER
-        flow.incoming = min(gap, self._room // self._fetch_ms(flow), self._room - flow.buffered)
+        flow.incoming = min(gap, self._fetch // self._fetch_ms(flow), self._room - flow.buffered)
         return _NEVER
 
     def _admit(self, flow: Flow, now_ms: int) -> int:
@@ -405,12 +456,12 @@ class Flows:
         if capacity is None or total <= capacity:
             for flow in self._flows:
                 if flow.takes_part:
-                    flow.outgoing = flow.buffered + flow.incoming
+                    flow.outgoing = flow.offer
             return None
         served = [flow for flow in self._flows if flow.takes_part]
-        level = _level(sorted(flow.buffered + flow.incoming for flow in served), capacity)
+        level = _level(sorted(flow.offer for flow in served), capacity)
         for flow in served:
-            flow.outgoing = min(level, flow.buffered + flow.incoming)
+            flow.outgoing = min(level, flow.offer)
         return level
 
     def _lasts(self, flow: Flow, level: int | None, now_ms: int) -> int:
@@ -421,7 +472,7 @@ class Flows:
             gap = self._gap(flow, now_ms)
             if gap > 0:
                 room = self._room - flow.buffered
-                is_fetch_full = incoming == self._room // self._fetch_ms(flow)
+                is_fetch_full = incoming == self._fetch // self._fetch_ms(flow)
                 is_log_end = incoming == gap == flow.rate
                 is_buffer_full = incoming == room == outgoing
                 if not (is_fetch_full or is_log_end or is_buffer_full):
@@ -430,7 +481,16 @@ class Flows:
                     last = (gap - incoming) // (incoming - flow.rate) + 1
                 if incoming > outgoing:
                     last = min(last, (room - incoming) // (incoming - outgoing) + 1)
-        if flow.takes_part and self._is_serving:
+        if flow.end is not None and incoming:
+            last = min(last, self._comes_to_limit_ms(flow, flow.end))
+        if flow.takes_part:
+            if flow.end is not None:
+                if not outgoing:
+                    return last
+                left = flow.end - flow.position
+                last = min(last, left // outgoing)
+                if left <= flow.buffered + incoming:
+                    return last
             if level is not None and outgoing == level:
                 if outgoing > incoming:
                     spare = flow.buffered + incoming - level
@@ -438,6 +498,13 @@ class Flows:
             elif flow.buffered:
                 return 1
         return last
+
+    def _comes_to_limit_ms(self, flow: Flow, end: int) -> int:
+        """For how long what is fetched ends before, or right at, a limit."""
+        for mark in (end, end + PARTS):
+            if flow.fetched < mark:
+                return -(-(mark - flow.fetched) // flow.incoming)
+        return _NEVER
 
 
 def _level(wanted: Iterable[int], capacity: int) -> int:

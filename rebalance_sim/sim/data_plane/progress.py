@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow
+from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
@@ -24,9 +24,11 @@ from rebalance_sim.sim.observe.sums import Sums
 class Totals:
     """What all partitions of a run share. ``area`` is twice the integral of the lag."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_workers: bool = False) -> None:
         self.processed = 0
         self.reprocessed = 0
+        self.processed_late = 0
+        self._has_workers = has_workers
         self.area = 0
         self.highest_lag = 0
         self.highest_lag_lately = 0
@@ -40,6 +42,7 @@ class Totals:
                 "lag_record_seconds": self.area / (2 * PARTS * 1_000),
                 "records_processed": self.processed,
                 "records_reprocessed": self.reprocessed,
+                **self._of_workers(),
             },
             means={
                 "first_record_after_assignment_ms": replace(self.after_assignment),
@@ -48,6 +51,10 @@ class Totals:
             highest={"lag_records_max": self.highest_lag // PARTS},
             lately={"lag_records_max": self.highest_lag_lately // PARTS},
         )
+
+    def _of_workers(self) -> dict[str, float]:
+        late = {"records_processed_after_loss": float(self.processed_late)}
+        return late if self._has_workers else {}
 
     def begin_part(self) -> None:
         """A part of the run begins (``sums``, of which the longest since then are wanted)."""
@@ -130,9 +137,14 @@ class PartitionProgress:
     def on_moved(self, flow: Flow, to_ms: int, before: int) -> None:
         """A flow went along a line, from ``before`` to where it is now."""
         if flow.outgoing:
-            self._count(before // PARTS, flow.position // PARTS)
+            self._count(before, flow.position)
         if flow is self._present:
             self._add_area(to_ms, flow.position)
+
+    def finish(self, start: int, end: int) -> None:
+        """Workers process the records of a partition that their client has lost."""
+        self._count(start * PARTS, end * PARTS)
+        self._totals.processed_late += end - start
 
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed the first record out."""
@@ -177,7 +189,8 @@ class PartitionProgress:
         self._since_ms = to_ms
         self._position = position
 
-    def _count(self, start: int, end: int) -> None:
+    def _count(self, before: int, after: int) -> None:
+        start, end = before // PARTS, after // PARTS
         totals = self._totals
         totals.processed += end - start
         if end > start:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_sim.sim.checks import at_least, at_most, legal_topic, not_empty
+from rebalance_sim.sim.data_plane.poison_pills import PoisonPillSpec
 
 PARTITIONS_MOST = 100_000
 RECORDS_PER_SECOND_MOST = 1_000_000
@@ -23,6 +24,9 @@ class TopicSpec:
     """How many partitions it has at the start."""
     records_per_second: int = 0
     """How many records are produced to each of its partitions."""
+    poison_pills: tuple[PoisonPillSpec, ...] = ()
+    """Records that an application cannot process as it does others, in a world with a data
+    plane."""
     replication_factor: int = 1
     """In how many racks replicas are, where brokers have racks: partition 0 begins with the rack
     of broker 0, each following one with the next rack, and each replica takes one rack further."""

@@ -6,6 +6,7 @@
 ``error.FENCED_MEMBER_EPOCH``        error codes in answers to heartbeats, commits, fetches
 ``timer.session``                    timers that changed something
 ``fault.client_crash``               faults that took effect
+``rule.my-rule``                     handled by a coordinator, decided otherwise by this rule
 ``rebalance.classic.member_joined``  rebalances that began, by protocol and cause
 ``admin.group_delete.NONE``          what administrators were answered in the end
 """
@@ -54,7 +55,7 @@ class Coverage:
                     self.on_error(code)
         if outcome.records:
             self._on_records(outcome)
-        if outcome.rebalances:
+        if outcome.rebalances or outcome.acted:
             self.on_rebalances(outcome)
 
     def on_error(self, code: ErrorCode) -> None:
@@ -69,9 +70,12 @@ class Coverage:
         self.on_rebalances(outcome)
 
     def on_rebalances(self, outcome: Outcome) -> None:
-        """An operation may have begun to rebalance a group, and says why."""
+        """An operation may have begun to rebalance a group, and says why; and which rules of
+        plug-ins decided otherwise than Kafka's."""
         for rebalance in outcome.rebalances:
             self._other[f"rebalance.{rebalance.name}"] += 1
+        for rule in outcome.acted:
+            self._other[f"rule.{rule}"] += 1
 
     def on_loaded(self, coordinator: GroupCoordinator) -> None:
         """A shard is active: a classic group that has grown too large starts over at once."""

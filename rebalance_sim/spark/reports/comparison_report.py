@@ -8,7 +8,7 @@ from functools import partial
 
 import pandas as pd
 
-from rebalance_sim.scenarios.compare import PROTOCOLS
+from rebalance_sim.scenarios.compare import protocol_named
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
@@ -76,7 +76,7 @@ def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
     )
     for name in plan.protocols:
         base = ", the base" if name == summary.base else ""
-        yield f"`{name}`{base}: {PROTOCOLS[name].title}"
+        yield f"`{name}`{base}: {protocol_named(name).title}"
     yield doc.Tiles(
         [
             (f"{summary.seeds_compared:,}", "seeds are compared", "good"),

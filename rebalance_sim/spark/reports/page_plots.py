@@ -42,7 +42,7 @@ SERIES: Mapping[str, str] = {
 def colour_of(outcome: str) -> str:
     """Green for what passed, amber for a known issue, red for a finding, grey for what was
     not judged; the same in every picture and on every page."""
-    if outcome in ("vacuous", "not-judged", *NO_VERDICT):
+    if outcome in ("vacuous", "not-judged", "partly-judged", *NO_VERDICT):
         return GREY
     return {"ok": GREEN, "known": AMBER}.get(outcome, RED)
 

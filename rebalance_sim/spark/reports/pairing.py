@@ -18,7 +18,7 @@ import pandas as pd
 
 from rebalance_sim.spark.store.tables import PASSING
 
-COMPARED_OUTCOMES = frozenset({"ok", "known"})
+COMPARED_OUTCOMES = frozenset({"ok", "known", "partly-judged"})
 """Outcomes of runs whose figures are used: something was left to judge, and nothing was found."""
 
 _WORDS: Mapping[str, str] = {

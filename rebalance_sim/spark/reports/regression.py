@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from xml.etree import ElementTree
 
-from rebalance_sim.scenarios.pages.document import Document, Heading, Part, Table
+from rebalance_sim.scenarios.pages.document import Document, Fold, Heading, Lines, Part, Table
 from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Checked
 from rebalance_sim.spark.reports.markdown import markdown
 
@@ -20,6 +20,8 @@ VERDICTS = {
     SKIPPED: "not run: the time was up",
 }
 LISTED = 50
+SHOWN = 10
+"""Of how many failures Markdown has what led to them."""
 
 
 def counts_of(checked: Sequence[Checked]) -> dict[str, int]:
@@ -41,6 +43,24 @@ def headline(one: Checked) -> str:
     return f"{got}, not {before}"
 
 
+def expected_words(one: Checked) -> str:
+    """What a case should have come to."""
+    before = one.expected
+    if before is None:
+        return "an outcome that passes, as it is in no lock"
+    return before.outcome + (f" ({', '.join(before.properties)})" if before.properties else "")
+
+
+def failure_lines(one: Checked) -> list[str]:
+    """What to know of a case that failed: what was expected and what was found, what led to it, and
+    the command that replays it."""
+    found = one.got.outcome + (f" ({', '.join(one.got.properties)})" if one.got.properties else "")
+    lines = [f"expected  {expected_words(one)}", f"found     {found}"]
+    if one.reason:
+        lines.append(f"reason    {one.reason}")
+    return [*lines, f"replay    {one.replay}", *(["", *one.screen] if one.screen else [])]
+
+
 def as_junit(checked: Sequence[Checked]) -> str:
     """One test case for each case; a change of digest is no failure, and is written as output."""
     suite = ElementTree.Element(
@@ -60,7 +80,7 @@ def as_junit(checked: Sequence[Checked]) -> str:
         )
         if one.verdict == FAILED:
             failure = ElementTree.SubElement(case, "failure", message=headline(one))
-            failure.text = f"{_printable(one.reason)}\n{one.replay}"
+            failure.text = _printable("\n".join(failure_lines(one)))
         elif one.verdict == SKIPPED:
             ElementTree.SubElement(case, "skipped", message=one.reason)
         elif one.verdict == CHANGED and one.expected is not None:
@@ -85,6 +105,7 @@ def as_json(checked: Sequence[Checked]) -> str:
             "expected": one.expected and asdict(one.expected),
             "reason": one.reason,
             "replay": one.replay,
+            "screen": list(one.screen),
             "wall_ms": round(one.wall_ms, 1),
         }
         for one in checked
@@ -102,4 +123,6 @@ def as_markdown(checked: Sequence[Checked]) -> str:
             rows = ([one.case.id, headline(one), f"`{one.replay}`"] for one in found)
             table = Table([["case", "came to", "see it again"], *rows], LISTED)
             parts += [Heading(f"{verdict.capitalize()}: {VERDICTS[verdict]}"), table]
+        for one in found[:SHOWN] if verdict == FAILED else ():
+            parts.append(Fold(one.case.id, [Lines(failure_lines(one))]))
     return markdown(Document("Regression", parts))

@@ -106,7 +106,9 @@ def _answer(summary: SweepSummary) -> tuple[str, str]:
     else:
         words, kind = "Yes", "good"
     if kind in ("good", "known"):
-        rest = f"; {summary.runs - judged:,} were not judged" if judged < summary.runs else ""
+        in_part = ", or in part" if "partly-judged" in summary.outcomes else ""
+        left = summary.runs - judged
+        rest = f"; {left:,} were not judged{in_part}" if left else ""
         words += f", in {judged:,} of {runs} runs{rest}."
     if not summary.is_complete:
         words += f" Not complete: {summary.runs:,} of {len(summary.plan.seeds):,} seeds have run."

@@ -115,6 +115,8 @@ def settling_ms(recording: Recording) -> int:
     if recording.unserved or any(state not in (None, *AT_REST) for state in stands):
         return -1
     fault_ms = max([0, *(m.at_ms for m in recording.moments if m.kind is StepKind.FAULT)])
+    if any(topic.poison_pills for topic in recording.spec.topics):
+        fault_ms = max(fault_ms, recording.spec.duration_ms)  # They are like others from then on.
     changes = [m.at_ms for m, _ in effects(recording, "StateChanged")]
     changes += [m.at_ms for m in recording.moments if any(not is_offset(r) for r in m.records)]
     return max(0, max([0, *changes]) - fault_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from marks import Marks, count, marked, only_in
-from recording import Flowed, Recording
+from recording import BY_WORKERS, Flowed, Recording
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
@@ -17,6 +17,7 @@ def flow_figures(recording: Recording) -> dict[str, float]:
         return {}
     processed = reprocessed = lost = at_end = 0
     highest = 0.0
+    late = 0
     area = 0.0
     after_assignment: list[int] = []
     after_loss: list[int] = []
@@ -30,6 +31,9 @@ def flow_figures(recording: Recording) -> dict[str, float]:
             spans = [done(one) for one in told if one.kind == "processed"]
             total = sum(end - start for start, end in spans)
             processed += total
+            late += sum(
+                end - start for start, end in (done(one) for one in told if one.flow == BY_WORKERS)
+            )
             reprocessed += total - count(marked(spans))
             lost += count(passed_over(recording, group_id, life.partition, told))
             lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms)
@@ -49,6 +53,8 @@ def flow_figures(recording: Recording) -> dict[str, float]:
         "lag_records_max": int(highest),
         "lag_records_at_end": at_end,
     }
+    if any(one.workers is not None for one in recording.spec.clients):
+        found["records_processed_after_loss"] = late
     for name, times in (
         ("first_record_after_assignment_ms", after_assignment),
         ("first_record_after_loss_ms", after_loss),

@@ -16,6 +16,7 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.progress import PartitionProgress
 from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.trace import Trace
@@ -113,6 +114,10 @@ class Delivery(NamedTuple):
     until: int
     since_ms: int
     at_ms: int
+
+
+BY_WORKERS = -1
+"""The flow of records that workers process after their client has lost the partition."""
 
 
 class Flowed(NamedTuple):
@@ -216,7 +221,21 @@ class _RecordedWorld(World):
                 for kind in ("begin", "lose", "regain", "end", "on_moved", "on_first_record"):
                     inner = getattr(found, kind)
                     setattr(found, kind, self._recorded_flow(kind, group_id, partition, inner))
+                finish = self._recorded_finish(group_id, partition, found.finish)
+                setattr(found, "finish", finish)  # noqa: B010
             return found
+
+        return recorded
+
+    def _recorded_finish(
+        self, group_id: str, partition: TopicPartition, inner: Callable[..., None]
+    ) -> Callable[..., None]:
+        def recorded(start: int, end: int) -> None:
+            at_ms, parts = self.clock.now_ms, (end * PARTS, start * PARTS)
+            self.flowed.append(
+                Flowed("processed", at_ms, group_id, partition, BY_WORKERS, "", *parts)
+            )
+            inner(start, end)
 
         return recorded
 
