@@ -96,9 +96,10 @@ class Scenario:
     def hash(self) -> str:
         """Sixteen hexadecimal digits; equal for two scenarios that are the same run.
 
-        Labels do not count, nor do phases.
+        Labels do not count, nor do phases, nor keys that have their default: one key more changes
+        no hash.
         """
-        content = {"world": encode(self.world), "max_steps": self.max_steps}
+        content = {"world": encode(self.world, defaults=False), "max_steps": self.max_steps}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

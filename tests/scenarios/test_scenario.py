@@ -65,6 +65,13 @@ def test_the_hash_names_the_run_and_not_its_labels() -> None:
     assert scenario.hash != replace(scenario, world=replace(scenario.world, faults=())).hash
 
 
+def test_a_key_that_has_its_default_is_no_part_of_the_hash() -> None:
+    named = MINIMAL.replace("[world]", "[world]\ndata_plane = false", 1)
+    assert parse_scenario(named).hash == parse_scenario(MINIMAL).hash
+    other = MINIMAL.replace("[world]", "[world]\ndata_plane = true", 1)
+    assert parse_scenario(other).hash != parse_scenario(MINIMAL).hash
+
+
 def test_the_wall_budget_of_an_earlier_release_is_ignored_with_a_word() -> None:
     former = MINIMAL.replace("[world]", "wall_budget_ms = 1\n[world]", 1)
     with pytest.warns(UserWarning, match="^wall_budget_ms is ignored: a run is bounded by max_"):
