@@ -13,7 +13,7 @@ from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.client.workers_spec import Commits, WhenRevoked, WorkersSpec
+from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec

@@ -28,11 +28,11 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.client.workers_spec import Commits, WhenRevoked
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect
+from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
 _STALE = ClientState.STALE

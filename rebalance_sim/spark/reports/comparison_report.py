@@ -9,8 +9,8 @@ from functools import partial
 import pandas as pd
 
 from rebalance_sim.scenarios.compare import protocol_named
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
 from rebalance_sim.scenarios.units import compared, explained, shown_in_unit, title_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills

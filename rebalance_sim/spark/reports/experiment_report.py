@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from re import sub
 
-from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.units import number, title_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
