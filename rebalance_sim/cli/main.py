@@ -39,6 +39,7 @@ COMMANDS = (
     "shrink",
     "conformance",
     "record",
+    "serve",
     "generate",
     "schema",
     "profiles",
