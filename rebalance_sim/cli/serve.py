@@ -7,18 +7,22 @@ import importlib.util
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+from urllib.parse import quote
 
 import typer
 
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.options import SemanticsName
-from rebalance_sim.cli.output import flush, say, stderr
+from rebalance_sim.cli.output import check_folder, flush, say, stderr, write_text
 
 if TYPE_CHECKING:
     from rebalance_sim.gateway.server import Found, Server
     from rebalance_sim.gateway.settings import GatewaySettings
+
+_LONGEST_NAME = 200
+"""Of a file; group ids may be longer."""
 
 
 def serve(
@@ -40,6 +44,10 @@ def serve(
     seconds: Annotated[
         float | None, typer.Option(min=0, help="End after this time, instead of with Ctrl-C.")
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a trace of each group, which conformance replays."),
+    ] = None,
     stop_at_violation: Annotated[
         bool, typer.Option("--stop-at-violation", help="End with the first violation.")
     ] = False,
@@ -47,7 +55,19 @@ def serve(
     """Serve Kafka clients on this machine by the simulated coordinator, with faults by rule."""
     need_wire_library("serve")
     settings = _settings(file, topic or [], semantics, defect or [])
-    return asyncio.run(_serve(settings, port, records, seconds, stop_at_violation))
+    check_folder("serve", "--record", record)
+    asked = _Asked(port, records, seconds, record, stop_at_violation)
+    return asyncio.run(_serve(settings, asked))
+
+
+class _Asked(NamedTuple):
+    """What the command line wants beside the settings."""
+
+    port: int
+    records: int
+    seconds: float | None
+    record: Path | None
+    stop_at_violation: bool
 
 
 def need_wire_library(command: str) -> None:
@@ -76,29 +96,27 @@ def _settings(
     )
 
 
-async def _serve(
-    settings: GatewaySettings,
-    port: int,
-    records: int,
-    seconds: float | None,
-    stop_at_violation: bool,
-) -> int:
+async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
     from rebalance_sim.gateway.server import Server
 
     ended = asyncio.Event()
 
     def violated(found: Found) -> None:
         stderr().print(f"rebalance-sim: violated: {found}")
-        if stop_at_violation:
+        if asked.stop_at_violation:
             ended.set()
 
     server = Server(settings, on_violation=violated)
-    _fill(server, records)
+    if asked.record is not None and not server.recordings.is_of_release:
+        raise BadInput(f"--record: {settings.semantics} is no release of Kafka: there is no trace")
+    _fill(server, asked.records)
     try:
-        await server.start(port)
+        await server.start(asked.port)
     except OSError as problem:
         reason = problem.strerror or problem
-        raise BadInput(f"--port {port}: {reason}; give another, or 0 for any free one") from problem
+        raise BadInput(
+            f"--port {asked.port}: {reason}; give another, or 0 for any free one"
+        ) from problem
     host, taken = server.address
     say(f"{host}:{taken}")
     flush()
@@ -106,12 +124,23 @@ async def _serve(
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, ended.set)
     try:
-        await asyncio.wait_for(ended.wait(), seconds)
+        await asyncio.wait_for(ended.wait(), asked.seconds)
     except TimeoutError:
         pass
     finally:
         await server.stop()
+    if asked.record is not None:
+        _write_traces(server, asked.record)
     return FOUND if server.violations else OK
+
+
+def _write_traces(server: Server, folder: Path) -> None:
+    from rebalance_sim.conformance.record.recorder import encoded
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for group_id in server.recordings.group_ids:
+        path = folder / f"{quote(group_id, safe='')[:_LONGEST_NAME]}.json"
+        write_text(path, encoded(server.recordings.trace(group_id)))
 
 
 def _fill(server: Server, records: int) -> None:

@@ -158,3 +158,8 @@ class Gateway:
     def committed(self, group_id: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> committed offset."""
         return self._call(lambda server: server.committed(group_id))
+
+    def trace(self, group_id: str) -> Mapping[str, Any]:
+        """What the group went through, as ``rebalance-sim conformance`` replays it. Raises KeyError
+        for a group that nobody has named, and for a version that is of no release."""
+        return self._call(lambda server: server.recordings.trace(group_id))

@@ -28,8 +28,8 @@ class Site(Protocol):
     newest: dict[str, int]
     """API -> the newest version that is offered, where that is not the newest served."""
 
-    def watch(self, group_id: str) -> None:
-        """A request of this group is about to be handled."""
+    def watch(self, group_id: str, client_id: str) -> None:
+        """A request of this client, about this group, is about to be handled."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Call:
         if self.error is not None:
             return error_answer(request, self.error)
         for group_id in group_ids_of(request) or ():
-            self.site.watch(group_id)
+            self.site.watch(group_id, self.request.client_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         host = self.site.host
         host.holds_commits_ms = self.commit_delay_ms

@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.errors import WireError
 from rebalance_sim.gateway.handlers.data import LEADER_EPOCH
 from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
+from rebalance_sim.gateway.recording import Recordings
 from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
@@ -71,7 +73,7 @@ class Server:
         *,
         on_violation: Callable[[Found], object] = lambda found: None,
     ) -> None:
-        semantics = settings.rules_of_protocol()
+        semantics = as_on_a_broker(settings.rules_of_protocol())
         self.settings = settings
         self.rules = Rules(settings.rules)
         self.topics = Topics()
@@ -97,7 +99,8 @@ class Server:
             listener=self.steps,
         )
         self.steps.shard = self.host
-        self.steps.watchers.append(self.laws.after_step)
+        self.recordings = Recordings(settings.coordinator, semantics)
+        self.steps.watchers += (self.laws.after_step, self.recordings.after_step)
 
     async def start(self, port: int = 0) -> None:
         """Serve on a port of this machine, 0: any free one. Raises OSError if it is taken."""
@@ -114,9 +117,11 @@ class Server:
         await asyncio.gather(*self._connections, return_exceptions=True)
         await self._server.wait_closed()
 
-    def watch(self, group_id: str) -> None:
+    def watch(self, group_id: str, client_id: str) -> None:
         """As of ``Site``."""
         self.laws.watch(group_id, self.host)
+        self.recordings.watch(group_id, self.topics.image)
+        self.recordings.client_id = client_id
 
     def move_coordinator(self, *, lost_records: int = 0, load_ms: int = 0) -> None:
         """The coordinator gives up its groups, and loads them again."""

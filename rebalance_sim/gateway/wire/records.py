@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import crc32c
+
 from rebalance_sim.gateway.errors import WireError
 from rebalance_sim.gateway.wire.codec import write_varint
 
@@ -18,7 +20,6 @@ _OFFSET_AND_SIZE = struct.Struct(">qi")
 _MAGIC = 2
 _UNCHECKED = 21
 """What stands before the part that the checksum covers."""
-_CRC32C = 0x82F63B78
 
 
 class Batch(NamedTuple):
@@ -61,27 +62,8 @@ def batch_of(values: Sequence[bytes], now_ms: int) -> bytes:
     count = len(values)
     after = struct.pack(">hiqqqhii", 0, count - 1, now_ms, now_ms, -1, -1, -1, count) + body
     size = _UNCHECKED + len(after) - _OFFSET_AND_SIZE.size
-    return struct.pack(">qiibI", 0, size, -1, _MAGIC, _crc32c(after)) + after
+    return struct.pack(">qiibI", 0, size, -1, _MAGIC, crc32c.crc32c(after)) + after
 
 
 def _zigzag(out: bytearray, value: int) -> None:
     write_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def _table() -> tuple[int, ...]:
-    rows = []
-    for row in range(256):
-        for _ in range(8):
-            row = row >> 1 ^ (_CRC32C if row & 1 else 0)
-        rows.append(row)
-    return tuple(rows)
-
-
-_TABLE = _table()
-
-
-def _crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
