@@ -116,9 +116,10 @@ class Gateway:
         self._listeners.append(listener)
 
     def assert_ok(self) -> None:
-        """Raises AssertionError with the first violation, if there is one."""
-        if self.violations:
-            raise AssertionError(str(self.violations[0]))
+        """Raises AssertionError with the first violation, or the first bug of the gateway, if there
+        is one."""
+        for problem in (*self.violations, *map(repr, self._here.escapes)):
+            raise AssertionError(str(problem))
 
     def add_records(
         self, topic: str, values: Iterable[bytes], partition: int | None = None

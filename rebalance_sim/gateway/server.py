@@ -30,6 +30,7 @@ MAX_CONNECTIONS = 1_000
 _KEPT_EXCHANGES = 200
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
+_CLOSING = (Action.CLOSE, Action.CLOSE_AFTER)
 
 
 class Exchange(NamedTuple):
@@ -65,7 +66,8 @@ class Found(NamedTuple):
 
 
 class Server:
-    """To be made and used inside one event loop. ``violations`` are those of the session."""
+    """To be made and used inside one event loop. ``violations`` and ``escapes`` are those of the
+    session."""
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class Server:
             versions = dict.fromkeys(("OffsetCommit", "OffsetFetch"), _LAST_COMMIT_WITHOUT_IDS)
             self.newest = versions
         self.violations: list[Found] = []
+        self.escapes: list[Exception] = []
         self.address = (HOST, 0)
         self._on_violation = on_violation
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
@@ -186,36 +189,37 @@ class Server:
         if len(self._connections) < MAX_CONNECTIONS:
             self._connections[task] = ""
             try:
-                await self._serve(reader, writer, task)
-            except (WireError, ConnectionError, asyncio.CancelledError):
-                pass
+                await self.serve(reader, writer)
+            except asyncio.CancelledError:
+                pass  # by us, to close it
             finally:
                 del self._connections[task]
         writer.close()
 
-    async def _serve(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        task: asyncio.Task[None],
-    ) -> None:
-        client_host = f"/{writer.get_extra_info('peername')[0]}"
-        while (frame := await read_frame(reader)) is not None:
-            request = request_of(frame)
-            self._connections[task] = request.client_id
-            rule = self.rules.take(request)
-            is_answered = await self._answer(request, client_host, rule, writer)
-            if not is_answered:
-                if rule is not None and rule.action in (Action.CLOSE, Action.CLOSE_AFTER):
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request after the other until the connection is to be closed.
+
+        An exception that is no client's doing is a bug of this project; it is kept in
+        ``escapes``.
+        """
+        try:
+            while (frame := await read_frame(reader)) is not None:
+                request = request_of(frame)
+                task = asyncio.current_task()
+                if task in self._connections:
+                    self._connections[task] = request.client_id
+                rule = self.rules.take(request)
+                if not await self._answer(request, rule, writer):
+                    if rule is None or rule.action not in _CLOSING:
+                        await _hear_nothing(reader)
                     return
-                await _hear_nothing(reader)
+        except (WireError, ConnectionError):
+            pass
+        except Exception as problem:
+            self.escapes.append(problem)
 
     async def _answer(
-        self,
-        request: Request,
-        client_host: str,
-        rule: Rule | None,
-        writer: asyncio.StreamWriter,
+        self, request: Request, rule: Rule | None, writer: asyncio.StreamWriter
     ) -> bool:
         """Handle a request as its rule wants it. False: it is not answered."""
         action = None if rule is None else rule.action
@@ -223,7 +227,7 @@ class Server:
         self._note(request, answers, "" if action is None else action.value)
         if action in (Action.CLOSE, Action.SILENCE):
             return False
-        call = Call(self, request, client_host)
+        call = Call(self, request, f"/{HOST}")
         if rule is not None:
             await self._prepare(rule, call)
         answers[0] = message = await HANDLERS[request.api.name](call)
