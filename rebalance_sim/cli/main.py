@@ -40,6 +40,7 @@ COMMANDS = (
     "conformance",
     "record",
     "serve",
+    "certify",
     "generate",
     "schema",
     "profiles",

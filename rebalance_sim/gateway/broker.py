@@ -145,7 +145,7 @@ class Gateway:
         )
 
     def close_connections(self, client_id: str) -> None:
-        """Close the connections of a client."""
+        """Close the connections of a client; ``*`` stands for any letters."""
         self._call(lambda server: server.close_connections(client_id))
 
     def state(self, group_id: str) -> str:
@@ -155,6 +155,10 @@ class Gateway:
     def members(self, group_id: str) -> frozenset[str]:
         """The ids of the members of a group."""
         return self._call(lambda server: server.members(group_id))
+
+    def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
+        """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
+        return self._call(lambda server: server.end_offsets(topic))
 
     def committed(self, group_id: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> committed offset."""

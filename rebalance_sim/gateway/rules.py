@@ -41,9 +41,10 @@ class Action(StrEnum):
     """What becomes of a request."""
 
     LOSE_ANSWER = "lose_answer"
-    """It is handled, its answer is lost, and nothing is heard on its connection any more."""
+    """It is handled, its answer is lost, and nothing is heard on its connection any more; with
+    ``delay_ms`` the connection is closed after that time."""
     SILENCE = "silence"
-    """It is lost, and nothing is heard on its connection any more."""
+    """The same for a request that is lost."""
     CLOSE = "close"
     """It is not handled; its connection is closed."""
     CLOSE_AFTER = "close_after"
@@ -63,6 +64,7 @@ class Action(StrEnum):
 
 
 _DELAYS = frozenset({Action.DELAY_REQUEST, Action.DELAY_ANSWER, Action.DELAY_COMMIT})
+_LOSSES = frozenset({Action.LOSE_ANSWER, Action.SILENCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ class Rule:
     times: int = 1
     """How many from then on are concerned; 0: all."""
     delay_ms: int = 0
-    """Of the three delays."""
+    """Of the three delays; of the two losses it may be left out."""
     error: str = ""
     """Of ``error``: Kafka's name of it, such as ``COORDINATOR_NOT_AVAILABLE``."""
     lost_records: int = 0
@@ -113,7 +115,7 @@ class Rule:
             raise ScenarioError(f"the action {self.action} loses no records", place="lost_records")
 
     def _check_times(self) -> None:
-        users = {"delay_ms": _DELAYS, "load_ms": {Action.MOVE_COORDINATOR}}
+        users = {"delay_ms": _DELAYS | _LOSSES, "load_ms": {Action.MOVE_COORDINATOR}}
         for name, actions in users.items():
             value = getattr(self, name)
             if not 0 <= value <= LONGEST_MS:

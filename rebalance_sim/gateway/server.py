@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
@@ -133,9 +135,9 @@ class Server:
         self.host.move(lost_records=lost_records, after_ms=load_ms)
 
     def close_connections(self, client_id: str) -> None:
-        """Close the connections of a client."""
+        """Close the connections of a client; ``*`` stands for any letters."""
         for task, owner in list(self._connections.items()):
-            if owner == client_id:
+            if fnmatchcase(owner, client_id):
                 task.cancel()
 
     # -- topics and groups -----------------------------------------------------------------------
@@ -176,6 +178,11 @@ class Server:
         group = self.host.coordinator.project(group_id)
         return frozenset() if group is None else frozenset(group.members)
 
+    def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
+        """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
+        logs = self.topics.by_name[topic].partitions
+        return {(topic, number): log.end_offset for number, log in enumerate(logs)}
+
     def committed(self, group_id: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> committed offset."""
         stored = self.host.coordinator.offsets.committed_of_group(group_id)
@@ -189,9 +196,8 @@ class Server:
         if len(self._connections) < MAX_CONNECTIONS:
             self._connections[task] = ""
             try:
-                await self.serve(reader, writer)
-            except asyncio.CancelledError:
-                pass  # by us, to close it
+                with suppress(asyncio.CancelledError):  # by us, to close it
+                    await self.serve(reader, writer)
             finally:
                 del self._connections[task]
         writer.close()
@@ -210,8 +216,8 @@ class Server:
                     self._connections[task] = request.client_id
                 rule = self.rules.take(request)
                 if not await self._answer(request, rule, writer):
-                    if rule is None or rule.action not in _CLOSING:
-                        await _hear_nothing(reader)
+                    if rule is not None and rule.action not in _CLOSING:
+                        await _hear_nothing(reader, rule.delay_ms)
                     return
         except (WireError, ConnectionError):
             pass
@@ -274,10 +280,15 @@ class Server:
         self._on_violation(found)
 
 
-async def _hear_nothing(reader: asyncio.StreamReader) -> None:
-    """Take what comes until the client closes the connection."""
-    while await reader.read(_BACKLOG_BYTES):
-        pass
+async def _hear_nothing(reader: asyncio.StreamReader, until_ms: int) -> None:
+    """Take what comes until the client closes the connection, or this time is over (0: never)."""
+
+    async def hear() -> None:
+        while await reader.read(_BACKLOG_BYTES):
+            pass
+
+    with suppress(TimeoutError):
+        await asyncio.wait_for(hear(), until_ms / 1000 or None)
 
 
 def _short(message: Any) -> str:

@@ -21,6 +21,8 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _FIRST_FETCH_WITH_ERROR = 2
 _FIRST_FETCH_OF_SEVERAL = 8
+_OF_PARTITIONS = (ErrorCode.UNSTABLE_OFFSET_COMMIT,)
+"""Errors that brokers give to partitions, and not to a group."""
 
 
 class _Named:
@@ -122,10 +124,10 @@ async def _fetch(call: Call, said: Message, require_stable: bool) -> Message:
             wire_topics=named.wire_topics,
         )
     )
-    code = answer.error_code
+    code = of_partitions = answer.error_code
     shown = {*answer.offsets, *answer.errors}
-    if code and call.version < _FIRST_FETCH_WITH_ERROR:
-        shown = set(asked or ())
+    if code and (code in _OF_PARTITIONS or call.version < _FIRST_FETCH_WITH_ERROR):
+        shown, code = set(asked or ()), ErrorCode.NONE
     by_topic: dict[str, list[Any]] = {}
     for partition in sorted(shown):
         by_topic.setdefault(partition.topic_id, []).append(
@@ -134,7 +136,7 @@ async def _fetch(call: Call, said: Message, require_stable: bool) -> Message:
                 "committed_offset": answer.offsets.get(partition, NO_OFFSET),
                 "committed_leader_epoch": answer.leader_epochs.get(partition, NO_LEADER_EPOCH),
                 "metadata": answer.metadata.get(partition, ""),
-                "error_code": answer.errors.get(partition, code or ErrorCode.NONE),
+                "error_code": answer.errors.get(partition, of_partitions),
             }
         )
     return {
