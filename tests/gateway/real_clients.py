@@ -36,6 +36,7 @@ def consumer(broker: Gateway, protocol: str, **more: Any) -> confluent_kafka.Con
         "group.protocol": protocol,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        "log_level": 0,
         "topic.metadata.refresh.interval.ms": 500,
         **{name.replace("_", "."): value for name, value in more.items()},
     }

@@ -51,7 +51,7 @@ def test_who_does_not_wait_for_answers_is_not_read_any_more():
         host, port = broker.bootstrap.split(":")
         with socket.create_connection((host, int(port))) as client:
             client.settimeout(0.5)
-            # A Fetch that waits for 30 s; what comes after it waits in buffers of this size at most.
+            # A Fetch that waits for 30 s; what comes after it waits in small buffers.
             client.sendall(_waiting_fetch())
             with pytest.raises(TimeoutError):
                 for _ in range(1_000):

@@ -18,7 +18,7 @@ def request(api: str = "Heartbeat", client_id: str = "c1", group: str = "g") -> 
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({}, "action: is missing"),
+        ({}, "key 'action' is missing"),
         ({"action": "explode"}, "action: no such value"),
         ({"action": "close", "api": "Heartbeet"}, "api: no API 'Heartbeet'; did you mean 'Heartb"),
         ({"action": "close", "nth": 0}, "nth: must be >= 1, got 0"),
