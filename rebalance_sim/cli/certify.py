@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _NEEDED = ("{bootstrap}", "{group}", "{topic}")
 _LIMITS = (
-    "The gateway coordinates groups and keeps a few records in memory. It is no broker for data: one "
-    "node, no TLS or SASL, no transactions, quotas or share groups. What held, held once."
+    "The gateway coordinates groups and keeps a few records in memory. It is no broker for data: "
+    "one node, no TLS or SASL, no transactions, quotas or share groups. What held, held once."
 )
 
 

@@ -54,9 +54,10 @@ def read(consumers: Iterable[confluent_kafka.Consumer], count: int) -> set[bytes
     def poll() -> bool:
         for one in consumers:
             message = one.poll(0.05)
-            if message is not None and not message.error():
-                seen.add(message.value())
-                one.commit(message, asynchronous=True)
+            value = None if message is None or message.error() else message.value()
+            if message is not None and value is not None:
+                seen.add(value)
+                one.commit(message=message, asynchronous=True)
         return len(seen) >= count
 
     until(poll)
