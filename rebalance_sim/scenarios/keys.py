@@ -225,7 +225,10 @@ def _extremes(example: Any, name: str) -> tuple[int | None, int | None]:
         return True
 
     given = getattr(example, name)
-    start = next(v for v in ((given,) if given is not None else _ANYTHING) if accepts(v))
+    tried = (given,) if given is not None else _ANYTHING
+    start = next((value for value in tried if accepts(value)), None)
+    if start is None:  # Another key of the example excludes it.
+        return None, None
     return _last(accepts, start, -_FAR), _last(accepts, start, _FAR)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from re import sub
 
@@ -151,7 +151,9 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
     return rows
 
 
-def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
+def effect_rows(
+    summary: ExperimentSummary, *, title: Callable[[str], str] = title_of
+) -> list[list[str]]:
     """One row for each metric and choice: what it changes against the first of its kind, or what
     became of the runs."""
     rows = [
@@ -159,7 +161,7 @@ def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
     ]
     for effect in summary.effects:
         choice = f"{effect.choice} {effect.value}, not {effect.base}"
-        row = [title_of(effect.metric), choice, effect.group]
+        row = [title(effect.metric), choice, effect.group]
         if effect.difference is None:
             rows.append([*row, effect.failed, "", "0", "", ""])
             continue
