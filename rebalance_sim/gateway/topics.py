@@ -75,6 +75,7 @@ class Topics:
         self.by_name: dict[str, HeldTopic] = {}
         self._by_uuid: dict[uuid.UUID, HeldTopic] = {}
         self._made: dict[str, int] = {}
+        self._topic_ids: dict[uuid.UUID, str] = {}
         self._waiting: set[asyncio.Future[None]] = set()
 
     @property
@@ -96,6 +97,7 @@ class Topics:
             digest = hashlib.blake2b(topic_id.encode(), digest_size=16).digest()
             held = HeldTopic(Topic(topic_id=topic_id, name=name, partition_count=0), _uuid(digest))
             self.by_name[name] = self._by_uuid[held.uuid] = held
+            self._topic_ids[held.uuid] = topic_id
         held.topic = Topic(topic_id=held.topic.topic_id, name=name, partition_count=partition_count)
         while len(held.partitions) < partition_count:
             held.partitions.append(PartitionLog())
@@ -113,9 +115,9 @@ class Topics:
         return self._by_uuid.get(topic_uuid)
 
     def topic_id(self, topic_uuid: uuid.UUID) -> str:
-        """The core's id of a topic; that of one that there is not is like no other."""
-        held = self._by_uuid.get(topic_uuid)
-        return str(topic_uuid) if held is None else held.topic.topic_id
+        """The core's id of a topic, also of one that was deleted: members may own its partitions
+        still. That of a topic that there never was is like no other."""
+        return self._topic_ids.get(topic_uuid, str(topic_uuid))
 
     def uuid_of(self, topic_id: str) -> uuid.UUID:
         """The same back; also of a topic that was deleted."""
