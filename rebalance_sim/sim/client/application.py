@@ -26,12 +26,12 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.client_conditions import ClientConditions
+from rebalance_sim.sim.client.pill_watch import PillWatch
 from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
-from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
@@ -107,11 +107,10 @@ class Application:
         self._long_batch_at_ms: int | None = None
         self._is_in_long_batch = False
         self._away_until_ms = 0
-        self._pill_at_ms: int | None = None
-        self._kept_by: tuple[TopicPartition, ...] = ()
-        """Partitions of poison pills that keep it away from ``poll``."""
+        self._pills: PillWatch | None = None
         if self.intake is not None:
             self.intake.on_leaders_changed = self._look_ahead
+            self._pills = PillWatch(process, clock, data_plane.pills, self.intake, self._be_kept)
         if spec.manual_commit_interval_ms is not None:
             self._plan_commit(spec.manual_commit_interval_ms)
 
@@ -142,7 +141,7 @@ class Application:
         """The member has taken an event: see what there is to do now, and when to poll next."""
         is_polling, is_free = self._thread.is_polling, self._is_free()
         if self.intake is not None:
-            is_in_batch = self._is_in_long_batch and not self._kept_by
+            is_in_batch = self._is_in_long_batch and not self._is_kept
             is_there = is_in_batch or (is_polling and not self._is_told_first())
             self._look_at_records(self.intake, is_serving=is_free and is_there)
         elif self._fetches_in_polls:
@@ -515,7 +514,8 @@ class Application:
 
     def _look_ahead(self) -> None:
         self.plan_long_batch()
-        self._plan_pill()
+        if self._pills is not None:
+            self._pills.plan()
 
     def plan_long_batch(self) -> None:
         """Foresee the ``poll`` after which the application stays away for too long.
@@ -560,8 +560,8 @@ class Application:
             self._wake_at(back_ms)
             return
         self._is_in_long_batch = False
-        self._pass_pills(self._kept_by)
-        self._kept_by = ()
+        if self._pills is not None:
+            self._pills.release()
         self.return_records()
         self._process.take(PollingResumed())
         self._poll_if_due()
@@ -569,64 +569,21 @@ class Application:
 
     # --- poison pills -----------------------------------------------------------------------------
 
-    def _plan_pill(self) -> None:
-        """Foresee when it comes to a record that it cannot process as others."""
-        if self.intake is None or self._kept_by:
-            return
-        at_ms = self.intake.first_pill_ms()
-        if at_ms != self._pill_at_ms:
-            self._pill_at_ms = at_ms
-            if at_ms is not None:
-                self._clock.plan_at(at_ms, self._process.tie_break(), self._on_pill, at_ms)
+    @property
+    def _is_kept(self) -> bool:
+        return self._pills is not None and bool(self._pills.kept_by)
 
-    def _on_pill(self, call: Call) -> None:
-        if call.argument != self._pill_at_ms or self._process.defers(self._on_pill, call):
-            return
-        self._pill_at_ms = None
-        assert self.intake is not None
-        spec = self._process.spec
-        kept_ms, kept_by = 0, []
-        for partition, pill in self.intake.meet_pills():
-            if pill.effect is PillEffect.CRASH:
-                self._process.crash()
-                return
-            if pill.effect is PillEffect.SLOW:
-                kept_by.append(partition)
-                kept_ms = max(kept_ms, pill.lasts_ms or 0)
-            elif spec.on_failure is not OnFailure.RETRY:
-                self._data_plane.pills.count(spec.on_failure)
-                self.intake.pass_pill(partition)
-        if kept_by:
-            self._be_kept(tuple(kept_by), kept_ms)
-        self._plan_pill()
-
-    def _be_kept(self, partitions: tuple[TopicPartition, ...], lasts_ms: int) -> None:
-        """By records that take so long: its workers, or the application itself."""
-        now_ms = self._clock.now_ms
-        if self._process.spec.workers is not None:
-            call = self._on_pill_processed
-            self._clock.call_at(now_ms + lasts_ms, self._process.tie_break(), call, partitions)
-            return
-        self._kept_by = partitions
+    def _be_kept(self, lasts_ms: int) -> None:
+        """A record takes so long, and the application does not poll meanwhile."""
         self.return_records()
         self._is_in_long_batch = True
-        self._away_until_ms = now_ms + lasts_ms
+        self._away_until_ms = self._clock.now_ms + lasts_ms
         self._wake_at(self._away_until_ms)
         self._process.take(PollingStopped())
 
-    def _on_pill_processed(self, call: Call) -> None:
-        if not self._process.defers(self._on_pill_processed, call):
-            self._pass_pills(call.argument)
-            self._plan_pill()
-
-    def _pass_pills(self, partitions: tuple[TopicPartition, ...]) -> None:
-        for partition in partitions:
-            if self.intake is not None:
-                self.intake.pass_pill(partition)
-
     def end_pills(self) -> None:
         """Faults stop: none keeps it any more."""
-        if self._kept_by:
+        if self._is_kept:
             self._away_until_ms = self._clock.now_ms
             self._wake_at(self._away_until_ms)
 
