@@ -20,7 +20,12 @@ import pandas as pd
 from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark import Limits, SeedRange, SweepPlan
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
+from rebalance_sim.spark.reports.experiment import (
+    ExperimentSummary,
+    MetricPicture,
+    pictures,
+    summary_of,
+)
 from rebalance_sim.spark.reports.experiment_report import effect_rows, headline_rows
 from rebalance_sim.spark.reports.stills import figure_of
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
@@ -32,16 +37,12 @@ HEADLINES = (
     "rebalance_ms_max",
 )
 """What the first page shows of the protocols."""
-OF_A_DEPLOYMENT = (
-    "deploy.duration_ms",
-    "deploy.unowned_partition_ms",
-    "deploy.unowned_partition_ms_max",
-    "deploy.group_stopped_ms",
-    "deploy.rebalance_episodes",
-    "deploy.records_redelivered",
-    "deploy.lag_records_max",
+RECIPES = tuple(
+    file.stem
+    for file in sorted((DOCS.parent / "experiments").glob("*.toml"))
+    if file.stem not in ("away", "failover")
 )
-"""What a page shows of a deployment."""
+"""Experiments that docs/cookbook.md shows; the others have pages of their own."""
 
 _RESTART_TITLE = "time without an owner from the restart on (partition-seconds)"
 
@@ -82,6 +83,12 @@ class MeasuredExperiment:
         titles = {title_of(metric) for metric in metrics}
         return [head, *(row for row in rows if row[0] in titles)]
 
+    def recipe(self) -> str:
+        """All of it: what was run, the picture of its first metric, and every median."""
+        first = title_of(self._summary.experiment.metrics[0])
+        picture = f"![{first}](cookbook/{self.name}.svg)"
+        return f"{self.head()}\n{picture}\n\n{self.all_medians()}"
+
     def effects(self) -> str:
         """What each choice changes of every metric."""
         return _table(effect_rows(self._summary))
@@ -97,13 +104,15 @@ class MeasuredExperiment:
         return "\n".join(parts)
 
     def draw(self) -> None:
-        """Write the pictures. Ids and date would differ from one drawing to the next."""
-        folder = DOCS / self.name
-        folder.mkdir(exist_ok=True)
+        """Write the pictures, each under the name of its metric."""
         for picture in pictures(self._summary):
-            with matplotlib.rc_context({"svg.hashsalt": self.name}):
-                file = folder / f"{picture.metric}.svg"
-                figure_of(picture).savefig(file, metadata={"Date": None})
+            _save(picture, DOCS / self.name / f"{picture.metric}.svg", self.name)
+
+    def draw_recipe(self) -> None:
+        """Write the picture of the first metric."""
+        _save(
+            next(iter(pictures(self._summary))), DOCS / "cookbook" / f"{self.name}.svg", self.name
+        )
 
     @cached_property
     def _data(self) -> dict[str, Any]:
@@ -132,13 +141,22 @@ class MeasuredExperiment:
 
 FAILOVER = MeasuredExperiment("failover", added=(RESTART,))
 AWAY = MeasuredExperiment("away")
-DEPLOY = MeasuredExperiment("deploy")
+
+
+def _save(picture: MetricPicture, file: Path, salt: str) -> None:
+    """Ids and date would differ from one drawing to the next; letters are text, not paths."""
+    file.parent.mkdir(exist_ok=True)
+    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
+        figure_of(picture).savefig(file, metadata={"Date": None})
 
 
 def _table(rows: list[list[str]]) -> str:
     lines = [f"| {' | '.join(row)} |\n".replace(title_of(RESTART), _RESTART_TITLE) for row in rows]
+    lines = [line.replace("| in phase ", "| ") for line in lines]
     return "".join([lines[0], "|" + "---|" * len(rows[0]) + "\n", *lines[1:]])
 
 
 if __name__ == "__main__":
     FAILOVER.draw()
+    for recipe in RECIPES:
+        MeasuredExperiment(recipe).draw_recipe()

@@ -58,13 +58,14 @@ import experiment_tables
 import hunt_tables
 import key_tables
 import rule_tables
-from experiment_tables import AWAY, DEPLOY, FAILOVER
+from experiment_tables import AWAY, FAILOVER, RECIPES, MeasuredExperiment
 
 __all__ = ["PAGES", "regenerate"]
 
 PAGES = tuple(
     Path(__file__).parent / name
     for name in (
+        "cookbook.md",
         "detection.md",
         "experiments.md",
         "failover.md",
@@ -362,8 +363,6 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "away-head": AWAY.head,
     "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
     "away-all": AWAY.all_medians,
-    "deploy-head": DEPLOY.head,
-    "deploy-costs": partial(DEPLOY.medians_of, *experiment_tables.OF_A_DEPLOYMENT),
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
     "defect-summary": detection_tables.defect_summary,
@@ -392,6 +391,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "hunt-reach": hunt_tables.hunt_reach,
     "explored-scopes": hunt_tables.explored_scopes,
     "explored-issues": hunt_tables.explored_issues,
+    **{f"cookbook-{name}": MeasuredExperiment(name).recipe for name in RECIPES},
     **{part: partial(key_tables.key_table, path) for part, path in key_tables.SECTIONS.items()},
 }
 

@@ -6,12 +6,8 @@
     python benchmarks/mutation.py --count 300 --seed 1 --out results/mutants.jsonl
     python docs/measured.py mutants results/mutants.jsonl
     python docs/measured.py reading results/reading.jsonl
-    rebalance-sim experiment experiments/failover.toml --out results/failover
+    rebalance-sim experiment experiments/failover.toml --backend pool --out results/failover
     python docs/measured.py failover results/failover
-    rebalance-sim experiment experiments/away.toml --out results/away
-    python docs/measured.py away results/away
-    rebalance-sim experiment experiments/deploy.toml --out results/deploy
-    python docs/measured.py deploy results/deploy
     python docs/generate.py
 
 The commit is that of this checkout; a measurement of other code is refused.
@@ -35,7 +31,7 @@ from rebalance_sim.scenarios.version import code_version
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "measured"
 KINDS = ("defects", "mutants", "reading")
-EXPERIMENTS = ("failover", "away", "deploy")
+EXPERIMENTS = tuple(sorted(file.stem for file in (ROOT / "experiments").glob("*.toml")))
 RESTART_MS = 30_000
 """When the restart of experiments/failover.toml begins, from which on RESTART counts."""
 

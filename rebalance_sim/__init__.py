@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rebalance_sim.cli.testing import assert_ok, each_scenario, scenarios_from
+    from rebalance_sim.gateway.broker import Gateway
     from rebalance_sim.protocol.defects import DEFECTS
     from rebalance_sim.protocol.hosting.offsets_topic import partition_for
     from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
@@ -72,9 +73,11 @@ __all__ = [
     "PROFILES",
     "Fault",
     "FullTrace",
+    "Gateway",
     "OwnershipInterval",
     "OwnershipTrace",
     "Promotion",
+    "RunPage",
     "RunResult",
     "Scenario",
     "ScenarioError",
@@ -108,6 +111,7 @@ __all__ = [
     "read_table",
     "replay_case_study",
     "run",
+    "run_page",
     "scenarios_from",
     "shrink",
     "sweep",
@@ -117,6 +121,7 @@ __all__ = [
 
 _PUBLIC = {
     "cli.testing": ("assert_ok", "each_scenario", "scenarios_from"),
+    "gateway.broker": ("Gateway",),
     "scenarios.case_studies": ("CASE_STUDIES", "Promotion", "load_case_study"),
     "scenarios.compare": ("with_protocol",),
     "scenarios.defects": ("defect_scenario",),
@@ -131,6 +136,7 @@ _PUBLIC = {
     "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),
     "scenarios.series": ("metrics_frame",),
     "scenarios.shrinking.shrink": ("shrink",),
+    "scenarios.pages.run_page": ("RunPage", "run_page"),
     "scenarios.pages.timeline": ("Timeline", "timeline_of"),
     "protocol.defects": ("DEFECTS",),
     "protocol.hosting.offsets_topic": ("partition_for",),

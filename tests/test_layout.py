@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LAYERS = ("cli", "conformance", "invariants", "protocol", "scenarios", "sim", "spark")
+LAYERS = ("cli", "conformance", "gateway", "invariants", "protocol", "scenarios", "sim", "spark")
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -90,6 +90,7 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
+    from rebalance_sim.scenarios.units import named
     from rebalance_sim.spark.reports.comparison_report import (
         compared_line,
         difference_rows,
@@ -106,9 +107,9 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
     if summary.seeds_compared:
         yield ""
         yield "medians over seeds, with 95 % intervals; less is better"
-        yield from _columns([[row[0].split("\n")[0], *row[1:]] for row in headline_rows(summary)])
+        yield from _columns(headline_rows(summary, title=named))
     for protocol in plan.protocols:
-        rows = [row[:COLUMNS_SHOWN] for row in difference_rows(summary, protocol)]
+        rows = [row[:COLUMNS_SHOWN] for row in difference_rows(summary, protocol, title=named)]
         if protocol != summary.base and len(rows) > 1:
             yield ""
             yield f"{protocol} against {summary.base}: medians of the differences, seed by seed"

@@ -88,7 +88,7 @@ def _write_page(
     figures: Sequence[DefectFigures], out: Path | None, *, seeds: int, enough: int
 ) -> Path | None:
     """``report.html`` in the folder of the runs; None without a folder, or without Plotly."""
-    from rebalance_sim.scenarios.pages.html_page import has_plotly, html_page
+    from rebalance_sim.scenarios.documents.html_page import has_plotly, html_page
     from rebalance_sim.spark.detection.page import defects_document
     from rebalance_sim.spark.reports.markdown import PAGE_FILE
 

@@ -31,7 +31,7 @@ def diff(
 
     Exit code 0: every run took the same steps. 1: some did not.
     """
-    from rebalance_sim.scenarios.pages.html_page import check_plotly, html_page
+    from rebalance_sim.scenarios.documents.html_page import check_plotly, html_page
     from rebalance_sim.spark.reports.difference import difference_document, difference_of
 
     if html is not None:

@@ -107,6 +107,7 @@ def _time(seconds: float) -> str:
 
 
 def _describe(summary: ExperimentSummary) -> Iterator[str]:
+    from rebalance_sim.scenarios.units import named
     from rebalance_sim.spark.reports.experiment_report import effect_rows, failed_rows
 
     outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
@@ -117,7 +118,7 @@ def _describe(summary: ExperimentSummary) -> Iterator[str]:
         yield f"  no figure of {', '.join(filter(None, [*cell, group])) or 'the cell'}: {words}"
     if len(summary.failed) > FAILURES_SHOWN:
         yield f"  and {len(summary.failed) - FAILURES_SHOWN} more cells: see the report"
-    rows = effect_rows(summary)
+    rows = effect_rows(summary, title=named)
     for metric, choice, group, difference, share, seeds, *_ in rows[1 : EFFECTS_SHOWN + 1]:
         where = f" ({group})" if group else ""
         over = f", {seeds} seeds" if seeds != "0" else ""

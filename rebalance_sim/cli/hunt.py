@@ -106,7 +106,7 @@ def hunt(
 
 def _write_page(hunted: Hunted, folder: str, profiles: str) -> str:
     """``report.html`` in the folder of the hunt; empty without Plotly."""
-    from rebalance_sim.scenarios.pages.html_page import has_plotly, html_page
+    from rebalance_sim.scenarios.documents.html_page import has_plotly, html_page
     from rebalance_sim.spark.hunt.page import hunt_document
     from rebalance_sim.spark.reports.markdown import PAGE_FILE
     from rebalance_sim.spark.store.opening import open_store

@@ -40,6 +40,8 @@ COMMANDS = (
     "shrink",
     "conformance",
     "record",
+    "serve",
+    "certify",
     "generate",
     "schema",
     "profiles",

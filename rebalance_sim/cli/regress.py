@@ -98,7 +98,9 @@ def regress(
     new = cases_of((), _fresh(variant, fresh or 0, fresh_from), beside=lock.parent)
     if not no_database and database.exists() and not database.is_dir():
         raise BadInput(f"regress: --database {database} is a file: give a folder")
-    failed = {} if no_database else read_failures(database)
+    options = None if variant is None else variant.options
+    asked = {case.id for case in kept}
+    failed = {} if no_database else read_failures(database, asked=asked, options=options)
     if not kept and not new:
         raise BadInput("regress: give scenario files, or --profile with --seeds or --fresh")
     if variant is not None:

@@ -182,12 +182,11 @@ def _run(scenario: Scenario, words: str, files: _Files, *, leap: bool) -> RunRes
 
 def _draw(scenario: Scenario, file: Path, words: str) -> None:
     """A still picture of who owned what, or the page of the run."""
-    from rebalance_sim.scenarios.pages.html_page import html_page
     from rebalance_sim.scenarios.pages.run_page import run_page
     from rebalance_sim.scenarios.pages.timeline import PAGE, timeline_of
 
     if file.suffix == PAGE:
-        write_text(file, html_page(run_page(scenario, command=replay_command(words))))
+        run_page(scenario, command=replay_command(words)).save(file)
     else:
         timeline_of(scenario).save(file)
 

@@ -13,6 +13,7 @@ from itertools import islice, permutations
 from math import factorial
 from typing import Any
 
+from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
 from rebalance_sim.conformance.broker_steps import PARKED, TOPIC_CHANGES, Steps
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference, Write, compare_log
@@ -38,11 +39,9 @@ from rebalance_sim.conformance.tolerances import (
     Tolerance,
     Unknowns,
 )
-from rebalance_sim.protocol.assignors.server import DEFAULT_ASSIGNORS, UniformAssignor
 from rebalance_sim.protocol.assignors.server.java_order import java_hash_map_slots
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
-from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -276,14 +275,12 @@ class BrokerRun:
     def _as_on_a_broker(self, semantics: Semantics) -> Semantics:
         """What a recording shows is decided as on a broker: ties by the order of its hash maps, and
         the end of a join phase in a timer."""
-        decisions = {
-            "assignors": {**DEFAULT_ASSIGNORS, "uniform": UniformAssignor(order=self._order)},
-            "first_member": lambda _, member_ids: self._order(member_ids)[0],
-            "first_converted": lambda _, member_ids: self._leader(member_ids),
-            "ends_undelayed_phase_at_once": False,
-            "resolution_began_ms": lambda _, scheduled_at_ms: self._began_ms(scheduled_at_ms),
-        }
-        return semantics.changed_by(type("ReplayRules", (MigrationRules,), decisions))
+        return as_on_a_broker(
+            semantics,
+            order=self._order,
+            leader=self._leader,
+            resolution_began_ms=self._began_ms,
+        )
 
     def _began_ms(self, scheduled_at_ms: int) -> int:
         """A resolution that ends late may have begun late: the log tells when it did."""

@@ -164,6 +164,10 @@ _STEPS: Mapping[str, _Fields] = {
                 **_MEMBER,
                 "member_epoch": _Field(_number),
                 "offsets": _Field(_map_to(_map_to(_number, key=_partition_number))),
+                **_optional(
+                    metadata=_map_to(_map_to(_text, key=_partition_number)),
+                    leader_epochs=_map_to(_map_to(_number, key=_partition_number)),
+                ),
             }
         ),
         **_ANSWER,
@@ -191,6 +195,8 @@ _STEPS: Mapping[str, _Fields] = {
                     owned=_PARTITIONS,
                     protocols=_list_of(_text),
                     subscription_version=_count,
+                    rack_id=_or_null(_text),
+                    user_data=_map_to(_text),
                 ),
             }
         ),
@@ -202,7 +208,9 @@ _STEPS: Mapping[str, _Fields] = {
             {
                 **_MEMBER,
                 "generation": _Field(_number),
-                **_optional(protocol=_text, assignments=_map_to(_PARTITIONS)),
+                **_optional(
+                    protocol=_text, assignments=_map_to(_PARTITIONS), user_data=_map_to(_text)
+                ),
             }
         ),
         **_ON_CONNECTION,

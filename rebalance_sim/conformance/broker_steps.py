@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rebalance_sim.conformance.errors import TraceError
-from rebalance_sim.conformance.spelling import GROUP, Spelling, name_of, named_partitions
+from rebalance_sim.conformance.spelling import GROUP, Spelling, named_partitions
 from rebalance_sim.conformance.tolerances import SHARED_NAME, Unknowns
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -213,13 +213,18 @@ class Steps:
 
     def _join(self, step: Step) -> JoinGroupRequest:
         fields = step["request"]
-        version = fields.get("subscription_version", 3)
-        metadata = Subscription(
-            topics=tuple(fields["topics"]),
-            owned_partitions=named_partitions(fields.get("owned", {})),
-            generation_id=fields.get("generation", -1),
-            version=version,
-        )
+        user_data = fields.get("user_data", {})
+
+        def metadata(protocol: str) -> Subscription:
+            return Subscription(
+                topics=tuple(fields["topics"]),
+                owned_partitions=named_partitions(fields.get("owned", {})),
+                generation_id=fields.get("generation", -1),
+                rack_id=fields.get("rack_id"),
+                user_data=user_data.get(protocol),
+                version=fields.get("subscription_version", 3),
+            )
+
         return JoinGroupRequest(
             group_id=GROUP,
             member_id=self._spelling.real_id(fields["member_id"]),
@@ -227,11 +232,13 @@ class Steps:
             session_timeout_ms=fields.get("session_timeout_ms", _DEFAULT_TIMEOUT_MS),
             rebalance_timeout_ms=fields.get("rebalance_timeout_ms", _DEFAULT_TIMEOUT_MS),
             protocols=tuple(
-                JoinGroupProtocol(name, metadata) for name in fields.get("protocols", ["range"])
+                JoinGroupProtocol(name, metadata(name))
+                for name in fields.get("protocols", ["range"])
             ),
         )
 
     def _sync(self, fields: Step) -> SyncGroupRequest:
+        user_data = fields.get("user_data", {})
         return SyncGroupRequest(
             group_id=GROUP,
             generation_id=fields["generation"],
@@ -240,7 +247,9 @@ class Steps:
             protocol_type="consumer",
             protocol_name=fields.get("protocol", "range"),
             assignments={
-                self._spelling.real_id(name): Assignment(partitions=named_partitions(given))
+                self._spelling.real_id(name): Assignment(
+                    partitions=named_partitions(given), user_data=user_data.get(name)
+                )
                 for name, given in fields.get("assignments", {}).items()
             },
         )
@@ -263,24 +272,24 @@ class Steps:
     # -- offsets and topics ----------------------------------------------------------------
 
     def _offset_commit(self, fields: Step) -> dict[str, Any]:
-        offsets = {
-            TopicPartition(self._spelling.topic_id(topic), int(partition)): offset
-            for topic, by_partition in fields["offsets"].items()
-            for partition, offset in by_partition.items()
-        }
+        offsets = self._by_partition(fields["offsets"])
         request = OffsetCommitRequest(
             group_id=GROUP,
             member_id=self._spelling.real_id(fields["member_id"]),
             generation_id_or_member_epoch=fields["member_epoch"],
             group_instance_id=fields.get("instance_id"),
             offsets=offsets,
+            metadata=self._by_partition(fields.get("metadata", {})),
+            leader_epochs=self._by_partition(fields.get("leader_epochs", {})),
         )
-        response = self._ask(request, OffsetCommitResponse)
-        errors: dict[str, dict[str, str]] = {}
-        for partition in offsets:
-            code = response.errors[partition].wire_name
-            errors.setdefault(name_of(partition.topic_id), {})[str(partition.partition)] = code
-        return {"errors": errors}
+        return self._spelling.offset_commit(offsets, self._ask(request, OffsetCommitResponse))
+
+    def _by_partition(self, by_topic: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, Any]:
+        return {
+            TopicPartition(self._spelling.topic_id(topic), int(partition)): value
+            for topic, by_partition in by_topic.items()
+            for partition, value in by_partition.items()
+        }
 
     def _offset_fetch(self, fields: Step) -> dict[str, Any]:
         member_id = fields.get("member_id")
@@ -291,12 +300,7 @@ class Steps:
             partitions=self._spelling.partitions(fields["topics"]),
             require_stable=False,
         )
-        response = self._ask(request, OffsetFetchResponse)
-        offsets: dict[str, dict[str, int]] = {}
-        for topic_id, partition in sorted(response.offsets):
-            value = response.offsets[TopicPartition(topic_id, partition)]
-            offsets.setdefault(name_of(topic_id), {})[str(partition)] = value
-        return {"error_code": response.error_code.wire_name, "offsets": offsets}
+        return self._spelling.offset_fetch(self._ask(request, OffsetFetchResponse))
 
 
 def _ticket(step: Step) -> str:

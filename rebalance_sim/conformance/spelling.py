@@ -25,7 +25,11 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.embedded import Assignment, EmbeddedAssignment, NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteResponse
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
+)
 from rebalance_sim.protocol.wire.records import Record, to_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
@@ -50,7 +54,10 @@ class Spelling:
             self._symbols[member_id] = name
 
     def real_id(self, name: str) -> str:
-        """The member id that a request of the trace names."""
+        """The member id that a request of the trace names; one that is bound to none is an id that
+        the client has chosen."""
+        if name not in self._real:
+            self.bind(name, name)
         return self._real.get(name, name)
 
     def recreate_topic(self, name: str) -> None:
@@ -132,6 +139,23 @@ class Spelling:
                 for member in _rotated(row.members, shown)
             },
         }
+
+    def offset_commit(
+        self, partitions: Iterable[TopicPartition], response: OffsetCommitResponse
+    ) -> dict[str, Any]:
+        """``partitions`` in the order of the request."""
+        errors: dict[str, dict[str, str]] = {}
+        for partition in partitions:
+            code = response.errors[partition].wire_name
+            errors.setdefault(name_of(partition.topic_id), {})[str(partition.partition)] = code
+        return {"errors": errors}
+
+    def offset_fetch(self, response: OffsetFetchResponse) -> dict[str, Any]:
+        offsets: dict[str, dict[str, int]] = {}
+        for topic_id, partition in sorted(response.offsets):
+            value = response.offsets[TopicPartition(topic_id, partition)]
+            offsets.setdefault(name_of(topic_id), {})[str(partition)] = value
+        return {"error_code": response.error_code.wire_name, "offsets": offsets}
 
     def offset_delete(self, response: OffsetDeleteResponse) -> dict[str, Any]:
         errors: dict[str, dict[str, str]] = {}

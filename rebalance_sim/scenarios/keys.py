@@ -29,9 +29,9 @@ from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
-from rebalance_sim.sim.client.workers_spec import WorkersSpec
 from rebalance_sim.sim.data_plane.poison_pills import PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
+from rebalance_sim.sim.data_plane.workers_spec import WorkersSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.network.network_spec import NetworkSpec
@@ -229,7 +229,8 @@ def _extremes(example: Any, name: str) -> tuple[int | None, int | None]:
         return True
 
     given = getattr(example, name)
-    start = next((v for v in ((given,) if given is not None else _ANYTHING) if accepts(v)), None)
+    tried = (given,) if given is not None else _ANYTHING
+    start = next((value for value in tried if accepts(value)), None)
     if start is None:  # Another key of the example excludes it.
         return None, None
     return _last(accepts, start, -_FAR), _last(accepts, start, _FAR)

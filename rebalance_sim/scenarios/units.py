@@ -109,6 +109,12 @@ def title_of(metric: str) -> str:
     return f"{words_of(metric)} ({unit})" if unit else words_of(metric)
 
 
+def named(metric: str) -> str:
+    """A metric by its name, as options take it, with the unit that it is shown in."""
+    unit, _ = unit_of(metric)
+    return f"{metric} ({unit})" if unit else metric
+
+
 def explained(metric: str) -> str:
     """A metric in words with its unit, and its name as a remark."""
     return f"{title_of(metric)}\n`{metric}`"

@@ -8,7 +8,7 @@ which nobody asks for any more is run again all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -20,8 +20,12 @@ from rebalance_sim.spark.regress import FAILED, Case, Checked, scenario_of
 _FIRST_LINE = re.compile(r"# regress: (\S.*)\n")
 
 
-def read_failures(folder: Path) -> dict[str, Case]:
-    """The failures that are kept, by the id of their case; none if there is no folder.
+def read_failures(
+    folder: Path, *, asked: Container[str] = (), options: str | None = None
+) -> dict[str, Case]:
+    """The failures that are kept, by the id of their case, of the cases that are ``asked`` for, and
+    of all seeds of the profile with these ``options``; none if there is no folder. Those of other
+    profiles and files stay where they are.
 
     Raises SweepError for a file in it that is none.
     """
@@ -39,7 +43,9 @@ def read_failures(folder: Path) -> dict[str, Case]:
                 f"{file} is no failure that regress has kept ({reason}): delete it, or name its "
                 "--plugin"
             ) from None
-        found[case.id] = case
+        is_seed = options is not None and case.id.startswith(f"{options} --seed ")
+        if is_seed or case.id in asked:
+            found[case.id] = case
     return found
 
 

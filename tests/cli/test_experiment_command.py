@@ -62,7 +62,7 @@ def test_runs_that_a_limit_ended_are_tried_again_on_demand(
 ) -> None:
     what = [file] if command == "experiment" else ["--profile", "calm", "--seeds", "0:1"]
     line = [command, *what, *POOL, "--out", tmp_path / "out"]
-    cut = re.compile("timeout|hang")
+    cut = re.compile(r"\b(timeout|hang)\b")
     assert cut.search(call(*line, "--time-limit-s", 0.001).out)
     again = call(*line, "--retry", "no-verdict", "--time-limit-s", 100)
     assert again.code == 0 and not cut.search(again.out)

@@ -227,6 +227,7 @@ def test_two_rules_may_not_declare_the_same_name(
     from rebalance_sim.protocol import defects
 
     monkeypatch.setattr(defects, "_DEFECTS", {})
+    monkeypatch.setattr("rebalance_sim.scenarios.plugins.LOADED", {})  # Not for later tests.
     text = OWN.format(body="bumps_on_leave = False\n waits = GroupState(False)")
     for number in (1, 2):
         name = f"declares_{next(COUNTED)}"

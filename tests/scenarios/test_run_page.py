@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rebalance_sim as rs
-from rebalance_sim.scenarios.pages.document import Verdict
-from rebalance_sim.scenarios.pages.html_page import html_fragment, html_page
+from rebalance_sim.scenarios.documents.document import Verdict
+from rebalance_sim.scenarios.documents.html_page import html_fragment, html_page
 from rebalance_sim.scenarios.pages.run_page import run_page
 from rebalance_sim.scenarios.pages.steps import MOST_ENTRIES, step_rows
-from rebalance_sim.scenarios.pages.verdict import headlines, verdict_of
-from rebalance_sim.scenarios.result import OUTCOMES
+from rebalance_sim.scenarios.result import OUTCOMES, headlines, verdict_of
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, run_trace_of
 from rebalance_sim.sim.trace import FullTrace
 
@@ -31,7 +31,7 @@ def traced(profile: str, seed: int) -> tuple[rs.RunResult, RunTrace]:
 def state_at_end(rows: Any, name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for _, changed in rows["states"].get(name, ()):
-        found |= changed
+        found |= {field: rows["texts"][text] for field, text in changed.items()}
     return found
 
 
@@ -125,6 +125,22 @@ def test_of_a_long_run_the_entries_before_the_violation_are_kept(
     assert len(rows["entries"]) == 10
     assert rows["left_out"] == len(whole["entries"]) - 10
     assert rows["texts"][rows["entries"][-1][2]] == "violation"
+    # What was before the first entry is there as one change, and what comes after the last is not.
+    first, last = rows["entries"][0][0], rows["entries"][-1][0]
+    steps = [step for changes in rows["states"].values() for step, _ in changes]
+    assert all(first <= step <= last for step in steps)
+    at_last = {
+        name: {
+            field: whole["texts"][text]
+            for step, changed in changes
+            if step <= last
+            for field, text in changed.items()
+        }
+        for name, changes in whole["states"].items()
+    }
+    assert {name: state_at_end(rows, name) for name in rows["states"]} == {
+        name: fields for name, fields in at_last.items() if fields
+    }
 
 
 def test_what_a_run_says_cannot_end_the_script_that_holds_it() -> None:
@@ -132,12 +148,22 @@ def test_what_a_run_says_cannot_end_the_script_that_holds_it() -> None:
         steps=[{"step": 1, "at_ms": 5, "kind": "fault", "detail": "</script><b>x</b>"}],
         outcome="ok",
     )
-    from rebalance_sim.scenarios.pages.document import Document, Stepper
+    from rebalance_sim.scenarios.documents.document import Document, Stepper
 
     page = html_fragment(Document("a run", [Stepper(step_rows(trace))]))
     assert "</script><b>" not in page
     [data] = re.findall(r"<script type='application/json'>(.*?)</script>", page)
     assert "</script><b>x</b>" in json.loads(data)["texts"]
+
+
+def test_a_notebook_shows_the_page_and_a_file_has_it(tmp_path: Path) -> None:
+    page = rs.run_page(rs.generate("calm", 3))
+    shown = page._repr_html_()
+    assert "Step by step" in shown and "Plotly.newPlot" in shown
+    page.save(tmp_path / "run.html")
+    assert (tmp_path / "run.html").read_text() == html_page(page)
+    with pytest.raises(rs.ScenarioError, match="give another file"):
+        page.save(tmp_path / "nowhere" / "run.html")
 
 
 def test_equal_runs_have_equal_pages() -> None:

@@ -178,7 +178,7 @@ def test_what_cannot_be_saved_is_refused(timeline: rs.Timeline, tmp_path: Path) 
 def test_without_plotly_there_is_the_still_picture(
     timeline: rs.Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rebalance_sim.scenarios.pages.html_page.has_plotly", lambda: False)
+    monkeypatch.setattr("rebalance_sim.scenarios.documents.html_page.has_plotly", lambda: False)
     assert timeline._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(rs.ScenarioError, match=r"pip install 'rebalance-sim\[report\]'"):
         timeline.interactive()

@@ -13,7 +13,7 @@ from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.client.workers_spec import Commits, WhenRevoked, WorkersSpec
+from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
@@ -130,6 +130,24 @@ def test_a_revocation_waits_for_workers_as_long_as_it_is_told_to(kind: str) -> N
     assert found[0] == 0
     assert found[3_000] == 3_000
     assert found[30_000] == pytest.approx(in_flight * 1_000 / 50, abs=200)
+
+
+@pytest.mark.parametrize("kind", ["java", "classic"])
+def test_no_commit_that_a_callback_has_kept_goes_behind_that_of_the_callback(kind: str) -> None:
+    """Commits are due every second, and the callback drains for eight and commits at its end."""
+    lists = {"kind": kind, "assignors": ("cooperative-sticky",), "commits_when_revoked": True}
+    clients = (pool("a", **lists), pool("b", start_ms=60_000, **lists))
+    watched = world_of(*clients, partition_count=2)
+    metrics = watched.run().metrics
+    committed: dict[str, int] = {}
+    for step in watched.steps(StepKind.COORDINATOR_REQUEST):
+        if step["request"]["type"] == "OffsetCommitRequest":
+            for partition, offset in step["request"]["offsets"].items():
+                assert offset >= committed.get(partition, 0)
+                committed[partition] = offset
+    assert len(committed) == 2
+    assert metrics["partition_moves"] == 1
+    assert metrics["records_reprocessed"] == 0
 
 
 def test_what_workers_do_with_a_lost_partition_is_counted_or_not_done() -> None:

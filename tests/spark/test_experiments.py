@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import rebalance_sim as rs
+from rebalance_sim.scenarios.documents.html_page import asset
 from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
-from rebalance_sim.scenarios.pages.html_page import asset
 from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
 from rebalance_sim.spark.experiments import estimate
 from rebalance_sim.spark.reports.experiment import ExperimentSummary

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sample_plans import a_plan
 
-from rebalance_sim.scenarios.pages.document import Document, Heading, Table
+from rebalance_sim.scenarios.documents.document import Document, Heading, Table
 from rebalance_sim.spark import job
 from rebalance_sim.spark.reports.markdown import markdown
 

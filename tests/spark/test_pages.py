@@ -11,8 +11,8 @@ from sample_plans import with_options
 
 from rebalance_sim.cli.main import invoke
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.pages.document import Document, Fold, Table
-from rebalance_sim.scenarios.pages.html_page import asset, html_page
+from rebalance_sim.scenarios.documents.document import Document, Fold, Table
+from rebalance_sim.scenarios.documents.html_page import asset, html_page
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.settings import Setting

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from sample_plans import a_plan
 
+from rebalance_sim.scenarios.documents.document import Document, Fold, Picture, Table, Verdict
+from rebalance_sim.scenarios.documents.html_page import html_fragment
 from rebalance_sim.scenarios.experiment import make_experiment
-from rebalance_sim.scenarios.pages.document import Document, Fold, Picture, Table, Verdict
-from rebalance_sim.scenarios.pages.html_page import html_fragment
 from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark import SweepSummary
 from rebalance_sim.spark.reports.difference import Difference, OtherRun, difference_document

@@ -14,6 +14,7 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
@@ -102,7 +103,7 @@ class CommittedReads(Property):
         if shard.name not in self._followers:
             self._followers[shard.name] = _Follower(self.model, shard)
         ledger = self._followers[shard.name].at(shard.high_watermark)
-        if ledger is not None and ledger.classic_count:
+        if ledger is not None and (ledger.classic_count or self._was_dropped(shard, ledger)):
             return None
         if type(step.request) is ListGroupsRequest:
             state = None if ledger is None else ledger.state().value
@@ -114,6 +115,12 @@ class CommittedReads(Property):
             rows = (one for row in shown for one in self._of_describe(shard, row, ledger))
             return compared(self.model, shard, rows)
         return None
+
+    def _was_dropped(self, shard: ShardView, ledger: GroupLedger) -> bool:
+        """A JoinGroup has put a classic group in its place, and nothing is written yet: the next
+        record in the log, of whatever group, hides it from reads."""
+        groups = shard.coordinator.groups_of(ConsumerGroup)
+        return not ledger.members and self.model.group_id not in groups
 
     def _of_describe(
         self, shard: ShardView, row: ConsumerGroupDescribeResponse, ledger: GroupLedger | None
@@ -180,11 +187,13 @@ class ClassicListed(_ClassicReads):
     def _rows(self, step: Step) -> _Rows:
         shard, group_id = step.shard, self.model.group_id
         ledger, classic_model = self.model.ledger_of(shard), self.model.classic.get(shard.name)
-        if ledger.classic is not None and ledger.classic.protocol_type:
+        written, now = ledger.classic, None if classic_model is None else classic_model.snapshot
+        # The first member of an empty group decides on the type again, before anything is written.
+        has_new_type = written is not None and not written.members and now and now.member_count
+        if written is not None and written.protocol_type and not has_new_type:
             for row in step.response.groups:
                 if row.group_id == group_id and row.group_type == "classic":
-                    yield "protocol type", row.protocol_type, ledger.classic.protocol_type
-        now = None if classic_model is None else classic_model.snapshot
+                    yield "protocol type", row.protocol_type, written.protocol_type
         if now is not None or ledger.has_group:  # Else there may be one that only holds offsets.
             state = None if now is None else now.state.value
             yield _listed(group_id, "classic", step.request, step.response, state)

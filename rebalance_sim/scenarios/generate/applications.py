@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from rebalance_sim.sim.client.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPillSpec
+from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec
 from rebalance_sim.sim.streams import Streams

@@ -1,1 +1,1 @@
-"""What people read: documents, pages of HTML, and what a run looks like on them."""
+"""What people read of a run: its timeline, and the page that tells it whole."""

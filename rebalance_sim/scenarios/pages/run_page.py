@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.invariants.step import Step
+from rebalance_sim.scenarios.documents import document as doc
+from rebalance_sim.scenarios.documents.html_page import COLOURS, html_fragment, html_page
+from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.happened import lines_of
-from rebalance_sim.scenarios.pages import document as doc
-from rebalance_sim.scenarios.pages.html_page import COLOURS
 from rebalance_sim.scenarios.pages.steps import step_rows
 from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
 from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
-from rebalance_sim.scenarios.pages.verdict import findings, headlines, verdict_of
-from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.result import RunResult, findings, headlines, verdict_of
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 from rebalance_sim.scenarios.traces.run_trace import run_trace_of
 from rebalance_sim.scenarios.traces.story import led_to
 from rebalance_sim.scenarios.units import number
@@ -48,13 +49,34 @@ class _PageTrace(TimelineTrace):
         self.full.on_step(step)
 
 
-def run_page(scenario: Scenario, *, command: str = "") -> doc.Document:
-    """Run a scenario, step by step, and make its page. ``command`` is what runs it again."""
+class RunPage(doc.Document):
+    """The page of a run: a notebook shows it, and ``save`` writes it as a file of HTML."""
+
+    def _repr_html_(self) -> str:
+        return html_fragment(self)
+
+    def save(self, file: Path | str) -> None:
+        """Write the page. Raises ScenarioError without Plotly, and for a file that cannot be
+        written."""
+        text = html_page(self)
+        try:
+            Path(file).write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise ScenarioError(
+                f"cannot write {file} ({problem.strerror}): give another file"
+            ) from problem
+
+
+def run_page(scenario: Scenario | Path | str, *, command: str = "") -> RunPage:
+    """Run a scenario, or that of a file, step by step, and make its page. ``command`` is what runs
+    it again. Raises ScenarioError as ``run``."""
+    if isinstance(scenario, Path | str):
+        scenario = load_scenario(scenario)
     trace = _PageTrace()
     every_ms = max(100, scenario.world.duration_ms // SAMPLES // 100 * 100)
     result = run(scenario, trace=trace, metrics_interval_ms=every_ms)
     timeline = make_timeline(scenario.name or f"seed {scenario.seed}", result, trace)
-    return doc.Document(
+    return RunPage(
         scenario.name or f"Seed {scenario.seed}",
         [*_verdict(result), *_why(result, trace), *_over_time(result, timeline, every_ms),
          *_steps(result, trace), *_rest(result, timeline, command)],

@@ -14,7 +14,7 @@ from rebalance_sim.scenarios.traces.run_trace import RunTrace, TraceStep
 from rebalance_sim.scenarios.traces.story import Entry, story_of
 from rebalance_sim.scenarios.traces.wording import Wording, partitions_in
 
-MOST_ENTRIES = 3_000
+MOST_ENTRIES = 1_500
 """A page has so many; of a longer run, the last ones up to the first violated property, or the
 first ones of a run that violates none."""
 
@@ -26,10 +26,9 @@ _MEMBER_STATES = ("stable", "has to revoke", "waits for partitions")
 
 def step_rows(trace: RunTrace) -> Mapping[str, Any]:
     """The rows: ``clients`` and ``groups`` by name; ``entries``, each with step, ms, role, actor,
-    receiver, text, ms of arrival (None: not received), and whether it raises the group epoch, of
-    which those four that are text are numbers of ``texts``;
+    receiver, text, ms of arrival (None: not received), and whether it raises the group epoch;
     ``states`` by name, each a list of (step, changed fields); ``left_out``, how many entries there
-    are beyond ``MOST_ENTRIES``."""
+    are beyond ``MOST_ENTRIES``. What is text in entries and states are numbers of ``texts``."""
     reader = _Reader(trace)
     entries = story_of(trace)
     kept = _kept(entries, trace)
@@ -39,8 +38,8 @@ def step_rows(trace: RunTrace) -> Mapping[str, Any]:
         "clients": sorted(reader.clients),
         "groups": sorted(reader.groups),
         "entries": [list(_row(one, times, reader.rebalances, texts)) for one in kept],
+        "states": {name: _within(rows, kept, texts) for name, rows in reader.states.items()},
         "texts": list(texts),
-        "states": reader.states,
         "left_out": len(entries) - len(kept),
     }
 
@@ -63,6 +62,26 @@ def _row(
         yield texts.setdefault(text, len(texts))
     yield arrives_ms
     yield int(entry.step in rebalances)
+
+
+def _within(
+    rows: list[tuple[int, dict[str, str]]], kept: list[Entry], texts: dict[str, int]
+) -> list[tuple[int, dict[str, int]]]:
+    """The changes that can be seen at these entries: those before the first of them in one."""
+    first, last = (kept[0].step, kept[-1].step) if kept else (0, 0)
+    before: dict[str, str] = {}
+    found = []
+    for step, fields in rows:
+        if step < first:
+            before.update(fields)
+        elif step <= last:
+            found.append((step, fields))
+    if before:
+        found.insert(0, (first, before))
+    return [
+        (step, {name: texts.setdefault(text, len(texts)) for name, text in fields.items()})
+        for step, fields in found
+    ]
 
 
 @dataclass(slots=True)

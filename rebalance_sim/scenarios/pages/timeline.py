@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.documents.document import Document, Picture
+from rebalance_sim.scenarios.documents.html_page import check_plotly, html_page
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.ownership import OwnershipInterval
-from rebalance_sim.scenarios.pages.document import Document, Picture
-from rebalance_sim.scenarios.pages.html_page import check_plotly, html_page
 from rebalance_sim.scenarios.pages.timeline_rows import (
     Gap,
     Moment,

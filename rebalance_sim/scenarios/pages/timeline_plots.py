@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rebalance_sim.scenarios.pages.html_page import COLOURS, check_plotly
+from rebalance_sim.scenarios.documents.html_page import COLOURS, check_plotly
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

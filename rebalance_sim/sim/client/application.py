@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from rebalance_sim.protocol.clients import (
     ClientState,
@@ -27,11 +28,11 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.client.workers_spec import Commits, WhenRevoked
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect
+from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
 _STALE = ClientState.STALE
@@ -377,7 +378,6 @@ class Application:
                 CommitOffsets(
                     commit_id=self._commit_count,
                     is_sync=spec.commits_synchronously,
-                    offsets=self._offsets(),
                     timeout_ms=spec.request_timeout_ms if spec.commits_synchronously else None,
                 )
             )
@@ -469,6 +469,8 @@ class Application:
             event = process.subscription(event)
             process.request_metadata()
         elif isinstance(event, CommitOffsets):
+            # Of now, not of when it was due: a callback may have kept the call, and committed more.
+            event = replace(event, offsets=self._offsets())
             self.return_records()
             if event.is_sync:
                 self.is_blocked = self._is_committing = True

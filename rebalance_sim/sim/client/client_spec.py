@@ -15,8 +15,8 @@ from rebalance_sim.sim.client.client_checks import (
     check_kind,
     check_regex,
 )
-from rebalance_sim.sim.client.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure
+from rebalance_sim.sim.data_plane.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.delays import DelaySpec
 
 _NO_TIME = DelaySpec(min_ms=0)

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from rebalance_sim.protocol.clients import GroupMember, PartitionState
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.client.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.flows import Flows
@@ -20,6 +19,7 @@ from rebalance_sim.sim.data_plane.poison_pills import PoisonPills, PoisonPillSpe
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 from rebalance_sim.sim.data_plane.progress import GroupProgress
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.data_plane.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.network.network import Network
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.spark.detection.figures import DefectFigures
 from rebalance_sim.spark.detection.mix import command_of
 from rebalance_sim.spark.reports.page_plots import shares

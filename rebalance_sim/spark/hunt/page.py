@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.spark.hunt.carry_out import Hunted
 from rebalance_sim.spark.reports.page_plots import curve, tile_of

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pandas as pd
 
 from rebalance_sim.scenarios.compare import protocol_named
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
 from rebalance_sim.scenarios.units import compared, explained, shown_in_unit, title_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
@@ -207,7 +207,9 @@ def compared_line(summary: ComparisonSummary) -> str:
     return f"{compared} passed under {len(summary.values)} protocols; no figures of {failed}"
 
 
-def headline_rows(summary: ComparisonSummary) -> list[list[str]]:
+def headline_rows(
+    summary: ComparisonSummary, *, title: Callable[[str], str] = explained
+) -> list[list[str]]:
     """One row for each metric: its median under each protocol, with the interval."""
     names = summary.plan.protocols
     rows = [["metric", "seeds", *names]]
@@ -220,7 +222,7 @@ def headline_rows(summary: ComparisonSummary) -> list[list[str]]:
                 summary.failed.get(name, "") if e is None else " ".join(_median(e))
                 for name, e in zip(names, found, strict=True)
             )
-            rows.append([explained(metric), f"{seeds:,}", *medians])
+            rows.append([title(metric), f"{seeds:,}", *medians])
     return rows
 
 
@@ -228,7 +230,9 @@ def _median(e: Estimate) -> tuple[str, str]:
     return in_unit(e.metric, Median(value=e.median, low=e.median_low, high=e.median_high))
 
 
-def difference_rows(summary: ComparisonSummary, protocol: str) -> list[list[str]]:
+def difference_rows(
+    summary: ComparisonSummary, protocol: str, *, title: Callable[[str], str] = title_of
+) -> list[list[str]]:
     """One row for each metric: a protocol against the base, seed by seed."""
     rows = [["metric", "seeds", "median difference", "95 %", "won", "tied", "lost", "mean", "p95"]]
     failed = summary.failure_against_base(protocol)
@@ -239,6 +243,6 @@ def difference_rows(summary: ComparisonSummary, protocol: str) -> list[list[str]
             found = Median(value=e.difference, low=e.difference_low, high=e.difference_high)
             ways = (f"{count / e.seeds:.1%}" for count in (e.won, e.tied, e.lost))
             others = (shown_in_unit(e.metric, value) for value in (e.mean, e.p95))
-            head = (title_of(e.metric), f"{e.seeds:,}")
+            head = (title(e.metric), f"{e.seeds:,}")
             rows.append([*head, *in_unit(e.metric, found), *ways, *others])
     return rows

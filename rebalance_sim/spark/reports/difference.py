@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.units import explained
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text

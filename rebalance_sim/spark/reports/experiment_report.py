@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from re import sub
 
-from rebalance_sim.scenarios.pages import document as doc
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.units import number, title_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
@@ -151,7 +151,9 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
     return rows
 
 
-def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
+def effect_rows(
+    summary: ExperimentSummary, *, title: Callable[[str], str] = title_of
+) -> list[list[str]]:
     """One row for each metric and choice: what it changes against the first of its kind, or what
     became of the runs."""
     rows = [
@@ -159,7 +161,7 @@ def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
     ]
     for effect in summary.effects:
         choice = f"{effect.choice} {effect.value}, not {effect.base}"
-        row = [title_of(effect.metric), choice, effect.group]
+        row = [title(effect.metric), choice, effect.group]
         if effect.difference is None:
             rows.append([*row, effect.failed, "", "0", "", ""])
             continue

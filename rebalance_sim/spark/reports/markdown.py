@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from rebalance_sim.scenarios.pages import document as doc
-from rebalance_sim.scenarios.pages.html_page import has_plotly, html_page
+from rebalance_sim.scenarios.documents import document as doc
+from rebalance_sim.scenarios.documents.html_page import has_plotly, html_page
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.store import Location, Store
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rebalance_sim.scenarios.pages.html_page import COLOURS
+from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.units import number, unit_of, words_of
 from rebalance_sim.spark.store.tables import NO_VERDICT
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from xml.etree import ElementTree
 
-from rebalance_sim.scenarios.pages.document import Document, Fold, Heading, Lines, Part, Table
+from rebalance_sim.scenarios.documents.document import Document, Fold, Heading, Lines, Part, Table
 from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Checked
 from rebalance_sim.spark.reports.markdown import markdown
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
+from rebalance_sim.scenarios.documents.document import Document, Fold, Part, Table
+from rebalance_sim.scenarios.documents.html_page import html_fragment
 from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
-from rebalance_sim.scenarios.pages.document import Document, Fold, Part, Table
-from rebalance_sim.scenarios.pages.html_page import html_fragment
 from rebalance_sim.scenarios.result import UNPROVEN
 from rebalance_sim.scenarios.units import compared, explained, shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rebalance_sim.scenarios.pages.html_page import COLOURS
+from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.pages.timeline import Timeline
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.units import title_of

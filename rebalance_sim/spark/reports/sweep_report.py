@@ -7,8 +7,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.pages import document as doc
 from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
 from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, read_trace

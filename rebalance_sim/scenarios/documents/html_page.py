@@ -18,8 +18,8 @@ from importlib.resources import files
 from itertools import count
 from typing import Any
 
+from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.pages import document as doc
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 """Colours that colour-blind people tell apart (Okabe and Ito)."""

@@ -28,7 +28,7 @@ root => {
     const found = {};
     for (const [since, fields] of rows.states[name] || []) {
       if (since > step) break;
-      Object.assign(found, fields);
+      for (const [field, text] of Object.entries(fields)) found[field] = rows.texts[text];
     }
     return found;
   };

@@ -1,0 +1,40 @@
+"""A consumer of librdkafka (confluent-kafka) that commits what it reads, until SIGTERM.
+
+python librdkafka.py BOOTSTRAP GROUP TOPIC [classic|consumer] [INSTANCE_ID]
+"""
+
+import signal
+import sys
+
+from confluent_kafka import Consumer, KafkaException
+
+bootstrap, group, topic, *rest = sys.argv[1:]
+protocol = rest[0] if rest else "classic"
+settings = {
+    "bootstrap.servers": bootstrap,
+    "group.id": group,
+    "group.protocol": protocol,
+    "auto.offset.reset": "earliest",
+    "auto.commit.interval.ms": 200,
+    "topic.metadata.refresh.interval.ms": 1000,
+}
+if protocol == "classic":
+    settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+if len(rest) > 1:
+    settings["group.instance.id"] = rest[1]
+running = True
+
+
+def stop(*_):
+    global running
+    running = False
+
+
+signal.signal(signal.SIGTERM, stop)
+consumer = Consumer(settings)
+consumer.subscribe([topic])
+while running:
+    message = consumer.poll(0.1)
+    if message is not None and message.error() and message.error().fatal():
+        raise KafkaException(message.error())
+consumer.close()

@@ -1,0 +1,77 @@
+"""One request under way, and what its handler may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rebalance_sim.gateway.host import GroupHost
+from rebalance_sim.gateway.topics import Topics
+from rebalance_sim.gateway.wire.codec import Message
+from rebalance_sim.gateway.wire.frames import Request
+from rebalance_sim.protocol.hosting.error_answers import error_answer
+from rebalance_sim.protocol.hosting.routing import group_ids_of
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+NODE_ID = 0
+CLUSTER_ID = "rebalance-sim-gateway"
+
+
+class Site(Protocol):
+    """The gateway, to those who handle requests."""
+
+    host: GroupHost
+    topics: Topics
+    address: tuple[str, int]
+    newest: dict[str, int]
+    """API -> the newest version that is offered, where that is not the newest served."""
+
+    def watch(self, group_id: str, client_id: str) -> None:
+        """A request of this client, about this group, is about to be handled."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A request. ``error``: with what a rule wants it answered. ``commit_delay_ms``: how long what
+    it writes waits to be committed."""
+
+    site: Site
+    request: Request
+    client_host: str
+    error: ErrorCode | None = None
+    commit_delay_ms: int = 0
+
+    @property
+    def message(self) -> Message:
+        """What was sent."""
+        return self.request.message
+
+    @property
+    def version(self) -> int:
+        """Of the request."""
+        return self.request.version
+
+    async def ask(self, request: Any) -> Any:
+        """The coordinator's answer to a request of the core."""
+        if self.error is not None:
+            return error_answer(request, self.error)
+        for group_id in group_ids_of(request) or ():
+            self.site.watch(group_id, self.request.client_id)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        host = self.site.host
+        host.holds_commits_ms = self.commit_delay_ms
+        try:
+            host.handle(
+                request,
+                lambda response: None if answer.done() else answer.set_result(response),
+                client_id=self.request.client_id,
+                client_host=self.client_host,
+            )
+        finally:
+            host.holds_commits_ms = 0
+        return await answer
+
+
+Handler = Callable[[Call], Awaitable[Message]]

@@ -1,0 +1,1 @@
+"""Scenarios for any client that a command starts, and what held in them."""

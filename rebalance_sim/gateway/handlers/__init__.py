@@ -1,0 +1,1 @@
+"""What each API does: a message in, a message out."""

@@ -1,0 +1,208 @@
+"""A coordinator shard behind sockets: a list for a log, and a clock that is real.
+
+Timers fire at the time for which they are due, before whatever is handled after it: what they
+decide does not depend on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+from rebalance_sim.gateway.topics import Topics
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.ports import ShardListener, Wake
+from rebalance_sim.protocol.hosting.routing import GroupRequests
+from rebalance_sim.protocol.hosting.shard import Shard
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import (
+    ConfigsInForce,
+    CoordinatorConfig,
+    GroupConfig,
+)
+from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.re2_engine import compile_re2
+
+WALL_OFFSET_MS = 1
+"""Time begins with the gateway; a time of 0 in a record means that there is none."""
+
+
+class GroupHost(Shard):
+    """The coordinator of all groups, as its host and as invariants see it (``ShardView``).
+
+    ``log`` has every record, and ``high_watermark`` says how many are committed: all, but while
+    ``holds_commits_ms`` makes them wait. To be made inside a running event loop.
+    """
+
+    name = "gateway"
+    is_leading = True
+
+    def __init__(
+        self,
+        *,
+        config: CoordinatorConfig,
+        semantics: Semantics,
+        topics: Topics,
+        listener: ShardListener,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._config = config
+        self._semantics = semantics
+        self._topics = topics
+        self._group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
+        self._due: list[tuple[int, int, Callable[[int], None]]] = []
+        self._numbers = count()
+        self._wake_up: asyncio.TimerHandle | None = None
+        self.leader_epoch = 0
+        self.now_ms = 0
+        self.log: list[Record] = []
+        self.high_watermark_of_log = 0
+        self.holds_commits_ms = 0
+        super().__init__(
+            journal=self,
+            alarms=self,
+            new_coordinator=self._make_coordinator,
+            config=config,
+            rules=semantics.rules(BrokerRules)(),
+            listener=listener,
+        )
+        self.requests = GroupRequests([self], lambda group_id: 0)
+
+    # -- what is asked of it ---------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Become the coordinator with what the log has."""
+        self.advance()
+        self.leader_epoch += 1
+        self.begin_load()
+        self.finish_load(self.log, now_ms=self.now_ms)
+
+    def handle(
+        self, request: Any, reply: Callable[[Any], None], *, client_id: str, client_host: str
+    ) -> None:
+        """Handle a request now, after all that was due before it."""
+        self.advance()
+        self.requests.on_request(
+            request, reply, client_id=client_id, client_host=client_host, now_ms=self.now_ms
+        )
+
+    def move(self, *, lost_records: int, after_ms: int) -> None:
+        """Give up the groups, and load them from the log again after a time, without its last
+        records; until then everything is answered NOT_COORDINATOR."""
+        self.advance()
+        self._group_configs = self.coordinator.group_configs
+        self.resign(self.now_ms)
+        end = max(0, len(self.log) - lost_records)
+        del self.log[end:]
+        self.high_watermark_of_log = min(self.high_watermark_of_log, end)
+
+        def load(at_ms: int) -> None:
+            self.high_watermark_of_log = len(self.log)
+            self.leader_epoch += 1
+            self.begin_load()
+            self.finish_load(self.log, now_ms=at_ms)
+
+        self.call_at(self.now_ms + after_ms, load)
+
+    def show_topics(self) -> None:
+        """The coordinator sees the topics as they are now."""
+        self.advance()
+        self.update_image(self._topics.image, now_ms=self.now_ms)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Do everything that is due by now, in order, each at its time."""
+        until_ms = max(self.now_ms, int((self._loop.time() - self._began) * 1000))
+        while self._due and self._due[0][0] <= until_ms:
+            at_ms, _, act = heapq.heappop(self._due)
+            self.now_ms = max(self.now_ms, at_ms)
+            act(self.now_ms)
+        self.now_ms = until_ms
+        self._sleep()
+
+    def call_at(self, at_ms: int, act: Callable[[int], None]) -> None:
+        """Call ``act`` with the time, at this time."""
+        heapq.heappush(self._due, (max(at_ms, self.now_ms), next(self._numbers), act))
+        self._sleep()
+
+    def stop(self) -> None:
+        """Let nothing fire any more."""
+        self._due.clear()
+        self._sleep()
+
+    def _sleep(self) -> None:
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+            self._wake_up = None
+        if self._due:
+            # What is due at a millisecond is due when that has begun.
+            at_s = self._began + self._due[0][0] / 1000
+            self._wake_up = self._loop.call_at(at_s, self.advance)
+
+    # -- what invariants see ---------------------------------------------------------------------
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """As of ``ShardView``."""
+        return ConfigsInForce(broker=self.coordinator.config, groups=self.coordinator.group_configs)
+
+    def log_records(self) -> Sequence[Record]:
+        """As of ``ShardView``."""
+        return [*self.log, *self.open_records()]
+
+    # -- ports -----------------------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> int:
+        """As of ``Journal``."""
+        return self.high_watermark_of_log
+
+    @property
+    def end_offset(self) -> int:
+        """As of ``Journal``."""
+        return len(self.log)
+
+    def append(self, records: Sequence[Record]) -> WriteError | None:
+        """As of ``Journal``."""
+        self.log += records
+        return None
+
+    def publish(self) -> None:
+        """As of ``Journal``: what was written is committed, now or after ``holds_commits_ms``."""
+        end, epoch = self.end_offset, self.leader_epoch
+
+        def commit(at_ms: int) -> None:
+            if epoch == self.leader_epoch and self.is_active and end > self.high_watermark_of_log:
+                self.high_watermark_of_log = end
+                self.on_high_watermark(at_ms)
+
+        if self.holds_commits_ms:
+            self.call_at(self.now_ms + self.holds_commits_ms, commit)
+        else:
+            commit(self.now_ms)
+
+    def wake_at(self, at_ms: int, wake: Wake) -> None:
+        """As of ``Alarms``."""
+        self.call_at(at_ms, lambda now_ms: self.on_wake(wake, now_ms))
+
+    def _make_coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            config=self._config,
+            group_configs=self._group_configs,
+            semantics=self._semantics,
+            image=self._topics.image,
+            new_member_id=lambda: str(uuid.uuid4()),
+            compile_regex=compile_re2,
+            keeps_history=True,
+            term=self.leader_epoch,
+            wall_offset_ms=WALL_OFFSET_MS,
+        )

@@ -1,0 +1,1 @@
+"""Kafka's wire protocol: frames, messages, record batches, and the bytes that members exchange."""

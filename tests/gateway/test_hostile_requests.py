@@ -1,0 +1,70 @@
+"""Whatever is sent: nothing escapes, no property of the coordinator is violated, and what is kept
+is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+
+import pytest
+from frames import frame, mutated, new_server, random_frame, schema_of, send
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rebalance_sim as rs
+from rebalance_sim.gateway.wire import codec
+from rebalance_sim.gateway.wire.frames import APIS
+
+
+async def _survives(seeds: range, *, is_mutated: bool) -> None:
+    server = new_server()
+    for seed in seeds:
+        rng = random.Random(seed)
+        data = random_frame(rng)
+        await send(server, mutated(data, rng) if is_mutated else data, 0.001)
+        assert server.escapes == [], f"seed {seed}"
+        assert server.violations == [], f"seed {seed}"
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=20)
+def test_random_requests_of_every_api_are_answered_or_refused(seed):
+    asyncio.run(_survives(range(seed, seed + 60), is_mutated=False))
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=20)
+def test_mutated_frames_are_answered_or_refused(seed):
+    asyncio.run(_survives(range(seed, seed + 60), is_mutated=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_mutated", [False, True])
+def test_so_are_a_hundred_thousand(is_mutated):
+    for first in range(0, 100_000, 10_000):
+        asyncio.run(_survives(range(first, first + 10_000), is_mutated=is_mutated))
+
+
+def test_who_does_not_wait_for_answers_is_not_read_any_more():
+    with rs.Gateway(topics={"orders": 1}) as broker:
+        host, port = broker.bootstrap.split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.settimeout(0.5)
+            # A Fetch that waits for 30 s; what comes after it waits in small buffers.
+            client.sendall(_waiting_fetch())
+            with pytest.raises(TimeoutError):
+                for _ in range(1_000):
+                    client.sendall(b"\0" * 65_536)
+        broker.assert_ok()
+
+
+def _waiting_fetch() -> bytes:
+    api = APIS["Fetch"]
+    rows = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}]
+    message = {
+        "max_wait": 30_000,
+        "min_bytes": 1,
+        "topics": [{"topic": "orders", "partitions": rows}],
+    }
+    return frame(api, 12, codec.write(schema_of(api, 12), message))

@@ -1,0 +1,96 @@
+"""Faults by rule: what is refused, and which requests a rule is applied to."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalance_sim.gateway.rules import Rule, Rules
+from rebalance_sim.gateway.settings import GatewaySettings, load_settings
+from rebalance_sim.gateway.wire.frames import APIS, Request
+from rebalance_sim.scenarios.codec import decode
+from rebalance_sim.scenarios.errors import ScenarioError
+
+
+def request(api: str = "Heartbeat", client_id: str = "c1", group: str = "g") -> Request:
+    return Request(APIS[api], 4, 1, client_id, {"group_id": group})
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({}, "key 'action' is missing"),
+        ({"action": "explode"}, "action: no such value"),
+        ({"action": "close", "api": "Heartbeet"}, "api: no API 'Heartbeet'; did you mean 'Heartb"),
+        ({"action": "close", "nth": 0}, "nth: must be >= 1, got 0"),
+        ({"action": "close", "times": -1}, "times: must be >= 0, got -1"),
+        ({"action": "delay_answer"}, "delay_ms: the action delay_answer needs delay_ms"),
+        ({"action": "close", "delay_ms": 5}, "delay_ms: the action close has no delay_ms"),
+        ({"action": "delay_commit", "delay_ms": 10**9}, "delay_ms: must be from 0 to 600000"),
+        ({"action": "error", "api": "Heartbeat"}, "error: the action error needs error"),
+        ({"action": "close", "error": "NONE"}, "error: the action close has no error"),
+        ({"action": "error", "api": "Heartbeat", "error": "NOT_THERE"}, "no error 'NOT_THERE'"),
+        ({"action": "error", "api": "Fetch", "error": "NOT_COORDINATOR"}, "api: Fetch is not"),
+        ({"action": "close", "lost_records": 2}, "lost_records: the action close loses no"),
+        ({"action": "close", "load_ms": 2}, "load_ms: the action close has no load_ms"),
+        ({"action": "close", "apis": "Fetch"}, "apis"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_key_and_the_remedy(keys, problem):
+    with pytest.raises(ScenarioError) as refused:
+        decode(Rule, keys)
+    assert problem in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("semantics = 'kafka-9'", "no semantics 'kafka-9'"),
+        ("defects = ['mut-earl']", "no defect 'mut-earl'; did you mean 'mut-early-grant'?"),
+        ("[topics]\norders = 0", "topics.orders: must be from 1 to 10000, got 0"),
+        ("[[rules]]\naction = 'close'\nnth = 0", "rules[0].nth: must be >= 1, got 0"),
+        ("[coordinator]\ngroup_max_size = 0", "coordinator: group_max_size must be >= 1"),
+        ("[[rules]", "is not valid TOML"),
+    ],
+)
+def test_a_file_is_refused_with_its_name_and_the_key(tmp_path, text, problem):
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as refused:
+        load_settings(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert problem in str(refused.value)
+
+
+def test_a_file_says_all_that_there_is(tmp_path):
+    path = tmp_path / "gateway.toml"
+    path.write_text(
+        "semantics = 'kafka-4.1'\ndefects = ['mut-early-grant']\n[topics]\norders = 2\n"
+        "[coordinator]\ngroup_max_size = 3\n[[rules]]\naction = 'close'\napi = 'Heartbeat'\n"
+    )
+    settings = load_settings(path)
+    assert isinstance(settings, GatewaySettings)
+    assert settings.coordinator.group_max_size == 3
+    assert settings.rules == (decode(Rule, {"action": "close", "api": "Heartbeat"}),)
+
+
+def test_a_rule_is_applied_to_the_nth_matching_request_and_so_many_after_it():
+    rules = Rules()
+    rule = rules.add(action="close", api="Heartbeat", client_id="c*", group="g", nth=2, times=2)
+    others = [request("LeaveGroup"), request(client_id="d"), request(group="h")]
+    assert [rules.take(one) for one in others] == [None] * 3
+    assert [rules.take(request()) for _ in range(5)] == [None, rule, rule, None, None]
+    assert rules.hits == [2]
+
+
+def test_without_an_end_a_rule_is_applied_from_the_nth_request_on():
+    rules = Rules()
+    rule = rules.add(action="close", nth=2, times=0)
+    assert [rules.take(request()) for _ in range(4)] == [None, rule, rule, rule]
+
+
+def test_the_first_rule_that_is_due_is_applied_and_all_count():
+    rules = Rules()
+    first = rules.add(action="close", nth=2)
+    second = rules.add(action="silence", nth=1, times=0)
+    assert [rules.take(request()) for _ in range(3)] == [second, first, second]
