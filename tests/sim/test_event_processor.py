@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from worlds import Watched, client, spec
+from worlds import Watched, client, of_file, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
@@ -195,6 +196,21 @@ def test_metrics_show_how_long_events_wait_and_how_idle_the_threads_are() -> Non
     assert found["event_queue_size", 30_000] == 0
     assert found["event_queue_size", 40_000] == 5  # One of each member, which waits for its answer.
     assert found["event_queue_time_ms_max", 50_000] > 7_000  # They came within 5 s of the stall.
+
+
+def test_in_the_example_everything_is_handled_by_one_thread_in_turn() -> None:
+    world = of_file("experiments/scenarios/busy_coordinator.toml")
+    watched = Watched(replace(world, duration_ms=60_500))
+    watched.advance_to(60_500)
+    left = [
+        step["at_ms"]
+        for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+        if step["at_ms"] >= 60_000 and step["request"].get("member_epoch") == -1
+    ]
+    # 200 members leave at once, for half a millisecond each.
+    assert len(left) == 200
+    assert 99 <= max(left) - min(left) <= 110
+    assert max(map(left.count, left)) <= 2
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds import Watched, client, spec
+from worlds import Watched, client, of_file, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.sim.faults.client_pause import ClientPause
@@ -115,6 +115,20 @@ def test_without_a_window_replicas_go_at_once_and_may_come_back() -> None:
     watched.run()
     assert len(starts(watched)["b"]) >= 1
     assert min(min(at_s) for at_s in closes(watched).values()) <= 45
+
+
+def test_the_example_doubles_its_replicas_and_takes_them_away_after_five_minutes() -> None:
+    watched = Watched(of_file("experiments/scenarios/autoscaler.toml"))
+    watched.advance_to(900_000)
+    # At 150 s four partitions have waited for 30 s: 6000 records, and four replicas are the most.
+    for name in ("app-02", "app-03"):
+        [at_ms] = [s["at_ms"] for s in watched.steps(StepKind.CLIENT_STARTED, client=name)]
+        assert at_ms in (135_000, 150_000)
+    # Four process 1000 records a second, of which 400 are new: in 10 to 30 s there are few left.
+    # At 165 s or 180 s more than two were wanted for the last time.
+    went = closes(watched)
+    assert sorted(went) == ["app-02", "app-03"]
+    assert all(at_s in ([465], [480], [495]) for at_s in went.values())
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
-from worlds import Watched, client, spec
+from worlds import Watched, client, of_file, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
@@ -23,7 +24,7 @@ def starts(watched: Watched, names: str) -> dict[str, list[int]]:
     return {name: times(watched, StepKind.CLIENT_STARTED, name) for name in names}
 
 
-def closes(watched: Watched, names: str) -> dict[str, int]:
+def closes(watched: Watched, names: Collection[str]) -> dict[str, int]:
     """When the application of each began to close, in seconds."""
     found: dict[str, int] = {}
     for step in watched.steps(StepKind.CLIENT_EVENT):
@@ -115,6 +116,17 @@ def test_a_rollout_waits_for_a_pod_that_something_else_keeps_down() -> None:
 def test_the_quiet_period_ends_a_rollout_and_starts_who_is_down() -> None:
     watched = rolled_out("abc", start_ms=70_000, ready_ms=5_000)
     assert starts(watched, "abc") == {"a": [0], "b": [0], "c": [0, 60_000]}
+
+
+def test_the_example_replaces_five_pods_then_five() -> None:
+    watched = Watched(of_file("experiments/scenarios/rollout.toml"))
+    watched.advance_to(300_000)
+    started = [times(watched, StepKind.CLIENT_STARTED, f"next-{number:02}") for number in range(10)]
+    # Three at once, and two for the two that may be missing; ready 4 + 10 s later, when five old
+    # ones go and the last five come.
+    assert started == 5 * [[124_000]] + 5 * [[138_000]]
+    closed = closes(watched, [f"app-{number:02}" for number in range(10)])
+    assert sorted(closed.values()) == 2 * [120] + 5 * [134] + 3 * [148]
 
 
 @pytest.mark.parametrize(
