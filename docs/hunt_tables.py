@@ -23,6 +23,8 @@ _OF_COMPUTING = "under `kip-848` only, which one profile in twelve draws"
 _OF_CONSUMERS = "sent by members of the consumer protocol only"
 
 REASONS = (
+    ("lag_autoscaler", "", "newer than this hunt"),
+    ("rollout", "", "newer than this hunt"),
     ("AlterGroupConfig", "", "administrators of a world alter settings at the controller; only "
      "hosts without one hand this request to a coordinator"),
     ("DescribeGroups", "", "administrators of a world describe groups by ConsumerGroupDescribe"),

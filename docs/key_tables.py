@@ -13,6 +13,7 @@ SECTIONS = {
     "keys-topics": "world.topics",
     "keys-clients": "world.clients",
     "keys-brokers": "world.brokers",
+    "keys-event-processing": "world.brokers.event_processing",
     "keys-network": "world.network",
     "keys-config": "world.config",
     "keys-delay": "delay",

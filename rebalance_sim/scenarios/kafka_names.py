@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig, dotted
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
+from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.network.network_spec import NetworkSpec
 
@@ -48,6 +49,7 @@ _BY_CLASS: Mapping[type, Mapping[str, str]] = {
     ClientSpec: {key: name for name, key in CONSUMER.items()},
     NetworkSpec: {key: name for name, key in NETWORK.items()},
     BrokerSpec: {key: name for name, key in BROKER.items()},
+    EventProcessingSpec: {"group_coordinator_threads": "group.coordinator.threads"},
 }
 
 

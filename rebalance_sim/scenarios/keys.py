@@ -26,6 +26,7 @@ from rebalance_sim.scenarios.kafka_names import kafka_name
 from rebalance_sim.scenarios.recurring import MEANINGS
 from rebalance_sim.scenarios.scenario import COUNT, Scenario
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
+from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.data_plane.poison_pills import PillEffect, PoisonPillSpec
@@ -46,6 +47,8 @@ _ANYTHING = (1, 1_000, 100_000)
 
 _UNITS = {
     "_ms": "ms",
+    "_us": "microseconds",
+    "_ns": "nanoseconds",
     "_minutes": "minutes",
     "_bytes": "bytes",
     "_per_second": "records/s",
@@ -72,6 +75,7 @@ TABLES: Mapping[str, Any] = {
     "world.topics.poison_pills": PoisonPillSpec(effect=PillEffect.CRASH, offset=500),
     "world.clients.workers": WorkersSpec(records_per_second=200),
     "world.brokers": BrokerSpec(),
+    "world.brokers.event_processing": EventProcessingSpec(),
     "world.network": NetworkSpec(),
     "world.config": CoordinatorConfig(),
     "delay": DelaySpec(min_ms=0),

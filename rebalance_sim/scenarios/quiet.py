@@ -8,7 +8,6 @@ from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 
 _QUIET_PERIOD_INTERVALS = 4
@@ -43,7 +42,7 @@ def quiet_period_ms(world: WorldSpec) -> int:
         # A whole group waits until the slowest has committed what it can, and until all are there.
         slack_ms += 2 * rebalance_ms
     session_ms = config.group_consumer_max_session_timeout_ms
-    retired = {name for f in faults if isinstance(f, SurgeDeploy) for name in f.clients}
+    retired = {name for fault in faults for name in fault.retires}
     is_closed = config.group_consumer_migration_policy not in UPGRADE_POLICIES
     # A static member of a classic group that does not return keeps members of the consumer protocol
     # out; and one whose client is gone for good keeps what it has for a session of its own.

@@ -10,7 +10,7 @@ import difflib
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -148,17 +148,22 @@ def scenario_of(
     own_seed = world.get("seed") if isinstance(world, dict) else None
     tables = apply_settings(tables, values, seed=own_seed if type(own_seed) is int else 0)
     world = tables.get("world")
+    names: dict[str, list[str]] = {}
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
-        world["clients"] = list(counted(world["clients"]))
+        world["clients"] = list(counted(world["clients"], names))
     if isinstance(world, dict) and isinstance(world.get("faults"), list):
-        world["faults"] = list(each_time(world["faults"], world))
+        faults = each_time(world["faults"], world)
+        world["faults"] = [_of_counted(fault, names) for fault in faults]
     scenario = decode(Scenario, tables)
     check_protocols(tables["world"], scenario.world, values)
     return scenario
 
 
-def counted(clients: Sequence[Any]) -> Iterator[Any]:
-    """One client for each; an entry with a ``count`` stands for so many: ``app-00``, ``app-01``."""
+def counted(
+    clients: Sequence[Any], names: MutableMapping[str, list[str]] | None = None
+) -> Iterator[Any]:
+    """One client for each; an entry with a ``count`` stands for so many: ``app-00``, ``app-01``.
+    ``names`` gets those of each entry, by its own."""
     for index, client in enumerate(clients):
         if not isinstance(client, dict) or COUNT not in client:
             yield client
@@ -172,7 +177,25 @@ def counted(clients: Sequence[Any]) -> Iterator[Any]:
             for key in ("name", "instance_id"):
                 if isinstance(own.get(key), str) and own[key] != NONE:
                     own[key] = f"{own[key]}-{number:0{width}}"
+            if names is not None and isinstance(client.get("name"), str):
+                names.setdefault(client["name"], []).append(own["name"])
             yield own
+
+
+def _of_counted(fault: Any, names: Mapping[str, Sequence[str]]) -> Any:
+    """The fault with the clients of an entry with a ``count`` in place of its name."""
+    if not isinstance(fault, dict):
+        return fault
+    spread = {
+        key: [one for name in fault[key] for one in _named(name, names)]
+        for key in ("clients", "successors")
+        if isinstance(fault.get(key), list)
+    }
+    return {**fault, **spread}
+
+
+def _named(name: Any, names: Mapping[str, Sequence[str]]) -> Sequence[Any]:
+    return names.get(name, (name,)) if isinstance(name, str) else (name,)
 
 
 def dump_scenario(scenario: Scenario, *, defaults: bool = True) -> str:

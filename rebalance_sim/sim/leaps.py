@@ -57,6 +57,7 @@ from rebalance_sim.protocol.runtime.group_type import Projection
 from rebalance_sim.protocol.runtime.outcome import ShardTimer
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.sim.broker.controller import Controller
+from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_process import ClientProcess
@@ -413,6 +414,11 @@ def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
     return watch.seen_ms > world.controller.image_since_ms + MOMENT_MS
 
 
+def _works_off(processor: EventProcessor, world: RestingWorld) -> bool:
+    """What a thread is busy with is part of the routine, unless it falls behind."""
+    return not processor.has_queue
+
+
 _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "AdminClient._on_look": _always,
     "Application._on_commit_due": _always,
@@ -422,6 +428,7 @@ _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "ClientConnections._on_watchdog": _always,
     "ClientProcess._on_tick": _always,
     "Connection._on_connect_timeout": _always,
+    "EventProcessor._on_end": _works_off,
     "Pipe._arrive": _always,
     "Replication._watch_lag.<locals>.on_limit": _always,
     "ShardHost._on_call": _renews_sessions,

@@ -215,6 +215,11 @@ class WorldSpec:
             raise ValueError(
                 f"{place}: at_ms ({fault.at_ms}) must be before duration_ms ({self.duration_ms})"
             )
+        if fault.needs_data_plane and not self.data_plane:
+            raise ValueError(
+                f"{place}: a {fault.kind} goes by records, and there are none without data_plane: "
+                "set that to true"
+            )
         names = {client.name for client in self.clients}
         if self.has_admin and fault.reaches_admin:
             names.add(ADMIN)

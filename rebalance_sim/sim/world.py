@@ -360,7 +360,9 @@ class World:
     def _start(self) -> None:
         self._has_started = True
         self.controller.start(self.topics.initial_image())
-        self.client_processes.schedule_starts()
+        self.client_processes.schedule_starts(
+            [name for fault in self.spec.faults for name in fault.starts]
+        )
         self.injector.schedule(self.spec.faults)
         if self.spec.admin_interval_ms is not None:
             AdminClient(self.network, self.groups, self.spec.admin_interval_ms).start()

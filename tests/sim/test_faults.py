@@ -43,6 +43,7 @@ SAID: Mapping[str, Mapping[str, Any]] = {
     "clock_step": {"step_ms": -7_000},
     "connection_loss": {"moment": Moment.NOW},
     "group_config_change": {"consumer_heartbeat_interval_ms": 6_000},
+    "lag_autoscaler": {"clients": ("a", "b"), "lag_threshold_records": 9, "min_replicas": 2},
     "log_tail_loss": {"lost_batches": 3},
     "offsets_alter": {"partitions": (0, 1), "offset": 5},
     "partial_partition": {"to_broker": 1},
@@ -73,7 +74,8 @@ EXAMPLES = {kind: _example(kind) for kind in Fault.kinds().values()}
 def test_a_fault_takes_effect_and_the_group_recovers(kind: type) -> None:
     fault = EXAMPLES[kind]
     library = CLASSIC if kind is RebalanceEnforce else JAVA  # Only that one can be asked.
-    watched = Watched(spec(client("a", kind=library), client("b", kind=library), faults=(fault,)))
+    clients = client("a", kind=library), client("b", kind=library)
+    watched = Watched(spec(*clients, faults=(fault,), data_plane=fault.needs_data_plane))
     result = watched.run()
     assert result.coverage[f"fault.{fault.kind}"] == 1
     said = [step["detail"] for step in watched.steps(StepKind.FAULT)]
@@ -90,11 +92,12 @@ def test_a_fault_takes_effect_and_the_group_recovers(kind: type) -> None:
     [kind for kind, fault in EXAMPLES.items() if hasattr(fault, "duration_ms")],
     ids=lambda kind: kind.__name__,
 )
-def test_a_window_that_is_too_long_ends_with_the_faults(kind: type) -> None:
+def test_a_window_that_is_too_long_ends_with_the_faults(kind: type[Fault]) -> None:
     example = EXAMPLES[kind]
     values = {field.name: getattr(example, field.name) for field in fields(example)}
     fault = kind(**{**values, "duration_ms": 10_000_000})
-    watched = Watched(spec(client("a"), client("b"), faults=(fault,)))
+    clients = client("a"), client("b")
+    watched = Watched(spec(*clients, faults=(fault,), data_plane=kind.needs_data_plane))
     watched.run()
     ended = watched.steps(StepKind.FAULT)[-1]
     assert ended["at_ms"] == 60_000

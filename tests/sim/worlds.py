@@ -12,6 +12,7 @@ from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import (
     BrokerSpec,
@@ -55,6 +56,11 @@ def spec(
         "config": CoordinatorConfig(group_consumer_assignment_interval_ms=0),
     }
     return WorldSpec(clients=clients, faults=faults, **{**defaults, **settings})
+
+
+def of_file(path: str) -> WorldSpec:
+    """The world of a scenario file, with a quiet period of two minutes."""
+    return replace(load_scenario(path).world, quiet_period_ms=120_000)
 
 
 class Watched:

@@ -92,6 +92,12 @@ class ShardTimers:
             if after is not None and _prolongs(change.key, change.before, after):
                 self.apply((after,))
 
+    def is_due(self, wake: TimerWake, now_ms: int) -> bool:
+        """Whether ``due`` would find one."""
+        timer = self.armed.get(wake.key)
+        is_current = wake.generation == self._generation and self._wakes.get(wake.key) == wake.at_ms
+        return is_current and timer is not None and timer.at_ms <= now_ms
+
     def due(self, wake: TimerWake, now_ms: int) -> ScheduleTimer | None:
         """The timer that a wake-up finds due; it is not armed any more."""
         key, at_ms, generation = wake

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.rollout import Rollout
 from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 
 
@@ -17,7 +18,7 @@ def gone_for_good(faults: Iterable[Fault]) -> frozenset[str]:
     for fault in sorted(faults, key=lambda one: one.at_ms):
         if isinstance(fault, ClientClose | ClientCrash) and fault.down_ms is None:
             gone.add(fault.client)
-        elif isinstance(fault, SurgeDeploy):
+        elif isinstance(fault, SurgeDeploy | Rollout) and fault.successors:
             gone.difference_update(fault.successors)
             gone.update(fault.clients)
     return frozenset(gone)

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
 from rebalance_sim.sim.broker.cluster_metadata import ClusterMetadata
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
+from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.ports import Connection, Meters
 from rebalance_sim.sim.broker.replica import Replica
 from rebalance_sim.sim.broker.replication import InSyncSet
@@ -74,7 +75,8 @@ class Broker:
     wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
     ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
     ``throttles``: whose connections it does not read for a while after each request.
-    ``stalled_shards``: those whose thread handles nothing now. ``lost_peers``: brokers that it
+    ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the threads of
+    its group coordinator, None where nothing takes them time. ``lost_peers``: brokers that it
     cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
     died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
     use a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
@@ -109,6 +111,10 @@ class Broker:
         self.configs = ConfigsInForce(broker=environment.config)
         self.connections: dict[Connection, None] = {}
         self.meters: Meters | None = environment.new_meters()
+        processing = environment.spec.event_processing
+        self.event_processor = (
+            None if processing is None else EventProcessor(self, processing, environment)
+        )
         self.replicas = [
             Replica(self, partition, registration, environment)
             for partition, registration in enumerate(controller.partitions)
@@ -168,8 +174,14 @@ class Broker:
         if answer is not None:
             connection.answer(correlation_id, answer(request))
             return
+        if self.event_processor is not None:
+            self._enqueue(self.event_processor, connection, correlation_id, request)
+            return
         if self.stalled_shards and self._must_queue(connection, correlation_id, request):
             return
+        self._handle(connection, correlation_id, request)
+
+    def _handle(self, connection: Connection, correlation_id: int, request: Any) -> None:
         client_name = connection.client_name
         if (
             type(request) is ConsumerGroupHeartbeatRequest
@@ -233,8 +245,22 @@ class Broker:
         partitions = {self._environment.partition_of(name) for name in group_ids or ()}
         for shard in self.stalled_shards:
             if group_ids is None or shard.partition in partitions:
-                return shard.queues(self.on_request, connection, correlation_id, request)
+                shard.handles(self.on_request, connection, correlation_id, request)
+                return True
         return False
+
+    def _enqueue(
+        self, processor: EventProcessor, connection: Connection, correlation_id: int, request: Any
+    ) -> None:
+        """Let the shards of a request handle it in turn: a list or a description has several."""
+        us = processor.us_of(request)
+        group_ids = group_ids_of(request)
+        partitions = {self._environment.partition_of(name) for name in group_ids or ()}
+        handle = partial(self._handle, connection, correlation_id, request)
+        for shard in self.shards:
+            if group_ids is None or shard.partition in partitions:
+                handle = partial(shard.handles, handle, us=us)
+        handle()
 
     def _find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         partition = self._environment.partition_of(request.group_id)
@@ -327,6 +353,8 @@ class Broker:
         self._deferred.clear()
         self._newest_heartbeats.clear()
         self.incarnation += 1
+        if self.event_processor is not None:
+            self.event_processor.reset()
         for replica in self.replicas:
             replica.on_crash()
         self.meters = self._environment.new_meters()

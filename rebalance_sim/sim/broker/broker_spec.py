@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.checks import at_least, at_most
 from rebalance_sim.sim.delays import DelaySpec
 
@@ -23,6 +24,9 @@ class BrokerSpec:
     """The time from an append until a follower has it and the leader knows."""
     load: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=5, max_ms=50))
     """The time that a new leader takes to read a partition."""
+    load_records_per_second: int | None = None
+    """How fast it reads: the records that compaction has left take so much longer than ``load``;
+    none: no longer."""
     metadata: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=20))
     """The time from a decision of the controller until a broker has heard of it."""
     broker_session_timeout_ms: int = 9_000
@@ -38,6 +42,9 @@ class BrokerSpec:
     as 100 bytes."""
     racks: tuple[str, ...] = ()
     """Brokers are in these by turns; none of them: in none."""
+    event_processing: EventProcessingSpec | None = None
+    """How long the threads of a group coordinator are busy with its events, so that others wait in
+    their queues; none: nothing takes time but ``coordinator_stall``."""
 
     def __post_init__(self) -> None:
         at_least(
@@ -50,6 +57,8 @@ class BrokerSpec:
             "min_insync_replicas",
             "offsets_topic_segment_bytes",
         )
+        if self.load_records_per_second is not None:
+            at_least(self, 1, "load_records_per_second")
         at_most(self, BROKERS_MOST, "count")
         if not all(self.racks):
             raise ValueError("racks: the name of a rack must not be empty")

@@ -93,6 +93,9 @@ class Meters(Protocol):
     def on_unloaded(self, partition: int, now_ms: int) -> None:
         """Whatever waits has failed."""
 
+    def on_event(self, queue_ms: int, processing_ms: int) -> None:
+        """A thread of the group coordinator has handled an event, which had waited for it."""
+
     def readings(self, broker: Any, at_ms: int) -> Iterator[Any]:
         """Everything that a broker publishes."""
 

@@ -14,6 +14,7 @@ from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.topics import MetadataImage
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
+from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.log_cleaner import LogCleaner
 from rebalance_sim.sim.broker.ports import Meters
@@ -31,6 +32,7 @@ class ReplicatingBroker(BrokerState, Protocol):
     slow_loads_ms: list[int]
     clock_ahead_ms: int
     stalled_shards: dict[ShardHost, None]
+    event_processor: EventProcessor | None
 
     @property
     def append_error(self) -> WriteError | None: ...

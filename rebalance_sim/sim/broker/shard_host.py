@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.ports import ShardListener, Wake, describe_escape
 from rebalance_sim.protocol.hosting.shard import Shard
+from rebalance_sim.protocol.hosting.shard_timers import TimerWake
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
@@ -19,6 +20,7 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
+from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.clock import Call
@@ -42,6 +44,8 @@ class _Broker(Protocol):
     def clock_ahead_ms(self) -> int: ...
     @property
     def stalled_shards(self) -> dict[ShardHost, None]: ...
+    @property
+    def event_processor(self) -> EventProcessor | None: ...
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
@@ -122,6 +126,10 @@ class ShardHost(Shard):
         self._tie_break = replica.tie_break
         self._log = replica.log
         self._stall_count = 0
+        processor = replica.broker.event_processor
+        self.events = None if processor is None else processor.new_queue(self)
+        """Where events wait for a thread; None: each is handled at once."""
+        self._timer_us = 0 if processor is None else processor.timer_us
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._has_missed_commits = False
         self._own_journal = _ReplicaJournal(replica)
@@ -191,6 +199,8 @@ class ShardHost(Shard):
         self._stall_count = 0
         self._queue.clear()
         self._has_missed_commits = False
+        if self.events is not None:
+            self.events.clear()
         self._replica.broker.stalled_shards.pop(self, None)
         self.crash(self._clock.now_ms)
 
@@ -228,37 +238,59 @@ class ShardHost(Shard):
         self._stall_count -= 1
         if not self._stall_count:
             self._replica.broker.stalled_shards.pop(self, None)
-            self._catch_up()
+            if self.events is None:
+                self._catch_up()
+            else:
+                self.events.resume()
 
-    def queues(self, function: Callable[..., None], *arguments: Any) -> bool:
-        """Keep a call for later if the thread handles nothing now."""
-        if not self._stall_count:
-            return False
-        self._queue.append((function, arguments))
-        return True
+    @property
+    def queued_events(self) -> int:
+        """How many events wait for the thread."""
+        return len(self._queue) if self.events is None else len(self.events)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the thread handles nothing now."""
+        return self._stall_count > 0
+
+    def handles(self, function: Callable[..., None], *arguments: Any, us: int = 0) -> None:
+        """Let the thread do something that takes ``us``: now, or when it comes to it."""
+        if self.events is not None:
+            self.events.put(function, arguments, us)
+        elif self._stall_count:
+            self._queue.append((function, arguments))
+        else:
+            function(*arguments)
 
     def _catch_up(self) -> None:
         if self._replica.broker.defers(self._catch_up):
             return
         if self._has_missed_commits:
             self._has_missed_commits = False
-            if self.is_active:
-                self.on_high_watermark(self._clock.now_ms)
+            self._on_commits()
         while self._queue and not self._stall_count:
             function, arguments = self._queue.popleft()
             function(*arguments)
 
     def learn_high_watermark(self) -> None:
         """The high watermark has moved."""
-        if self._stall_count:
+        if self.events is not None:
+            self.events.put_high_watermark(self._on_commits)
+        elif self._stall_count:
             self._has_missed_commits = True
         else:
             self.on_high_watermark(self._clock.now_ms)
 
+    def _on_commits(self) -> None:
+        if self.is_active:
+            self.on_high_watermark(self._clock.now_ms)
+
     def learn_image(self) -> None:
         """The broker has a new metadata image."""
-        if not self.queues(self.learn_image):
-            self.update_image(self._replica.broker.image, now_ms=self._clock.now_ms)
+        self.handles(self._take_image)
+
+    def _take_image(self) -> None:
+        self.update_image(self._replica.broker.image, now_ms=self._clock.now_ms)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -267,9 +299,16 @@ class ShardHost(Shard):
         self._clock.call_at(at_ms, self._tie_break(), self._on_call, wake)
 
     def _on_call(self, call: Call) -> None:
-        if self._replica.broker.defers(self._on_call, call) or self.queues(self._on_call, call):
+        if self._replica.broker.defers(self._on_call, call):
             return
-        self.on_wake(call.argument, self._clock.now_ms)
+        wake = call.argument
+        us = self._timer_us
+        if us and (type(wake) is not TimerWake or not self.timers.is_due(wake, self._clock.now_ms)):
+            us = 0
+        self.handles(self._wake, wake, us=us)
+
+    def _wake(self, wake: Wake) -> None:
+        self.on_wake(wake, self._clock.now_ms)
 
 
 class _LogReading:
@@ -293,6 +332,7 @@ class _LogReading:
         self._replica = replica
         streams = environment.streams
         self._load_ms = delay_sampler(environment.spec.load, streams.get(f"load/{replica.actor}"))
+        self._records_per_second = environment.spec.load_records_per_second
         self._split_draw = streams.get(f"load-split/{replica.actor}").random
         self._on_read = on_read
         self._count = 0
@@ -314,15 +354,21 @@ class _LogReading:
         self.began_ms = self._clock.now_ms
         self._read_to = split = int(self._split_draw() * self._log.end_offset)
         self._first = self._log.remaining(0, split)
-        self._end_in(max((self._load_ms(), *self._replica.broker.slow_loads_ms)))
+        load_ms = self._load_ms() + self._size_ms()
+        self._end_in(max((load_ms, *self._replica.broker.slow_loads_ms)))
 
     def hurry(self) -> None:
         """The rest takes no longer than a whole load usually does, and not longer than it would."""
         if self._is_under_way:
-            load_ms = self._load_ms()
+            load_ms = self._load_ms() + self._size_ms()
             if self._clock.now_ms + load_ms < self._end_ms:
                 self._count += 1
                 self._end_in(load_ms)
+
+    def _size_ms(self) -> int:
+        """How much longer it takes for what there is to read."""
+        rate = self._records_per_second
+        return 0 if rate is None else len(self._log.remaining()) * 1_000 // rate
 
     def _end_in(self, delay_ms: int) -> None:
         self._end_ms = self._clock.now_ms + delay_ms
@@ -334,10 +380,11 @@ class _LogReading:
         self._is_under_way = False
 
     def _on_end(self, call: Call) -> None:
-        shard = self._replica.shard
-        if self._replica.broker.defers(self._on_end, call) or shard.queues(self._on_end, call):
-            return
-        if call.argument == self._count:
+        if not self._replica.broker.defers(self._on_end, call):
+            self._replica.shard.handles(self._finish, call.argument)
+
+    def _finish(self, count: int) -> None:
+        if count == self._count:
             self._is_under_way = False
             self._on_read((*self._first, *self._log.remaining(self._read_to)))
 
@@ -363,12 +410,18 @@ class _Reporter(ShardListener):
     def _meters(self) -> Meters | None:
         return self._replica.broker.meters
 
+    def _note_target(self, outcome: Outcome) -> None:
+        if outcome.records and (events := self._shard.events) is not None:
+            events.note_target(outcome, self._shard.coordinator, self._replica.broker.image)
+
     def handled(self, operation: int, request: Request, outcome: Outcome, now_ms: int) -> None:
+        self._note_target(outcome)
         if outcome.records and (meters := self._meters) is not None:
             meters.on_request(request, outcome, now_ms)
         self._steps.request(self._shard, operation, request, outcome)
 
     def fired(self, key: TimerKey, outcome: Outcome, now_ms: int) -> None:
+        self._note_target(outcome)
         self._steps.timer(self._shard, key, outcome)
         if outcome.records and (meters := self._meters) is not None:
             meters.on_timer(key, outcome, now_ms)

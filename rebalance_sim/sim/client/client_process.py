@@ -109,6 +109,7 @@ class ClientProcess:
         self._clock = environment.clock
         self._data_plane = environment.data_plane
         self._conditions = conditions
+        self.started_ms = environment.clock.simulated_ms
         self._ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
         self._stands_until_ms = -1
         self.clock_was_set = self._ahead_ms != 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -99,15 +99,19 @@ class ClientProcesses:
         """In the order of the specification."""
         return tuple(self._specs)
 
-    def schedule_starts(self) -> None:
-        """Let every client start at its time."""
-        for name in sorted(self._specs):
+    def schedule_starts(self, started_by_others: Collection[str] = ()) -> None:
+        """Let every client start at its time, but for these."""
+        for name in sorted(self._specs.keys() - set(started_by_others)):
             self._start_at(name, self._specs[name].start_ms)
 
     @property
     def processes(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name."""
         return self._processes.in_order()
+
+    def group_id_of(self, name: str) -> str:
+        """The group that a client belongs to."""
+        return self.environment.group_of(self._specs[name])
 
     def live(self, name: str) -> ClientProcess | None:
         """The process of a client; None while it has none."""

@@ -193,9 +193,13 @@ class DataPlane:
         self.lag()
         return self._totals.sums().and_(Sums(counts=self.pills.counts()))
 
+    def lag_of(self, group_id: str) -> int:
+        """The lag of one group as of now, in records."""
+        return sum(self.progress[group_id].lags().values())
+
     def lag(self) -> int:
         """The lag of all partitions as of now, in records."""
-        return sum(sum(progress.lags().values()) for progress in self.progress.values())
+        return sum(map(self.lag_of, self.progress))
 
     def begin_part(self) -> None:
         """A part of the run begins (``sums``, of which the longest since then are wanted)."""

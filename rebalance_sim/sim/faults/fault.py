@@ -89,7 +89,7 @@ class Fault(ABC):
     ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
     ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
     what was committed may be lost. ``ends_topic``: its ``topic`` is deleted. ``alters_settings``:
-    of brokers or groups, as its ``changes`` say.
+    of brokers or groups, as its ``changes`` say. ``needs_data_plane``: it goes by records.
     """
 
     kind: ClassVar[str]
@@ -97,6 +97,7 @@ class Fault(ABC):
     may_lose_committed: ClassVar[bool] = False
     ends_topic: ClassVar[bool] = False
     alters_settings: ClassVar[bool] = False
+    needs_data_plane: ClassVar[bool] = False
 
     at_ms: int = field(metadata=bound(0))
 
@@ -146,6 +147,16 @@ class Fault(ABC):
             if value is not None:
                 return f"{label}{value}"
         return ""
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The clients whose first process starts when this says so, not at their ``start_ms``."""
+        return ()
+
+    @property
+    def retires(self) -> tuple[str, ...]:
+        """The clients that it may close for good."""
+        return ()
 
     @property
     def after_effect_ms(self) -> int:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 class Process(Protocol):
     """A client process that is alive."""
 
+    @property
+    def started_ms(self) -> int:
+        """When it started."""
+
     def fall_asleep(self) -> None:
         """It does not run from now on."""
 
@@ -39,6 +43,9 @@ class Clients(Protocol):
     @property
     def conditions(self) -> Mapping[str, ClientConditions]:
         """What open windows do to each client."""
+
+    def group_id_of(self, name: str) -> str:
+        """The group that a client belongs to."""
 
     def live(self, name: str) -> Process | None:
         """The process of a client; None while it has none."""
@@ -117,6 +124,9 @@ class Controller(Protocol):
 class DataPlane(Protocol):
     """The records that flow."""
 
+    def lag_of(self, group_id: str) -> int:
+        """The lag of a group, in records."""
+
     def on_network_changed(self, client_name: str) -> None:
         """A client's way to the brokers has changed."""
 
@@ -183,6 +193,10 @@ class FaultWorld(Protocol):
     @property
     def default_group_id(self) -> str:
         """The group that is meant where none is named."""
+
+    @property
+    def now_ms(self) -> int:
+        """The time, with all that was left out."""
 
     @property
     def network(self) -> Network:

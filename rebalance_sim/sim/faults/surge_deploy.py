@@ -36,6 +36,11 @@ class SurgeDeploy(Fault):
         """Who replaces whom."""
         return f"{', '.join(self.clients)} by {', '.join(self.successors)}"
 
+    @property
+    def retires(self) -> tuple[str, ...]:
+        """Those that are replaced."""
+        return self.clients
+
     def without(
         self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:

@@ -4,10 +4,9 @@ Source: coordinator §11. Names are Kafka's in snake case. Gauges show committed
 computed when they are read; meters count when an operation is processed, and restart with the
 process.
 
-Not here, because nothing in the simulator stands behind them: a broker handles an event at once and
-without a queue, so there is no ``event_queue_size``, ``event_queue_time_ms``,
-``event_processing_time_ms`` or ``thread_idle_ratio_avg``; appending to its log takes no time, so
-there is no ``batch_flush_time_ms``.
+``event_queue_size``, ``event_queue_time_ms``, ``event_processing_time_ms`` and
+``thread_idle_ratio_avg`` are there where events take time (``brokers.event_processing``). Appending
+to a log takes none, so there is no ``batch_flush_time_ms``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.sync import LeaderAssignment
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
-from rebalance_sim.protocol.hosting.shard import Shard, ShardState
+from rebalance_sim.protocol.hosting.shard import ShardState
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
 from rebalance_sim.protocol.runtime.timeline import committed
@@ -33,6 +32,8 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetDeleteRequest
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata
+from rebalance_sim.sim.broker.event_processor import EventProcessor
+from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.observe.sampling import Reading, Tags
 
 RATE_WINDOW_MS = 30_000
@@ -53,7 +54,9 @@ class MeteredBroker(Protocol):
     @property
     def node_id(self) -> int: ...
     @property
-    def shards(self) -> Sequence[Shard]: ...
+    def shards(self) -> Sequence[ShardHost]: ...
+    @property
+    def event_processor(self) -> EventProcessor | None: ...
 
 
 class Meter:
@@ -107,6 +110,8 @@ class CoordinatorMetrics:
         self._in_purgatory: dict[int, deque[tuple[int, int]]] = {}
         self._purgatory_ms: list[int] = []
         self._loads: list[tuple[int, int]] = []
+        self._events: list[tuple[int, int]] = []
+        self._read_ms = 0
 
     # --- what a shard reports --------------------------------------------------------------------
 
@@ -175,6 +180,10 @@ class CoordinatorMetrics:
         """A shard has read its log."""
         self._loads.append((now_ms, now_ms - began_ms))
 
+    def on_event(self, queue_ms: int, processing_ms: int) -> None:
+        """A thread has handled an event, or soon will have."""
+        self._events.append((queue_ms, processing_ms))
+
     def _count_bump(self, outcome: Outcome, now_ms: int) -> None:
         """One, however many epochs: a conversion writes the generation first, then the bump."""
         if any(type(r) is ConsumerGroupMetadata and r.value is not None for r in outcome.records):
@@ -209,17 +218,31 @@ class CoordinatorMetrics:
             yield Reading(f"{name}_rate", meter.rate(at_ms), node_id)
         yield from self._purgatory_readings(node_id, at_ms)
         yield from self._load_readings(node_id, at_ms)
+        if broker.event_processor is not None:
+            yield from self._event_readings(broker, broker.event_processor, at_ms)
+
+    def _event_readings(
+        self, broker: MeteredBroker, processor: EventProcessor, at_ms: int
+    ) -> Iterator[Reading]:
+        """A thread counts as busy in the sample in which its event is over."""
+        node_id = broker.node_id
+        yield Reading(
+            "event_queue_size", sum(shard.queued_events for shard in broker.shards), node_id
+        )
+        events, self._events = self._events, []
+        yield from _times("event_queue_time_ms", [queue_ms for queue_ms, _ in events], node_id)
+        yield from _times("event_processing_time_ms", [busy_ms for _, busy_ms in events], node_id)
+        span_ms, self._read_ms = at_ms - self._read_ms, at_ms
+        if span_ms > 0:
+            busy = sum(busy_ms for _, busy_ms in events) / (processor.thread_count * span_ms)
+            yield Reading("thread_idle_ratio_avg", max(0.0, 1 - busy), node_id)
 
     def _purgatory_readings(self, node_id: int, at_ms: int) -> Iterator[Reading]:
         for waiting in self._in_purgatory.values():
             while waiting and at_ms - waiting[0][1] >= self._commit_timeout_ms:
                 self._leave_purgatory(waiting, at_ms)
-        times_ms, self._purgatory_ms = sorted(self._purgatory_ms), []
-        if times_ms:
-            for suffix, permille in _PERMILLES.items():
-                value = percentile(times_ms, permille)
-                yield Reading(f"event_purgatory_time_ms_{suffix}", value, node_id)
-            yield Reading("event_purgatory_time_ms_max", times_ms[-1], node_id)
+        times_ms, self._purgatory_ms = self._purgatory_ms, []
+        yield from _times("event_purgatory_time_ms", times_ms, node_id)
 
     def _load_readings(self, node_id: int, at_ms: int) -> Iterator[Reading]:
         self._loads = [load for load in self._loads if at_ms - load[0] < LOAD_WINDOW_MS]
@@ -227,6 +250,14 @@ class CoordinatorMetrics:
             times_ms = [duration_ms for _, duration_ms in self._loads]
             yield Reading("partition_load_time_max", max(times_ms), node_id)
             yield Reading("partition_load_time_avg", sum(times_ms) / len(times_ms), node_id)
+
+
+def _times(name: str, times_ms: list[int], node_id: int) -> Iterator[Reading]:
+    if times_ms:
+        times_ms.sort()
+        for suffix, permille in _PERMILLES.items():
+            yield Reading(f"{name}_{suffix}", percentile(times_ms, permille), node_id)
+        yield Reading(f"{name}_max", times_ms[-1], node_id)
 
 
 def percentile(ascending: list[int], permille: int) -> int:
