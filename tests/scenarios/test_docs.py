@@ -32,11 +32,13 @@ def test_the_example_is_a_scenario_in_which_every_property_holds() -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_of_a_scenario_fits_into_the_example(part: str) -> None:
-    """Its clients take the place of the example's, its faults are added to it."""
+    """Its clients and brokers take the place of the example's, its faults are added to it."""
     example, added = tomllib.loads(EXAMPLE)["world"], tomllib.loads(part)["world"]
     world: dict[str, Any] = {**example, "duration_ms": 60_000}
     world["clients"] = added.get("clients", world["clients"])
     world["faults"] = world["faults"] + added.get("faults", [])
+    world["brokers"] = added.get("brokers", {})
+    world["data_plane"] = added.get("data_plane", False)
     world["config"] = {**world["config"], **added.get("config", {})}
     world["config"]["group_consumer_max_session_timeout_ms"] = 45_000
     del world["quiet_period_ms"]
