@@ -86,6 +86,8 @@ def calls_by_part(stats: pstats.Stats) -> Iterator[Called]:
 
 def part_of(file: str) -> str:
     """The folder of this project, the library, or `Python` for what is the interpreter's own."""
+    if file.startswith("<frozen "):
+        return "Python"
     path = Path(file).resolve()
     if "site-packages" in path.parts:
         return path.parts[path.parts.index("site-packages") + 1]

@@ -16,7 +16,7 @@ def test_a_file_belongs_to_its_folder_of_the_house_or_to_its_library() -> None:
     assert part_of(group_member.__file__) == "protocol/clients"
     assert part_of(world.__file__) == "sim"
     assert part_of(simpy.__file__) == "simpy"
-    assert part_of(__import__("heapq").__file__) == "Python"
+    assert part_of(__import__("heapq").__file__) == part_of("<frozen abc>") == "Python"
 
 
 def test_calls_of_a_run_are_the_same_each_time_and_none_is_lost() -> None:
