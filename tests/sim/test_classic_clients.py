@@ -298,7 +298,8 @@ def test_a_classic_group_recovers_from_every_kind_of_fault(
     kind: type, assignors: tuple[str, ...]
 ) -> None:
     fault = EXAMPLES[kind]
-    watched = story(classic("a", assignors), classic("b", assignors), faults=(fault,))
+    members = (classic("a", assignors), classic("b", assignors))
+    watched = story(*members, faults=(fault,), data_plane=kind.needs_data_plane)
     watched.run()
     if kind is not TopicDelete:
         assert watched.fetchable("a") | watched.fetchable("b") >= set(range(4))

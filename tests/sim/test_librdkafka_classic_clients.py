@@ -137,7 +137,7 @@ def test_a_group_gets_through_a_hard_day(assignors: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_a_group_recovers_from_every_kind_of_fault(kind: type, assignors: tuple[str, ...]) -> None:
     clients = (librdkafka("a", assignors), librdkafka("b", assignors))
-    watched = story(*clients, faults=(EXAMPLES[kind],))
+    watched = story(*clients, faults=(EXAMPLES[kind],), data_plane=kind.needs_data_plane)
     watched.run()
     if kind is not TopicDelete:
         assert watched.fetchable("a") | watched.fetchable("b") >= set(range(4))

@@ -81,7 +81,8 @@ def nothing_before_it_is_told_of_a_loss(recording: Recording) -> list[str]:
 
 def no_more_than_max_poll_records(recording: Recording) -> list[str]:
     """An application whose full batch outlasts its poll interval is handed at most
-    ``max_poll_records`` at once, and in any time as many full batches as that has room for.
+    ``max_poll_records`` at once, and in any time so many more than it can process in it: all batches
+    but the last one, short ones too, are processed before the last one is handed out.
 
     What is handed out is counted in parts of a record, in shares that may change in the middle of a
     batch, so each partition may be a record off at either end; and a batch lasts for whole
@@ -100,8 +101,10 @@ def no_more_than_max_poll_records(recording: Recording) -> list[str]:
         batch_ms = most * 1_000 // rate
         if batch_ms <= spec.processing_ms:
             continue
-        batches = (at_ms - since_ms) // batch_ms + 1
-        room = batches * most + 2 * len(deliveries) + batches * rate // 1_000
+        span_ms = at_ms - since_ms
+        batches = span_ms // batch_ms + 2
+        processed = span_ms * rate // 1_000
+        room = most + processed + 2 * len(deliveries) + batches * max(1, rate // 1_000)
         total = sum(one.end - one.start for one in deliveries)
         if total > room:
             found.append(f"{at_ms} ms: {process} is handed {total}, not {room} since {since_ms} ms")
