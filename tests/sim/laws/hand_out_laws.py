@@ -81,8 +81,8 @@ def nothing_before_it_is_told_of_a_loss(recording: Recording) -> list[str]:
 
 def no_more_than_max_poll_records(recording: Recording) -> list[str]:
     """An application whose full batch outlasts its poll interval is handed at most
-    ``max_poll_records`` at once, and in any time so many more than it can process in it: all batches
-    but the last one, short ones too, are processed before the last one is handed out.
+    ``max_poll_records`` at once, and in any time so many more than it can process in it: all
+    batches but the last one, short ones too, are processed before that is handed out.
 
     What is handed out is counted in parts of a record, in shares that may change in the middle of a
     batch, so each partition may be a record off at either end; and a batch lasts for whole
