@@ -104,7 +104,7 @@ def a_new_commit_is_of_what_poll_has_returned(recording: Recording) -> list[str]
         for partition, offset in new:
             now = positions.now(sent, partition)
             asked = now if named is None else named.get(partition)
-            if offset != asked or offset > now:
+            if offset != asked or now is None or offset > now:
                 found.append(f"{told(sent, partition)} at {offset}, not {asked} (of {now})")
     return found
 
