@@ -166,5 +166,5 @@ class Gateway:
 
     def trace(self, group_id: str) -> Mapping[str, Any]:
         """What the group went through, as ``rebalance-sim conformance`` replays it. Raises KeyError
-        for a group that nobody has named, and for a version that is of no release."""
+        for a group that no request has named, and for a version that is of no release."""
         return self._call(lambda server: server.recordings.trace(group_id))

@@ -81,9 +81,7 @@ class GroupHost(Shard):
     def load(self) -> None:
         """Become the coordinator with what the log has."""
         self.advance()
-        self.leader_epoch += 1
-        self.begin_load()
-        self.finish_load(self.log, now_ms=self.now_ms)
+        self._load(self.now_ms)
 
     def handle(
         self, request: Any, reply: Callable[[Any], None], *, client_id: str, client_host: str
@@ -104,13 +102,13 @@ class GroupHost(Shard):
         del self.log[end:]
         self.high_watermark_of_log = min(self.high_watermark_of_log, end)
 
-        def load(at_ms: int) -> None:
-            self.high_watermark_of_log = len(self.log)
-            self.leader_epoch += 1
-            self.begin_load()
-            self.finish_load(self.log, now_ms=at_ms)
+        self.call_at(self.now_ms + after_ms, self._load)
 
-        self.call_at(self.now_ms + after_ms, load)
+    def _load(self, at_ms: int) -> None:
+        self.high_watermark_of_log = len(self.log)
+        self.leader_epoch += 1
+        self.begin_load()
+        self.finish_load(self.log, now_ms=at_ms)
 
     def show_topics(self) -> None:
         """The coordinator sees the topics as they are now."""

@@ -1,7 +1,7 @@
 """The properties of the coordinator, checked while real clients use it.
 
 What a client has to keep to is not judged: its machine is not here, only what it sends. Nor is what
-must come about some day, since nobody says when a session is over.
+must happen eventually, since a session has no set end.
 """
 
 from __future__ import annotations

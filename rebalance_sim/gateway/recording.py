@@ -213,8 +213,8 @@ class Recordings:
         return tuple(self._groups)
 
     def trace(self, group_id: str) -> Trace:
-        """The trace of a group so far. Raises KeyError for one that is not recorded: nobody has
-        named it, or the version is of no release of Kafka."""
+        """The trace of a group so far. Raises KeyError for one that is not recorded: no
+        request has named it, or the version is of no release of Kafka."""
         recording = self._groups[group_id]
         head = {
             "name": group_id,

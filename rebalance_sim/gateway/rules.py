@@ -90,7 +90,7 @@ class Rule:
     lost_records: int = 0
     """Of ``move_coordinator``: how many records at the end of the log are lost."""
     load_ms: int = 0
-    """Of ``move_coordinator``: how long nobody coordinates."""
+    """Of ``move_coordinator``: how long there is no coordinator."""
 
     def __post_init__(self) -> None:
         if self.api != ANY and self.api not in APIS:

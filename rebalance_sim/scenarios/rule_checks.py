@@ -26,7 +26,7 @@ _CONSTANT = "make it a tuple, a frozenset or a MappingProxyType, or declare Grou
 
 
 def check_rule(rule: Rule) -> None:
-    """Raises ValueError for a rule that nobody can name, that replaces nothing, or that keeps
+    """Raises ValueError for a rule that cannot be named, that replaces nothing, or that keeps
     state which it does not declare."""
     if not isinstance(rule.id, str) or not NAME.fullmatch(rule.id):
         raise ValueError(f"rule {rule.id!r}: an id has letters, digits, '-', '_' and '.'")

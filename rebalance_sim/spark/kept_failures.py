@@ -2,7 +2,7 @@
 pass.
 
 A folder with a scenario file for each. Its first line names the case that it was, so that a seed
-which nobody asks for any more is run again all the same.
+of the same profile is run again though the command names others.
 """
 
 from __future__ import annotations

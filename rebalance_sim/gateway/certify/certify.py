@@ -69,7 +69,7 @@ def certify(
 ) -> list[Result]:
     """The results in the order of the scenarios. ``out`` gets a folder for each scenario, with what
     its clients wrote, and the trace of the group. ``deadline_s``: how long is waited for each thing
-    that has to come about."""
+    that has to happen."""
 
     def run(scenario: Scenario) -> Result:
         result = _run(command, scenario, out / scenario.name, deadline_s, settings)

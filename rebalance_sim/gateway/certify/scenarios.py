@@ -31,23 +31,20 @@ class Scenario(NamedTuple):
 
 def _one(trial: Trial) -> None:
     trial.start()
-    trial.has_members(1)
-    trial.consumes()
+    trial.settles(1)
     trial.consumes()
 
 
 def _two(trial: Trial) -> None:
     trial.start(2)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
     trial.consumes()
 
 
 def _join_later(trial: Trial) -> None:
     _one(trial)
     trial.start()
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _more_than_partitions(trial: Trial) -> None:
@@ -72,8 +69,7 @@ def _leave_one(trial: Trial) -> None:
 def _leave_and_return(trial: Trial) -> None:
     _leave_last(trial)
     trial.start()
-    trial.has_members(1)
-    trial.consumes()
+    trial.settles(1)
 
 
 def _rolling_restart(trial: Trial) -> None:
@@ -88,16 +84,14 @@ def _rolling_restart(trial: Trial) -> None:
 def _kill_one(trial: Trial) -> None:
     _two(trial)
     trial.kill()
-    trial.has_members(1)
-    trial.consumes()
+    trial.settles(1)
 
 
 def _kill_and_restart(trial: Trial) -> None:
     _two(trial)
     trial.kill()
     trial.start()
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _kill_all(trial: Trial) -> None:
@@ -105,52 +99,45 @@ def _kill_all(trial: Trial) -> None:
     trial.kill(0)
     trial.kill(1)
     trial.start(2)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _short_pause(trial: Trial) -> None:
     _two(trial)
     trial.pause(0, 2)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _long_pause(trial: Trial) -> None:
     _two(trial)
     trial.pause(0, 2 * SESSION_S)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _pause_alone(trial: Trial) -> None:
     _one(trial)
     trial.pause(0, 2 * SESSION_S)
-    trial.has_members(1)
-    trial.consumes()
+    trial.settles(1)
 
 
 def _static(trial: Trial) -> None:
     trial.start(instance_id="one")
     trial.start(instance_id="two")
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _static_restart(trial: Trial) -> None:
     _static(trial)
     trial.stop()
     trial.start(instance_id="one")
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _static_kill(trial: Trial) -> None:
     _static(trial)
     trial.kill()
     trial.start(instance_id="one")
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _leave_unheard(trial: Trial) -> None:
@@ -164,16 +151,14 @@ def _move(trial: Trial) -> None:
     _two(trial)
     trial.broker.move_coordinator()
     trial.sleep(1)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _move_slowly(trial: Trial) -> None:
     _two(trial)
     trial.broker.move_coordinator(load_ms=3_000)
     trial.sleep(4)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _move_often(trial: Trial) -> None:
@@ -181,16 +166,14 @@ def _move_often(trial: Trial) -> None:
     for _ in range(3):
         trial.broker.move_coordinator(load_ms=200)
         trial.sleep(1)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _move_with_losses(trial: Trial) -> None:
     _two(trial)
     trial.broker.move_coordinator(lost_records=6)
     trial.sleep(1)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _move_as_one_joins(trial: Trial) -> None:
@@ -200,16 +183,14 @@ def _move_as_one_joins(trial: Trial) -> None:
     trial.broker.rules.add(
         api="ConsumerGroupHeartbeat", action="move_coordinator", load_ms=500, nth=2
     )
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _connections_close(trial: Trial) -> None:
     _two(trial)
     trial.broker.close_connections("*")
     trial.sleep(1)
-    trial.has_members(2)
-    trial.consumes()
+    trial.settles(2)
 
 
 def _more_partitions(trial: Trial) -> None:

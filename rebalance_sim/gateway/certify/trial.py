@@ -22,7 +22,7 @@ _RULES_S = 10.0
 
 
 class DidNotHold(Exception):
-    """What was expected and did not come about, in a line."""
+    """What was expected and did not happen, in a line."""
 
 
 class NotConcerned(Exception):
@@ -122,8 +122,7 @@ class Trial:
             if time.monotonic() > end:
                 raise NotConcerned
             time.sleep(_POLL_S)
-        self.has_members(sum(self._is_to_run))
-        self.consumes()
+        self.settles(sum(self._is_to_run))
 
     # -- what is expected ------------------------------------------------------------------------
 
@@ -135,6 +134,11 @@ class Trial:
             f"the group is Stable with {count} members",
             within_s,
         )
+
+    def settles(self, count: int) -> None:
+        """The group comes to rest with so many members, which read what is added then."""
+        self.has_members(count)
+        self.consumes()
 
     def is_empty(self, within_s: float) -> None:
         """The group has no members any more, soon: they have left, and not timed out."""

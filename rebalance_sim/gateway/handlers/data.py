@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
 from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.topics import HeldTopic
+from rebalance_sim.gateway.topics import HeldTopic, PartitionLog
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.records import batches_in
 
@@ -75,22 +75,13 @@ def _fetched(call: Call) -> tuple[list[Any], int, bool]:
 
 async def list_offsets(call: Call) -> Message:
     """ListOffsets: the start or the end; a time finds the end, as records have none here."""
-    rows = []
-    for topic in call.message["topics"]:
-        held, shown, unknown = _topic(call, topic, "name")
-        partitions = []
-        for asked in topic["partitions"]:
-            log = call.site.topics.partition(held, asked["partition_index"])
-            row: Message = {"partition_index": asked["partition_index"]}
-            if log is None:
-                row["error_code"] = unknown
-            else:
-                is_first = asked["timestamp"] == _EARLIEST
-                row["offset"] = log.start_offset if is_first else log.end_offset
-                row["leader_epoch"] = LEADER_EPOCH
-            partitions.append(row)
-        rows.append(shown | {"partitions": partitions})
-    return {"topics": rows}
+
+    def found(asked: Message, log: PartitionLog) -> Message:
+        is_first = asked["timestamp"] == _EARLIEST
+        offset = log.start_offset if is_first else log.end_offset
+        return {"offset": offset, "leader_epoch": LEADER_EPOCH}
+
+    return {"topics": _each_partition(call, "name", "partition_index", found)}
 
 
 async def produce(call: Call) -> Message:
@@ -120,20 +111,31 @@ async def produce(call: Call) -> Message:
 
 async def offset_for_leader_epoch(call: Call) -> Message:
     """OffsetForLeaderEpoch: there has been one leader epoch."""
+
+    def found(asked: Message, log: PartitionLog) -> Message:
+        return {"leader_epoch": LEADER_EPOCH, "end_offset": log.end_offset}
+
+    return {"topics": _each_partition(call, "topic", "partition", found)}
+
+
+def _each_partition(
+    call: Call,
+    name_key: str,
+    number_key: str,
+    found: Callable[[Message, PartitionLog], Message],
+) -> list[Message]:
+    """A row for each topic that is asked about, with one for each partition: what is ``found`` of
+    it, or that it is unknown."""
     rows = []
     for topic in call.message["topics"]:
-        held, shown, unknown = _topic(call, topic, "topic")
+        held, shown, unknown = _topic(call, topic, name_key)
         partitions = []
         for asked in topic["partitions"]:
-            log = call.site.topics.partition(held, asked["partition"])
-            row: Message = {"partition": asked["partition"]}
-            if log is None:
-                row["error_code"] = unknown
-            else:
-                row |= {"leader_epoch": LEADER_EPOCH, "end_offset": log.end_offset}
-            partitions.append(row)
+            log = call.site.topics.partition(held, asked[number_key])
+            said = {"error_code": unknown} if log is None else found(asked, log)
+            partitions.append({number_key: asked[number_key]} | said)
         rows.append(shown | {"partitions": partitions})
-    return {"topics": rows}
+    return rows
 
 
 # -- where things are ------------------------------------------------------------------------------

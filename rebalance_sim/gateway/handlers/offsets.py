@@ -49,7 +49,7 @@ class _Named:
 
 
 async def offset_commit(call: Call) -> Message:
-    """OffsetCommit. The group of a version without members is checked as nobody's."""
+    """OffsetCommit. The group of a version without members is checked as that of no member."""
     said, named = call.message, _Named(call)
     rows = [
         (topic, [(named.partition(topic, p["partition_index"]), p) for p in topic["partitions"]])

@@ -180,7 +180,7 @@ class State(Declared, Generic[_T]):
     """A value for each group, or for each member. ``default``: what it is at first.
 
     ``is_time``: it is a time in ms, or None; states are then compared by how far it is from now.
-    Values are hashable, so that nobody changes one in place. Raises TypeError for one that is not.
+    Values are hashable, so that none is changed in place. Raises TypeError for one that is not.
     """
 
     def __init__(self, default: _T, *, is_time: bool = False) -> None:

@@ -89,7 +89,7 @@ class Fault(ABC):
     ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
     ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
     what was committed may be lost. ``ends_topic``: its ``topic`` is deleted. ``alters_settings``:
-    of brokers or groups, as its ``changes`` say. ``needs_data_plane``: it goes by records.
+    of brokers or groups, as its ``changes`` say. ``needs_data_plane``: it needs records.
     """
 
     kind: ClassVar[str]
