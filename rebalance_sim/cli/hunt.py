@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, INTERRUPTED, OK
 from rebalance_sim.cli.output import print_json, say, stderr
-from rebalance_sim.scenarios.plugin_names import plugin_options
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.hunt.hunt import Found
@@ -106,17 +104,14 @@ def hunt(
 
 def _write_page(hunted: Hunted, folder: str, profiles: str) -> str:
     """``report.html`` in the folder of the hunt; empty without Plotly."""
-    from rebalance_sim.scenarios.documents.html_page import has_plotly, html_page
     from rebalance_sim.spark.hunt.page import hunt_document
-    from rebalance_sim.spark.reports.markdown import PAGE_FILE
+    from rebalance_sim.spark.reports.markdown import PAGE_FILE, write_page
     from rebalance_sim.spark.store.opening import open_store
     from rebalance_sim.spark.store.store import shown
 
-    if not has_plotly():
-        return ""
     store = open_store(folder)
-    store.put(PAGE_FILE, html_page(hunt_document(hunted, profiles)).encode())
-    return shown(store.location(PAGE_FILE))
+    has_page = write_page(store, hunt_document(hunted, profiles))
+    return shown(store.location(PAGE_FILE)) if has_page else ""
 
 
 def _describe(hunted: Hunted, folder: str) -> Iterator[str]:
@@ -130,14 +125,12 @@ def _describe(hunted: Hunted, folder: str) -> Iterator[str]:
         f"{len(corpus.reached):,} situations reached; {len(corpus.kept):,} scenarios kept in "
         f"{folder}; {corpus.discarded:,} mutants discarded"
     )
-    for (outcome, what), count in sorted(corpus.findings.items()):
+    for first, count, command in hunted.kinds():
         times = "1 run" if count == 1 else f"{count:,} runs"
-        first = next(one for one in corpus.found if (one.outcome, one.what) == (outcome, what))
-        name = f" {what}" if what else ""
-        yield f"{outcome}{name} in {times}, first in round {first.round + 1}, {first.made}"
+        name = f" {first.what}" if first.what else ""
+        yield f"{first.outcome}{name} in {times}, first in round {first.round + 1}, {first.made}"
         yield f"         {first.reason}"
-        words = shlex.join((hunted.files[first.scenario.hash], *plugin_options()))
-        yield f"         rebalance-sim run {words}"
+        yield f"         {command}"
 
 
 def _as_json(hunted: Hunted) -> dict[str, Any]:

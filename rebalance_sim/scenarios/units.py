@@ -105,14 +105,17 @@ def compared(metrics: Iterable[str]) -> list[str]:
 
 def title_of(metric: str) -> str:
     """A metric in words, with the unit that it is shown in."""
-    unit, _ = unit_of(metric)
-    return f"{words_of(metric)} ({unit})" if unit else words_of(metric)
+    return _with_unit(words_of(metric), metric)
 
 
 def named(metric: str) -> str:
     """A metric by its name, as options take it, with the unit that it is shown in."""
+    return _with_unit(metric, metric)
+
+
+def _with_unit(text: str, metric: str) -> str:
     unit, _ = unit_of(metric)
-    return f"{metric} ({unit})" if unit else metric
+    return f"{text} ({unit})" if unit else text
 
 
 def explained(metric: str) -> str:

@@ -135,6 +135,11 @@ class Pair:
         assert foreseen_ms == self.naive.now_ms
         self.fast.roll(self.naive.now_ms)
 
+    def live(self, actions: list[tuple[Any, ...]]) -> None:
+        """In ``poll``, with a partition, all of this happens."""
+        for action in (("serve", True), ("add", 100, 1_000, 30), *actions):
+            self.act(action)
+
     def act(self, action: tuple[Any, ...]) -> None:
         now_ms = self.naive.now_ms
         match action:
@@ -223,10 +228,7 @@ def test_lines_are_exactly_what_single_milliseconds_add_up_to(
         interval_ms=interval_ms,
         has_clock=has_clock,
     )
-    pair.act(("serve", True))
-    pair.act(("add", 100, 1_000, 30))
-    for action in actions:
-        pair.act(action)
+    pair.live(actions)
     pair.go(1_000)
     pair.look_ahead(limit_ms=500, horizon_ms=pair.naive.now_ms + 3_000)
     pair.go(0)
@@ -256,10 +258,7 @@ def test_workers_go_on_with_what_they_were_handed_and_no_further(
         records_per_second=records_per_second,
         in_flight=in_flight,
     )
-    pair.act(("serve", True))
-    pair.act(("add", 100, 1_000, 30))
-    for action in actions:
-        pair.act(action)
+    pair.live(actions)
     pair.go(300)
     pair.look_for_limit(pair.naive.now_ms + 1_000)
     if not pair.naive.is_frozen:
@@ -280,10 +279,7 @@ def test_a_record_at_a_limit_is_foreseen(
     pair = Pair(
         fetch_records=100, latency_ms=5, records_per_second=records_per_second, has_clock=has_clock
     )
-    pair.act(("serve", True))
-    pair.act(("add", 100, 1_000, 30))
-    for action in actions:
-        pair.act(action)
+    pair.live(actions)
     pair.act(("limit", 0, 30))
     pair.look_for_limit(pair.naive.now_ms + 2_000)
     pair.go(0)

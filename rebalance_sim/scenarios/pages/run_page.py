@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.scenarios.documents import document as doc
+from rebalance_sim.scenarios.documents.figures import small_figure
+from rebalance_sim.scenarios.documents.files import write_file
 from rebalance_sim.scenarios.documents.html_page import COLOURS, html_fragment, html_page
-from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.happened import lines_of
 from rebalance_sim.scenarios.pages.steps import step_rows
 from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
@@ -19,7 +20,7 @@ from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
 from rebalance_sim.scenarios.result import RunResult, findings, headlines, verdict_of
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
-from rebalance_sim.scenarios.traces.run_trace import run_trace_of
+from rebalance_sim.scenarios.traces.run_trace import RunTrace, run_trace_of
 from rebalance_sim.scenarios.traces.story import led_to
 from rebalance_sim.scenarios.units import number
 from rebalance_sim.sim.trace import FullTrace
@@ -35,6 +36,9 @@ _SERIES = {
     "members": ("members of the group, as its coordinator has them", "members"),
 }
 """Sampled metric -> what stands above it, and its unit."""
+
+
+_SERIES_HEIGHT = 224
 
 
 class _PageTrace(TimelineTrace):
@@ -58,13 +62,7 @@ class RunPage(doc.Document):
     def save(self, file: Path | str) -> None:
         """Write the page. Raises ScenarioError without Plotly, and for a file that cannot be
         written."""
-        text = html_page(self)
-        try:
-            Path(file).write_text(text, encoding="utf-8")
-        except OSError as problem:
-            raise ScenarioError(
-                f"cannot write {file} ({problem.strerror}): give another file"
-            ) from problem
+        write_file(Path(file), html_page(self).encode())
 
 
 def run_page(scenario: Scenario | Path | str, *, command: str = "") -> RunPage:
@@ -76,10 +74,11 @@ def run_page(scenario: Scenario | Path | str, *, command: str = "") -> RunPage:
     every_ms = max(100, scenario.world.duration_ms // SAMPLES // 100 * 100)
     result = run(scenario, trace=trace, metrics_interval_ms=every_ms)
     timeline = make_timeline(scenario.name or f"seed {scenario.seed}", result, trace)
+    steps = run_trace_of(trace.full, result)
     return RunPage(
         scenario.name or f"Seed {scenario.seed}",
-        [*_verdict(result), *_why(result, trace), *_over_time(result, timeline, every_ms),
-         *_steps(result, trace), *_rest(result, timeline, command)],
+        [*_verdict(result), *_why(result, steps), *_over_time(result, timeline, every_ms),
+         *_steps(steps), *_rest(result, command)],
     )  # fmt: skip
 
 
@@ -89,9 +88,9 @@ def _verdict(result: RunResult) -> Iterator[doc.Part]:
         yield doc.Tiles(list(headlines(result)))
 
 
-def _why(result: RunResult, trace: _PageTrace) -> Iterator[doc.Part]:
+def _why(result: RunResult, trace: RunTrace) -> Iterator[doc.Part]:
     yield from findings(result)
-    if story := led_to(run_trace_of(trace.full, result)):
+    if story := led_to(trace):
         yield doc.Heading("What led to it")
         yield doc.Lines(story)
     if result.metrics:
@@ -140,7 +139,8 @@ def _series(samples: tuple[MetricSample, ...], timeline: Timeline) -> list[Any]:
                 ys.append(value)
         if of_group:
             figures.append(_lines(title, unit, of_group, until_s))
-    points = [*timeline.standstill(), (timeline.until_ms, timeline.standstill()[-1][1])]
+    standstill = timeline.standstill()
+    points = [*standstill, (timeline.until_ms, standstill[-1][1])]
     line = ([at_ms / 1_000 for at_ms, _ in points], [float(count) for _, count in points])
     return [*figures, _lines("members at a standstill", "members", {"": line}, until_s)]
 
@@ -148,29 +148,22 @@ def _series(samples: tuple[MetricSample, ...], timeline: Timeline) -> list[Any]:
 def _lines(
     title: str, unit: str, lines: Mapping[str, tuple[list[float], list[float]]], until_s: float
 ) -> Any:
-    from plotly.graph_objects import Figure
-
     traces = [
         {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "name": name,
          "line": {"shape": "hv", "width": 1.5, "color": colour},
          "hovertemplate": f"%{{x:,.1f}} s: %{{y:,.4g}} {unit} {name}<extra></extra>"}
         for colour, (name, (xs, ys)) in zip(cycle(COLOURS), lines.items())
     ]  # fmt: skip
-    layout = {
-        "template": "none", "height": 240, "showlegend": len(lines) > 1,
-        "margin": {"l": 10, "r": 15, "t": 40, "b": 40},
-        "title": {"text": title, "font": {"size": 13}, "x": 0, "xref": "paper"},
-        "legend": {"orientation": "h"},
-        "xaxis": {"title": {"text": "simulated time (s)", "font": {"size": 12}},
-                  "range": [0, until_s], "automargin": True},
-        "yaxis": {"title": {"text": unit, "font": {"size": 12}}, "rangemode": "tozero",
-                  "automargin": True},
-    }  # fmt: skip
-    return Figure(traces, layout)
+    figure = small_figure(
+        traces, title=title, x_title="simulated time (s)", y_title=unit, height=_SERIES_HEIGHT
+    )
+    figure.update_layout(legend_orientation="h")
+    figure.update_xaxes(range=[0, until_s])
+    return figure.update_yaxes(rangemode="tozero")
 
 
-def _steps(result: RunResult, trace: _PageTrace) -> Iterator[doc.Part]:
-    rows = step_rows(run_trace_of(trace.full, result))
+def _steps(trace: RunTrace) -> Iterator[doc.Part]:
+    rows = step_rows(trace)
     yield doc.Heading("Step by step")
     left = f" {rows['left_out']:,} more entries are left out." if rows["left_out"] else ""
     yield (
@@ -181,7 +174,7 @@ def _steps(result: RunResult, trace: _PageTrace) -> Iterator[doc.Part]:
     yield doc.Stepper(rows)
 
 
-def _rest(result: RunResult, timeline: Timeline, command: str) -> Iterator[doc.Part]:
+def _rest(result: RunResult, command: str) -> Iterator[doc.Part]:
     if command:
         yield doc.Heading("Run it again")
         yield doc.Lines([f"$ {command}"])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.documents.document import Document, Picture
+from rebalance_sim.scenarios.documents.files import write_file
 from rebalance_sim.scenarios.documents.html_page import check_plotly, html_page
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.ownership import OwnershipInterval
@@ -97,12 +98,7 @@ class Timeline(TimelineRows):
         """
         path = check_picture_file(file)
         content = self._page().encode() if path.suffix == PAGE else self._still(path.suffix)
-        try:
-            path.write_bytes(content)
-        except OSError as problem:
-            raise ScenarioError(
-                f"cannot write {path} ({problem.strerror}): give another file"
-            ) from problem
+        write_file(path, content)
 
     def _repr_png_(self) -> bytes:
         return self._still(".png")

@@ -209,9 +209,9 @@ def _draw_owners(axes: Axes, timeline: TimelineRows, colours: Mapping[str, str])
         held = [(i.partition, i.from_ms, i.to_ms) for i in timeline.intervals
                 if i.member_id == name]  # fmt: skip
         _bars(axes, line_of, held, colours[name])
+    hindered = timeline.hindered()
     for why, (_, hatch) in _HINDERED.items():
-        rows = [(i.partition, i.from_ms, i.to_ms) for i, one in timeline.hindered()
-                if one.why == why]  # fmt: skip
+        rows = [(i.partition, i.from_ms, i.to_ms) for i, one in hindered if one.why == why]
         _bars(axes, line_of, rows, "none", hatch=hatch * 3)
     if len(line_of) <= _LABELS_MOST:
         names = [timeline.name_of(partition) for partition in line_of]
@@ -356,10 +356,11 @@ def _plotly_owners(figure: Any, timeline: TimelineRows, colours: Mapping[str, st
             if i.member_id in of_line
         ]
         _plotly_bars(figure, label, {"color": colours[of_line[0]]}, rows)
+    hindered = timeline.hindered()
     for why, (words, shape) in _HINDERED.items():
         rows = [
             (names[i.partition], i.from_ms, i.to_ms, f"{i.member_id}: {words}")
-            for i, one in timeline.hindered()
+            for i, one in hindered
             if one.why == why
         ]
         pattern = {"shape": shape, "fgcolor": _INK, "size": 6, "solidity": 0.25}

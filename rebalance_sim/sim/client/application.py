@@ -110,7 +110,9 @@ class Application:
         self._pills: PillWatch | None = None
         if self.intake is not None:
             self.intake.on_leaders_changed = self._look_ahead
-            self._pills = PillWatch(process, clock, data_plane.pills, self.intake, self._be_kept)
+            pills = data_plane.pills
+            if pills.are_there:
+                self._pills = PillWatch(process, clock, pills, self.intake, self._be_kept)
         if spec.manual_commit_interval_ms is not None:
             self._plan_commit(spec.manual_commit_interval_ms)
 

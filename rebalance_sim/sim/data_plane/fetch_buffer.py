@@ -248,8 +248,6 @@ class Intake:
     def first_pill_ms(self) -> int | None:
         """When the application comes to the next one, if nothing else happens, in
         ``simulated_ms``; None if it does not."""
-        if not self._plane.pills.are_there:
-            return None
         return self._flows.first_at_limit_ms(self._clock.simulated_ms, self._end_ms)
 
     def meet_pills(self) -> list[tuple[TopicPartition, PoisonPillSpec]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.hunt.hunt import ROUND, Corpus, Found, Hunt, fresh_of
-from rebalance_sim.scenarios.plugin_names import loaded_plugins
+from rebalance_sim.scenarios.plugin_names import loaded_plugins, plugin_options
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.spark.errors import SweepError
@@ -66,6 +67,14 @@ class Hunted:
     corpus: Corpus
     rows: tuple[RoundRow, ...]
     files: Mapping[str, str]
+
+    def kinds(self) -> Iterator[tuple[Found, int, str]]:
+        """Of each kind of finding the first, how many runs there are of it, and what runs it."""
+        for (outcome, what), count in sorted(self.corpus.findings.items()):
+            found = self.corpus.found
+            first = next(one for one in found if (one.outcome, one.what) == (outcome, what))
+            words = shlex.join((self.files[first.scenario.hash], *plugin_options()))
+            yield first, count, f"rebalance-sim run {words}"
 
 
 class HuntInterrupted(Exception):

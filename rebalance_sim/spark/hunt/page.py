@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from rebalance_sim.scenarios.documents import document as doc
-from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.spark.hunt.carry_out import Hunted
 from rebalance_sim.spark.reports.page_plots import curve, tile_of
 
@@ -43,18 +41,14 @@ def _head(hunted: Hunted) -> Iterator[doc.Part]:
 
 
 def _found(hunted: Hunted) -> Iterator[doc.Part]:
-    corpus = hunted.corpus
-    if not corpus.findings:
+    if not hunted.corpus.findings:
         return
     yield doc.Heading("What it found")
     rows = [["failure", "runs", "first round", "made by", "see it"]]
-    for (outcome, what), count in sorted(corpus.findings.items()):
-        first = next(one for one in corpus.found if (one.outcome, one.what) == (outcome, what))
-        words = shlex.join((hunted.files[first.scenario.hash], *plugin_options()))
-        name = f"{outcome} `{what}`" if what else outcome
-        command = f"`rebalance-sim run {words}`"
+    for first, count, command in hunted.kinds():
+        name = f"{first.outcome} `{first.what}`" if first.what else first.outcome
         rows.append([f"{name}\n{first.reason}", f"{count:,}", f"{first.round + 1:,}", first.made,
-                     command])  # fmt: skip
+                     f"`{command}`"])  # fmt: skip
     yield doc.Table(rows)
 
 

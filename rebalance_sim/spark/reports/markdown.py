@@ -28,12 +28,19 @@ def write_document(out: Location, document: doc.Document, *, note: str = "") -> 
     store = open_store(out)
     _write_stills(store, document.parts)
     notes = [note] if note else []
-    if has_plotly():
-        store.put(PAGE_FILE, html_page(document).encode())
+    if write_page(store, document):
         link = f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."
         notes.append(link)
     text = markdown(doc.Document(document.title, [*notes, *document.parts]))
     store.put(REPORT_FILE, text.encode())
+
+
+def write_page(store: Store, document: doc.Document) -> bool:
+    """Write ``report.html``. Whether there is one: it needs Plotly."""
+    if not has_plotly():
+        return False
+    store.put(PAGE_FILE, html_page(document).encode())
+    return True
 
 
 def _write_stills(store: Store, parts: Iterable[doc.Part]) -> None:

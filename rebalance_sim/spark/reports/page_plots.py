@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rebalance_sim.scenarios.documents.figures import small_figure
 from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.units import number, unit_of, words_of
 from rebalance_sim.spark.store.tables import NO_VERDICT
@@ -25,7 +25,6 @@ INK = "#333333"
 _KINDS = {GREEN: "good", AMBER: "known", RED: "bad", GREY: ""}
 GREY_FILL = "#e4e4e4"
 BINS = 30
-_TITLE_WIDTH = 38
 
 _MARKS = (("circle", 12), ("square-open", 12), ("circle", 7), ("diamond-open", 16), ("circle", 4))
 """Points that coincide can be told apart: each leaves something of the others to be seen."""
@@ -90,7 +89,7 @@ def _stacked(
         for part, (counts, colour) in parts.items()
     ]  # fmt: skip
     x_title = "share of runs (%)" if totals else "runs"
-    figure = _figure(bars, height=100 + per_row * len(names), x_title=x_title)
+    figure = small_figure(bars, height=100 + per_row * len(names), x_title=x_title)
     legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
     figure.update_layout(barmode="stack", legend=legend, margin_t=45)
     return figure.update_yaxes(autorange="reversed", tickfont_size=11)
@@ -113,7 +112,7 @@ def histogram(metric: str, counts: Mapping[float, int], median: float) -> Any:
         f" {unit}<extra></extra>",
     }  # fmt: skip
     title = words_of(metric)
-    figure = _figure([bars], title=title, x_title=unit, y_title="runs")
+    figure = small_figure([bars], title=title, x_title=unit, y_title="runs")
     words = {"text": f"median {number(median / scale)}", "font_size": 11}
     figure.add_vline(x=median / scale, line={"color": RED, "width": 1.5}, annotation=words)
     return figure.update_yaxes(rangemode="tozero")
@@ -140,7 +139,7 @@ def boxes(metric: str, values: pd.DataFrame) -> Any:
          "marker": {"symbol": "line-ns-open", "size": 14, "color": INK, "line": {"width": 2}}},
     ]  # fmt: skip
     title = f"{words_of(metric)}, n = {len(values):,} seeds"
-    figure = _figure(drawn, title=title, x_title=unit, height=110 + 34 * len(names))
+    figure = small_figure(drawn, title=title, x_title=unit, height=110 + 34 * len(names))
     figure.update_yaxes(autorange="reversed", tickfont_size=11)
     return figure.update_xaxes(rangemode="tozero")
 
@@ -180,7 +179,7 @@ def band_over_time(title: str, band: pd.DataFrame) -> Any:
         {**unseen, "y": band["runs"], "yaxis": "y2",
          "line": {"color": GREY, "width": 1, "dash": "dot"}, "line_width": 1},
     ]  # fmt: skip
-    figure = _figure(lines, title=title, x_title="simulated time (s)")
+    figure = small_figure(lines, title=title, x_title="simulated time (s)")
     axis = {"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False}
     runs = {"text": "runs", "font": {"color": GREY, "size": 11}}
     figure.update_layout(yaxis2={**axis, "title": runs}, margin_r=50)
@@ -192,7 +191,7 @@ def curve(title: str, x_title: str, xs: Sequence[float], ys: Sequence[float]) ->
     line = {"type": "scatter", "mode": "lines", "x": xs, "y": ys,
             "line": {"shape": "hv", "color": BLUE},
             "hovertemplate": f"%{{x:,}} {x_title}: %{{y:,}}<extra></extra>"}  # fmt: skip
-    return _figure([line], title=title, x_title=x_title).update_yaxes(rangemode="tozero")
+    return small_figure([line], title=title, x_title=x_title).update_yaxes(rangemode="tozero")
 
 
 def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
@@ -208,7 +207,7 @@ def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
         "<extra></extra>",
     }  # fmt: skip
     least = min((value for value in values if value > 0), default=1.0)
-    figure = _figure([points], x_title=title, height=100 + 17 * len(rows))
+    figure = small_figure([points], x_title=title, height=100 + 17 * len(rows))
     figure.update_xaxes(type="log", range=[math.log10(least) - 0.7, 2.1])
     return figure.update_yaxes(autorange="reversed", tickfont_size=10)
 
@@ -241,7 +240,7 @@ def _panel(picture: MetricPicture, panel: Panel) -> Any:
         }  # fmt: skip
         traces.append(crosses)
     titles = {"title": panel.title, "x_title": panel.x_title, "y_title": picture.unit}
-    figure = _figure(traces, **titles, height=320)
+    figure = small_figure(traces, **titles, height=320)
     figure.update_layout(
         showlegend=any(line.name for line in panel.lines), legend_orientation="h", legend_y=-0.22
     )
@@ -255,28 +254,3 @@ def _reach(lows: Any, values: Any, highs: Any) -> dict[str, Any]:
     """Intervals around values."""
     above, below = np.subtract(highs, values), np.subtract(values, lows)
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
-
-
-def _figure(
-    traces: Sequence[Mapping[str, Any]],
-    *,
-    title: str = "",
-    x_title: str = "",
-    y_title: str = "",
-    height: int = 290,
-) -> Any:
-    from plotly.graph_objects import Figure
-
-    lines = textwrap.wrap(title, _TITLE_WIDTH)
-    layout = {
-        "template": "none",  # That of the page is put in there, once it is drawn.
-        "height": height + 16 * len(lines),
-        "bargap": 0.02,
-        "showlegend": len(traces) > 1,
-        "margin": {"l": 10, "r": 15, "t": 20 + 18 * len(lines), "b": 40},
-        "title": {"text": "<br>".join(lines), "font": {"size": 13}, "x": 0, "xref": "paper"},
-        "legend": {"font": {"size": 11}},
-        "xaxis": {"title": {"text": x_title, "font": {"size": 12}}, "automargin": True},
-        "yaxis": {"title": {"text": y_title, "font": {"size": 12}}, "automargin": True},
-    }
-    return Figure(traces, layout)
