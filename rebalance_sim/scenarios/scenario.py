@@ -23,6 +23,7 @@ from rebalance_sim.scenarios.protocol_settings import check_protocols
 from rebalance_sim.scenarios.recurring import each_time
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
+from rebalance_sim.scenarios.traces.trace_file import is_trace_file, scenario_text
 from rebalance_sim.sim.checks import NONE
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.phases import Phase, check_phases
@@ -105,12 +106,13 @@ class Scenario:
 
 
 def load_scenario(path: str | Path, settings: Iterable[Setting] = ()) -> Scenario:
-    """Read a scenario from a TOML file; ``settings`` in place of what it says there.
+    """Read a scenario from a TOML file, or from the trace of a run of it; ``settings`` in place of
+    what it says there.
 
     Raises ScenarioError, in one line with file, place and remedy, for everything that is wrong with
     the file, also if it cannot be read.
     """
-    text = read_text(path)
+    text = scenario_text(path) if is_trace_file(path) else read_text(path)
     try:
         return parse_scenario(text, settings)
     except ScenarioError as problem:
