@@ -135,10 +135,6 @@ class Transactions(RuleBasedStateMachine):
     who = st.integers(0, 1)
     which = st.sampled_from(PARTITIONS)
 
-    @rule(who=who)
-    def begins(self, who: int) -> None:
-        self.producers[who].begin()
-
     @rule(who=who, partition=which)
     def commits_in_a_transaction(self, who: int, partition: TopicPartition) -> None:
         self.offset += 1
@@ -164,21 +160,25 @@ class Transactions(RuleBasedStateMachine):
             )
         )
 
-    @rule(partition=which)
-    def deletes_an_offset(self, partition: TopicPartition) -> None:
-        self.shard.request(OffsetDeleteRequest(group_id=GROUP, partitions=frozenset({partition})))
-
-    @rule()
-    def deletes_the_group(self) -> None:
-        self.shard.request(DeleteGroupsRequest(group_id=GROUP))
-
-    @rule()
-    def restarts(self) -> None:
-        self.shard.restart()
-
-    @rule(is_long=st.sampled_from([False, False, False, True]))
-    def passes_time(self, is_long: bool) -> None:
-        pass_time(self.shard, 20_000 if is_long else 1)
+    @rule(
+        what=st.sampled_from(["begin", "offset", "group", "restart", "timeout"]),
+        who=who,
+        partition=which,
+    )
+    def is_disturbed(self, what: str, who: int, partition: TopicPartition) -> None:
+        """One rule for all, so that most steps are of transactions."""
+        if what == "begin":
+            self.producers[who].begin()
+        elif what == "offset":
+            self.shard.request(
+                OffsetDeleteRequest(group_id=GROUP, partitions=frozenset({partition}))
+            )
+        elif what == "group":
+            self.shard.request(DeleteGroupsRequest(group_id=GROUP))
+        elif what == "restart":
+            self.shard.restart()
+        else:
+            pass_time(self.shard, 20_000)
 
     @invariant()
     def answers_as_the_log_says(self) -> None:
