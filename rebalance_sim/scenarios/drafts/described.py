@@ -73,7 +73,7 @@ def described(text: str) -> Described:
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
     """The rows of every table, by column. A column ends where the next one begins in no line, so
-    that values are told apart by blanks; ``COORDINATOR (ID)`` is two of them."""
+    that values are distinguished by blanks; ``COORDINATOR (ID)`` is two of them."""
     head: list[str] = []
     for line in text.splitlines():
         words = line.replace("COORDINATOR (ID)", "COORDINATOR ID").split()
