@@ -43,7 +43,7 @@ COUNT = "count"
 class Scenario:
     """What to run, and how far.
 
-    Raises ScenarioError, with the place, for a topic that nobody creates, for a client without
+    Raises ScenarioError, with the place, for a topic that no one creates, for a client without
     topics, and for phases that are none.
     """
 

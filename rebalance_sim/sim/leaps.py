@@ -14,8 +14,8 @@ A world is *at rest* when
 - no timer of a coordinator is armed but sessions, and their members have renewed them;
 - no request has waited for longer than a moment, and every client has seen the topics there are.
 
-Then nobody's own time leads to anything but the same. A cycle is the least common multiple of all
-intervals of heartbeats and commits, and a leap lasts for whole cycles: whoever was halfway to his
+Then no one's own time leads to anything but the same. A cycle is the least common multiple of all
+intervals of heartbeats and commits, and a leap lasts for whole cycles: who was halfway to his
 next heartbeat still is. What a cycle adds to the counters, each cycle that is left out adds again.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
@@ -161,7 +161,7 @@ def _has_error(response: Any) -> bool:
 class Leaps:
     """Lets a world's time pass, and leaps where it is at rest; it looks at steps beside a checker.
 
-    ``owes_nothing``: whether nothing has to come about, once faults have stopped, that a world at
+    ``owes_nothing``: whether nothing has to happen, once faults have stopped, that a world at
     rest may still bring about. It is asked before a leap to the end. ``gained`` is what was added
     to each counter.
     """

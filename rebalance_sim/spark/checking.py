@@ -1,4 +1,4 @@
-"""Whether the rows of a sweep are those of its plan, told from the summaries of its batches."""
+"""Whether the rows of a sweep are those of its plan, known from the summaries of its batches."""
 
 from __future__ import annotations
 

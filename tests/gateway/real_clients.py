@@ -79,7 +79,7 @@ def until(holds: Callable[[], bool]) -> None:
     """Wait for something. Raises AssertionError after ``DEADLINE_S``."""
     end = time.monotonic() + DEADLINE_S
     while not holds():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
 
 

@@ -193,7 +193,7 @@ def test_what_is_buffered_is_processed_although_the_leader_is_gone() -> None:
     assert after["records_processed"] - before["records_processed"] == pytest.approx(200, abs=1)
 
 
-def test_nobody_waits_for_records_of_a_deleted_topic() -> None:
+def test_no_one_waits_for_records_of_a_deleted_topic() -> None:
     gone = TopicDelete(at_ms=50_000, topic="orders")
     world = watched(client("a", processing_records_per_second=50), faults=(gone,))
     world.advance_to(50_000)
@@ -435,7 +435,7 @@ def test_the_first_record_after_a_move_is_timed_from_both_sides() -> None:
 
 
 def test_a_zombie_processes_what_the_new_owner_processes_too() -> None:
-    # Cut off from broker 0, which coordinates the group, b goes on fetching from the others.
+    # Cut off from broker 0, which coordinates the group, b keeps fetching from the others.
     cut = ClientPartition(at_ms=20_000, duration_ms=79_000, client="b", broker=0)
     world = watched(eager("a"), eager("b"), partition_count=2, faults=(cut,))
     before = metrics_at(world, 20_000)

@@ -187,7 +187,7 @@ def test_a_backlog_is_worked_off_while_the_rest_is_left_out() -> None:
 
 
 def test_what_lasts_over_a_leap_is_measured_in_full() -> None:
-    """Nobody consumes ``orders`` for five minutes, nine of which in ten are left out."""
+    """No one consumes ``orders`` for five minutes, nine of which in ten are left out."""
     down = [ClientClose(at_ms=100_000, client=name, down_ms=300_000) for name in ("a", "b")]
     leapt, whole = (result.metrics for result in both(at_rest(*down)))
     assert whole["unowned_partition_ms"] > 6 * 300_000

@@ -271,7 +271,7 @@ class FatalCause(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
-        """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
+        """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A classic client looks at this answer only when its application polls (classic §4.2)."""

@@ -310,7 +310,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
     violated_by = ("aiokafka-88", "KAFKA-9801", "classic-quiet-return", "librdkafka-4533")
 
     def _late(self, shard: ShardView, group: ClassicGroup | None) -> Iterator[Late]:
-        """Partitions of what classic members subscribe to that nobody works on."""
+        """Partitions of what classic members subscribe to that no one works on."""
         if self.model.ledger_of(shard).members:
             return
         wanted = [member.subscribed_topic_names for _, member in self._let_in(shard)]
@@ -319,4 +319,4 @@ class ClassicPartitionsOwned(_OfClassicGroup):
             for number in range(topic.partition_count if topic else 0):
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 if not self.model.fetchers.get(partition):
-                    yield Late(f"{name}-{number}", "is worked on by nobody")
+                    yield Late(f"{name}-{number}", "is worked on by no member")

@@ -135,7 +135,7 @@ class TargetComputed(Property):
         if ledger is None or shard is None or ledger.group_epoch <= ledger.target_epoch:
             return
         if any(is_fit(ledger, member_id) for member_id in ledger.members):
-            who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "nobody"
+            who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "no one"
             epoch = ledger.group_epoch
             yield Late("the group", f"lacks the target of epoch {epoch}; {who} was told to compute")
 
@@ -193,7 +193,7 @@ class Converges(_OfMembers):
             ):
                 yield Late(
                     f"member {member_id}",
-                    f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
+                    f"is {stored.state.name} at epoch {stored.epoch}; no one uses it",
                     ledger.state_since_ms.get(member_id),
                 )
 
@@ -252,7 +252,7 @@ class PartitionsOwned(_OfMembers):
     )
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Every partition that nobody fetches."""
+        """Every partition that no one fetches."""
         ledger, shard = self.model.acting_ledger(), self.model.acting_shard()
         if ledger is None or shard is None or has_rivals(self.model):
             return
@@ -271,13 +271,13 @@ class PartitionsOwned(_OfMembers):
                     yield Late(f"{name}-{number}", reason)
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
-        """Why nobody works on this partition; None if somebody does."""
+        """Why no one works on this partition; None if somebody does."""
         holder = ledger.owner.get(partition)
         if holder is None:
             wanted_by = ledger.target_owner.get(partition)
             if wanted_by is None:
-                return "is held by nobody and stands in no target"
-            return f"is held by nobody; the target gives it to {self.model.who(wanted_by)}"
+                return "is held by no member and stands in no target"
+            return f"is held by no member; the target gives it to {self.model.who(wanted_by)}"
         member, name = self.model.user_of(holder), self.model.who(holder)
         if member is None:
             return f"is held by {holder}, which no living client uses"
@@ -295,7 +295,7 @@ class PartitionsOwned(_OfMembers):
 
 class PatternRefreshed(Property):
     """coordinator §7.2, rule 7: any heartbeat has the patterns resolved that are older than the
-    newest topic, though nobody changes anything. Heartbeats of a classic member do not, and what
+    newest topic, though no one changes anything. Heartbeats of a classic member do not, and what
     is deleted gives no cause to."""
 
     id = "pattern.refreshed"

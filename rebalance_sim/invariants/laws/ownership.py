@@ -21,7 +21,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class _OneOwner(Property):
-    """Of topics that there are: nobody gets records of one that is gone. ``is_about_classic``:
+    """Of topics that there are: no one gets records of one that is gone. ``is_about_classic``:
     whether one of the clients speaks the classic protocol."""
 
     is_about_classic: ClassVar[bool]
@@ -65,8 +65,8 @@ class _OneOwner(Property):
 
 def _has_missed_a_generation(entry: ClientEntry) -> bool:
     """Whether others may have got what it has while it was away from its classic group, and it has
-    not been told so: its claims were too old to count (classic §5.3). Who goes on with what it had
-    under another member id has been told."""
+    not been told so: its claims were too old to count (classic §5.3). Who continues with what it
+    had under another member id has been told."""
     member = entry.member
     if entry.settled is None or member.state is ClientState.STABLE:
         return False

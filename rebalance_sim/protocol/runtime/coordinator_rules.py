@@ -74,7 +74,7 @@ class CoordinatorRules:
     def offset_expires(
         self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
     ) -> bool:
-        """coordinator §8.5: the retention is over, and nobody subscribes to the topic. An expiry
+        """coordinator §8.5: the retention is over, and no member subscribes to the topic. An expiry
         time of the offset's own counts instead of the retention: the host of the decision looks at
         it."""
         return not is_subscribed and age_ms >= retention_ms

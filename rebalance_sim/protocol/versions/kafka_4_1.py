@@ -23,7 +23,7 @@ class Kafka41(MigrationRules):
     repeats_target_of_successor = True
 
     def revoking_epoch(self, member: Member) -> int | None:
-        """The epoch rises by one so that the second revocation can be told from the first."""
+        """The epoch rises by one, which distinguishes the second revocation from the first."""
         return member.member_epoch + 1
 
 

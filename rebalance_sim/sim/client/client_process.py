@@ -439,7 +439,7 @@ class ClientProcess:
         if node_id is None:
             if any(type(other) is CloseConnection for other in self._effects):
                 return  # the member gives the connection up in the same event
-            raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
+            raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to no one")
         request = effect.request
         purpose = Purpose.COORDINATOR
         if effect.late_ms is not None:

@@ -51,7 +51,7 @@ class Clients(Protocol):
         """The process of a client; None while it has none."""
 
     def stays(self, name: str) -> bool:
-        """Whether a client has a process that nobody has asked to close."""
+        """Whether a client has a process that no one has asked to close."""
 
     def crash(self, name: str, down_ms: int | None) -> bool:
         """Kill the process; a new one follows after ``down_ms``, or none. False: there is none."""
@@ -106,7 +106,7 @@ class Controller(Protocol):
         """Fence a broker when its session runs out, if it has been silent until then."""
 
     def go_down(self) -> None:
-        """Nobody is the controller from now on."""
+        """No one is the controller from now on."""
 
     def come_back(self) -> None:
         """There is a controller again."""
