@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any, TypeVar
 from rebalance_sim.gateway.rules import Rules
 from rebalance_sim.gateway.server import Found, Server
 from rebalance_sim.gateway.settings import GatewaySettings, load_settings
+from rebalance_sim.invariants.property import Stuck
 from rebalance_sim.scenarios.codec import decode
 
 _T = TypeVar("_T")
 _CALL_S = 30
+_POLL_S = 0.05
 
 
 class Gateway:
@@ -114,6 +117,22 @@ class Gateway:
     def on_violation(self, listener: Callable[[Found], object]) -> None:
         """Call ``listener`` with each violation, in the gateway's thread, as it is found."""
         self._listeners.append(listener)
+
+    def unsettled(self, group_id: str) -> Sequence[Stuck]:
+        """What has to come about once nothing disturbs a group, and has not yet: members that are
+        not at rest, partitions on which nobody works, records that are not handed out. As far as
+        clients report (docs/gateway.md); empty of others."""
+        return self._call(lambda server: server.unsettled(group_id))
+
+    def assert_settled(self, group_id: str, *, within_s: float = 30.0) -> None:
+        """Raises AssertionError with the first thing that has not come about after this time, or is
+        violated."""
+        end = time.monotonic() + within_s
+        while stuck := self.unsettled(group_id):
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {within_s:g} s: {stuck[0]}")
+            time.sleep(_POLL_S)
+        self.assert_ok()
 
     def assert_ok(self) -> None:
         """Raises AssertionError with the first violation, or the first bug of the gateway, if there

@@ -17,6 +17,7 @@ from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
 from rebalance_sim.gateway.recording import Recordings
+from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
@@ -24,7 +25,8 @@ from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import Request, frame_of, read_frame, request_of
 from rebalance_sim.gateway.wire.records import batch_of, batches_in
-from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.invariants.property import Stuck
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 HOST = "127.0.0.1"
@@ -32,6 +34,8 @@ MAX_CONNECTIONS = 1_000
 _KEPT_EXCHANGES = 200
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
+_FIRST_OF_REPORTS = b"{"
+"""A frame begins with its size, which is not so large."""
 _CLOSING = (Action.CLOSE, Action.CLOSE_AFTER)
 
 
@@ -105,6 +109,9 @@ class Server:
         )
         self.steps.shard = self.host
         self.recordings = Recordings(settings.coordinator, semantics)
+        self.reports = Reports(
+            self.topics, lambda: self.host.now_ms, self.committed, self._client_step
+        )
         self.steps.watchers += (self.laws.after_step, self.recordings.after_step)
 
     async def start(self, port: int = 0) -> None:
@@ -178,6 +185,11 @@ class Server:
         group = self.host.coordinator.project(group_id)
         return frozenset() if group is None else frozenset(group.members)
 
+    def unsettled(self, group_id: str) -> list[Stuck]:
+        """What has to come about once nothing disturbs a group, and has not yet."""
+        self.host.advance()
+        return self.laws.unsettled(group_id, self.host.now_ms)
+
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
         logs = self.topics.by_name[topic].partitions
@@ -209,31 +221,39 @@ class Server:
         ``escapes``.
         """
         try:
-            while (frame := await read_frame(reader)) is not None:
-                request = request_of(frame)
+            first = await reader.read(1)
+            if first == _FIRST_OF_REPORTS:
+                await self.reports.serve(first, reader, writer)
+                return
+            while (frame := await read_frame(reader, first)) is not None:
+                first, request = b"", request_of(frame)
                 task = asyncio.current_task()
                 if task in self._connections:
                     self._connections[task] = request.client_id
                 rule = self.rules.take(request)
-                if not await self._answer(request, rule, writer):
+                call = Call(self, request, f"/{HOST}")
+                try:
+                    if await self._answer(call, rule, writer):
+                        continue
                     if rule is not None and rule.action not in _CLOSING:
                         await _hear_nothing(reader, rule.delay_ms)
                     return
+                finally:
+                    if not call.is_told:
+                        call.lost()
         except (WireError, ConnectionError):
             pass
         except Exception as problem:
             self.escapes.append(problem)
 
-    async def _answer(
-        self, request: Request, rule: Rule | None, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _answer(self, call: Call, rule: Rule | None, writer: asyncio.StreamWriter) -> bool:
         """Handle a request as its rule wants it. False: it is not answered."""
+        request = call.request
         action = None if rule is None else rule.action
         answers: list[Message | None] = [None]
         self._note(request, answers, "" if action is None else action.value)
         if action in (Action.CLOSE, Action.SILENCE):
             return False
-        call = Call(self, request, f"/{HOST}")
         if rule is not None:
             await self._prepare(rule, call)
         answers[0] = message = await HANDLERS[request.api.name](call)
@@ -241,6 +261,7 @@ class Server:
             return False
         if rule is not None and action is Action.DELAY_ANSWER:
             await asyncio.sleep(rule.delay_ms / 1000)
+        call.told()
         is_unasked = request.api.name == "Produce" and request.message["acks"] == 0
         if not is_unasked:
             writer.write(frame_of(request, message))
@@ -272,6 +293,12 @@ class Server:
                     fault,
                 )
             )
+
+    def _client_step(self, group_id: str, step: Step) -> None:
+        self.host.advance()
+        step.at_ms = self.host.now_ms
+        self.steps.number(step)
+        self.laws.after_client_step(group_id, step, self.reports.clients, self.host)
 
     def _violated(self, violation: GroupViolation) -> None:
         of_group = [one for one in self._exchanges if violation.group_id in groups_in(one.message)]
