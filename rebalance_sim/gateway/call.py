@@ -34,8 +34,11 @@ class Site(Protocol):
     def watch(self, group_id: str, client_id: str) -> None:
         """A request of this client, about this group, is about to be handled."""
 
+    def notice_ends(self, client_id: str) -> None:
+        """Connections that this client has closed have ended, whatever is still done for them."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Call:
     """A request. ``error``: with what a rule wants it answered. ``commit_delay_ms``: how long what
     it writes waits to be committed. ``asked``: what the core was asked for it, each with its number
@@ -48,6 +51,7 @@ class Call:
     commit_delay_ms: int = 0
     asked: list[tuple[int, Any, list[Any]]] = field(default_factory=list)
     is_told: bool = False
+    """Whether its sender has been answered, or will never be."""
 
     @property
     def message(self) -> Message:
@@ -61,6 +65,7 @@ class Call:
 
     async def ask(self, request: Any) -> Any:
         """The coordinator's answer to a request of the core."""
+        self.site.notice_ends(self.request.client_id)
         answers: list[Any] = []
         number = self.site.reports.sent(self.request.client_id, request)
         if number:
@@ -70,12 +75,17 @@ class Call:
 
     def told(self) -> None:
         """The answer is about to be sent."""
+        if self.is_told:
+            return
         self.is_told = True
         for number, request, answers in self.asked:
             self.site.reports.answered(self.request.client_id, number, request, answers[0])
 
     def lost(self) -> None:
         """The connection has ended before that."""
+        if self.is_told:
+            return
+        self.is_told = True
         numbers = [number for number, _, _ in self.asked]
         self.site.reports.lost(self.request.client_id, numbers)
 

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -72,7 +72,8 @@ class _Known:
 
 class Reports:
     """Clients that report, by ``client.id``. ``now_ms``: the gateway's clock; ``committed``: the
-    committed offsets of a group."""
+    committed offsets of a group; ``note`` is called with each report that says something, and its
+    group."""
 
     def __init__(
         self,
@@ -80,11 +81,13 @@ class Reports:
         now_ms: Callable[[], int],
         committed: Callable[[str], Mapping[tuple[str, int], int]],
         show: Show,
+        note: Callable[[str, Mapping[str, Any]], object],
     ) -> None:
         self._topics = topics
         self._now_ms = now_ms
         self._committed = committed
         self._show_to = show
+        self._note = note
         self._known: dict[str, _Known] = {}
         self._numbers = count(1)
         self._incarnations = count(1)
@@ -127,6 +130,8 @@ class Reports:
 
     def _take(self, said: Mapping[str, Any], mine: set[str]) -> None:
         event, name = _text(said, "event"), _text(said, "client_id")
+        if event != "polled" or said.get("records"):
+            self._note(_text(said, "group"), said)
         if event == "started":
             self._start(name, said, mine)
             return
@@ -273,10 +278,27 @@ class Reports:
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             self._show(known, self._step(known, Tick(), SendHeartbeat(number, request)))
         elif isinstance(request, OffsetCommitRequest):
-            self._show_commit(known, self._step(known, Tick(), SendCommit(number, request)))
+            commit = SendCommit(number, self._as_it_means(known, request))
+            self._show_commit(known, self._step(known, Tick(), commit))
         else:
             self._show(known, self._step(known, Tick()))
         return number
+
+    def _as_it_means(self, known: _Known, request: OffsetCommitRequest) -> OffsetCommitRequest:
+        """A commit that names topics: a name that is gone, or is another topic's by now, is that of
+        the topic that its sender has."""
+        if not request.wire_topics:
+            return request
+        own = {
+            (partition.topic_id.rpartition("#")[0], partition.partition): partition
+            for partition in known.view.reported.assigned
+        }
+        offsets = {
+            own.get((request.wire_topics.get(one.topic_id, ""), one.partition), one): offset
+            for one, offset in request.offsets.items()
+        }
+        is_same = offsets.keys() == request.offsets.keys()
+        return request if is_same else replace(request, offsets=offsets)
 
     def answered(self, client_id: str, number: int, request: Any, response: Any) -> None:
         """The answer to a request with a number is about to be sent."""
@@ -296,7 +318,7 @@ class Reports:
         known, ended = self._known.get(client_id), tuple(filter(None, numbers))
         if known is not None and ended:
             event = Disconnected(correlation_ids=ended)
-            self._show_commit(known, self._step(known, event))
+            self._show(known, self._step(known, event))
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -30,12 +30,13 @@ from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 HOST = "127.0.0.1"
-MAX_CONNECTIONS = 1_000
+MAX_CONNECTIONS = 5_000
 _KEPT_EXCHANGES = 200
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
 _FIRST_OF_REPORTS = b"{"
 """A frame begins with its size, which is not so large."""
+_ABOUT_REPORTERS = ("group", "client_id", "library", "protocol")
 _CLOSING = (Action.CLOSE, Action.CLOSE_AFTER)
 
 
@@ -52,6 +53,8 @@ class Exchange(NamedTuple):
 
     def __str__(self) -> str:
         (answer,) = self.answer
+        if self.api == "report":
+            return f"{self.at_ms} ms {self.client_id} reports\n  {_short(self.message)}"
         fault = f"  [{self.fault}]" if self.fault else ""
         return (
             f"{self.at_ms} ms {self.client_id or '-'} {self.api} v{self.version}{fault}\n"
@@ -96,7 +99,10 @@ class Server:
         self.address = (HOST, 0)
         self._on_violation = on_violation
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
-        self._connections: dict[asyncio.Task[None], str] = {}
+        self._connections: dict[asyncio.Task[None], str | None] = {}
+        """Each with the client id of its last request; None: it brings reports."""
+        self._open: dict[Call, asyncio.StreamReader] = {}
+        """Requests under way."""
         self.steps = Steps()
         self.laws = Laws(
             config=settings.coordinator, semantics=semantics, on_violation=self._violated
@@ -110,7 +116,11 @@ class Server:
         self.steps.shard = self.host
         self.recordings = Recordings(settings.coordinator, semantics)
         self.reports = Reports(
-            self.topics, lambda: self.host.now_ms, self.committed, self._client_step
+            self.topics,
+            lambda: self.host.now_ms,
+            self.committed,
+            self._client_step,
+            self._note_report,
         )
         self.steps.watchers += (self.laws.after_step, self.recordings.after_step)
 
@@ -135,6 +145,12 @@ class Server:
         self.recordings.watch(group_id, self.topics.image)
         self.recordings.client_id = client_id
 
+    def notice_ends(self, client_id: str) -> None:
+        """As of ``Site``."""
+        for call, reader in list(self._open.items()):
+            if call.request.client_id == client_id and reader.at_eof():
+                call.lost()
+
     def move_coordinator(self, *, lost_records: int = 0, load_ms: int = 0) -> None:
         """The coordinator gives up its groups, and loads them again."""
         if lost_records:
@@ -144,7 +160,7 @@ class Server:
     def close_connections(self, client_id: str) -> None:
         """Close the connections of a client; ``*`` stands for any letters."""
         for task, owner in list(self._connections.items()):
-            if fnmatchcase(owner, client_id):
+            if owner is not None and fnmatchcase(owner, client_id):
                 task.cancel()
 
     # -- topics and groups -----------------------------------------------------------------------
@@ -222,16 +238,19 @@ class Server:
         """
         try:
             first = await reader.read(1)
+            task = asyncio.current_task()
             if first == _FIRST_OF_REPORTS:
+                if task in self._connections:
+                    self._connections[task] = None
                 await self.reports.serve(first, reader, writer)
                 return
             while (frame := await read_frame(reader, first)) is not None:
                 first, request = b"", request_of(frame)
-                task = asyncio.current_task()
                 if task in self._connections:
                     self._connections[task] = request.client_id
                 rule = self.rules.take(request)
                 call = Call(self, request, f"/{HOST}")
+                self._open[call] = reader
                 try:
                     if await self._answer(call, rule, writer):
                         continue
@@ -239,8 +258,8 @@ class Server:
                         await _hear_nothing(reader, rule.delay_ms)
                     return
                 finally:
-                    if not call.is_told:
-                        call.lost()
+                    del self._open[call]
+                    call.lost()
         except (WireError, ConnectionError):
             pass
         except Exception as problem:
@@ -293,6 +312,13 @@ class Server:
                     fault,
                 )
             )
+
+    def _note_report(self, group_id: str, said: Mapping[str, Any]) -> None:
+        shown = {"group_id": group_id} | {
+            key: value for key, value in said.items() if key not in _ABOUT_REPORTERS
+        }
+        at_ms, client_id = self.host.now_ms, str(said.get("client_id"))
+        self._exchanges.append(Exchange(at_ms, client_id, "report", 0, shown, [{}], ""))
 
     def _client_step(self, group_id: str, step: Step) -> None:
         self.host.advance()
