@@ -183,6 +183,11 @@ class Gateway:
         """Topic and partition -> committed offset."""
         return self._call(lambda server: server.committed(group_id))
 
+    @property
+    def groups(self) -> Sequence[str]:
+        """The groups that requests have named."""
+        return self._call(lambda server: server.recordings.group_ids)
+
     def trace(self, group_id: str) -> Mapping[str, Any]:
         """What the group went through, as ``rebalance-sim conformance`` replays it. Raises KeyError
         for a group that no request has named, and for a version that is of no release."""

@@ -124,11 +124,13 @@ class Server:
         )
         self.steps.watchers += (self.laws.after_step, self.recordings.after_step)
 
-    async def start(self, port: int = 0) -> None:
-        """Serve on a port of this machine, 0: any free one. Raises OSError if it is taken."""
+    async def start(self, port: int = 0, *, host: str = HOST, advertised_host: str = "") -> None:
+        """Serve on a port of this machine, 0: any free one, at an address of it; clients are told
+        to connect to ``advertised_host``, or to that address. Raises OSError if it is taken."""
         self.host.load()
-        self._server = await asyncio.start_server(self._connected, HOST, port, limit=_BACKLOG_BYTES)
-        self.address = self._server.sockets[0].getsockname()[:2]
+        self._server = await asyncio.start_server(self._connected, host, port, limit=_BACKLOG_BYTES)
+        taken: int = self._server.sockets[0].getsockname()[1]
+        self.address = advertised_host or host, taken
 
     async def stop(self) -> None:
         """Close everything."""

@@ -159,6 +159,8 @@ def test_serve_ends_with_the_first_violation_and_shows_what_came_before(tmp_path
         (["--topic", "orders"], "--topic 'orders': write name=partitions, as in orders=4"),
         (["--defect", "none"], "no defect 'none'"),
         (["no-such.toml"], "no-such.toml: cannot be read"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: give --advertised-host"),
+        (["--host", "no.such.host.invalid"], "--host no.such.host.invalid: "),
         (["--semantics", "kip-848", "--record", "x"], "--record: kip-848 is no release of Kafka"),
     ],
 )
@@ -171,4 +173,4 @@ def test_serve_says_that_a_port_is_taken(capsys):
     with rs.Gateway() as broker:
         port = broker.bootstrap.split(":")[1]
         assert invoke(["serve", "--port", port]) == 2
-    assert f"--port {port}: " in capsys.readouterr().err
+    assert f"--port {port} of 127.0.0.1: " in capsys.readouterr().err
