@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from reporter import Reporter
 
 bootstrap, group, topic, *rest = sys.argv[1:]
@@ -21,6 +21,8 @@ settings = {
     "auto.commit.interval.ms": 200,
     "topic.metadata.refresh.interval.ms": 1000,
 }
+
+
 if protocol == "classic":
     settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 if len(rest) > 1:
@@ -44,12 +46,13 @@ consumer.subscribe(
 )
 while running:
     message = consumer.poll(0.1)
-    if message is None:
-        reporter.polled()
-    elif not message.error():
+    if message is not None and message.error():
+        if message.error().code() == KafkaError._FATAL:
+            raise KafkaException(message.error())
+    elif message is not None:
         offset = message.offset()
         reporter.polled([message.topic(), message.partition(), offset, offset + 1])
-    elif message.error().fatal():
-        raise KafkaException(message.error())
+    else:
+        reporter.polled()
 consumer.close()
 reporter.tell("stopped")

@@ -64,7 +64,7 @@ def serve(
     need_wire_library("serve")
     settings = _settings(file, topic or [], semantics, defect or [])
     check_folder("serve", "--record", record)
-    if host == "0.0.0.0" and advertised_host is None:  # noqa: S104
+    if host == "0.0.0.0" and advertised_host is None:
         raise BadInput("--host 0.0.0.0: give --advertised-host, the name that clients connect to")
     asked = _Asked(port, host, advertised_host or host, records, seconds, record, stop_at_violation)
     return asyncio.run(_serve(settings, asked))

@@ -2,8 +2,7 @@
 that were written in the same order.
 
 Two runs of the same broker are not equal: it computes and expires at times of its own, and draws
-ids. What is compared is what a client can tell apart, so times and drawn ids are left out, and members
-and topics stand under the names of the script.
+ids. Times and drawn ids are left out; members and topics stand under the names of the script.
 """
 
 from __future__ import annotations

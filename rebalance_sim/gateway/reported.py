@@ -64,6 +64,8 @@ class ReportedMember(GroupMember):
         self.running: RunCallback | None = None
         self.waiting: set[TopicPartition] = set()
         """Partitions of which nothing was handed out since they were assigned."""
+        self.had: dict[tuple[str, int], TopicPartition] = {}
+        """Topic and number -> the partition that was assigned under this name last."""
         self._starts_at = starts_at
         self._log_end = log_end
         self._is_classic = is_classic
@@ -157,6 +159,9 @@ class ReportedMember(GroupMember):
         kept = frozenset(self.assigned)
         if kind is CallbackKind.ASSIGNED:
             self.waiting |= partitions - kept
+            self.had |= {
+                (one.topic_id.rpartition("#")[0], one.partition): one for one in partitions
+            }
             self.subscription.assign(kept | partitions, added_await_callback=False)
             for state in self.assigned.values():
                 state.fetch_state = FetchState.FETCHING

@@ -286,13 +286,10 @@ class Reports:
 
     def _as_it_means(self, known: _Known, request: OffsetCommitRequest) -> OffsetCommitRequest:
         """A commit that names topics: a name that is gone, or is another topic's by now, is that of
-        the topic that its sender has."""
+        the topic that its sender had last."""
         if not request.wire_topics:
             return request
-        own = {
-            (partition.topic_id.rpartition("#")[0], partition.partition): partition
-            for partition in known.view.reported.assigned
-        }
+        own = known.view.reported.had
         offsets = {
             own.get((request.wire_topics.get(one.topic_id, ""), one.partition), one): offset
             for one, offset in request.offsets.items()

@@ -49,7 +49,7 @@ async def join_group(call: Call) -> Message:
             member_id=said["member_id"],
             session_timeout_ms=said["session_timeout"],
             # Of version 0 they are one.
-            rebalance_timeout_ms=said.get("rebalance_timeout", said["session_timeout"]),
+            rebalance_timeout_ms=said["rebalance_timeout" if call.version else "session_timeout"],
             group_instance_id=said.get("group_instance_id"),
             protocol_type=said["protocol_type"],
             protocols=tuple(
