@@ -21,8 +21,6 @@ settings = {
     "auto.commit.interval.ms": 200,
     "topic.metadata.refresh.interval.ms": 1000,
 }
-
-
 if protocol == "classic":
     settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 if len(rest) > 1:
