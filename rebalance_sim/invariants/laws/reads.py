@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from rebalance_sim.invariants.laws.asked import EMPTY
 from rebalance_sim.invariants.laws.replay import compared
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -207,8 +208,10 @@ class ClassicListed(_ClassicReads):
         shard, group_id = step.shard, self.model.group_id
         ledger, classic_model = self.model.ledger_of(shard), self.model.classic.get(shard.name)
         written, now = ledger.classic, None if classic_model is None else classic_model.snapshot
-        # The first member of an empty group decides on the type again, before anything is written.
-        has_new_type = written is not None and not written.members and now and now.member_count
+        # The first member of an empty group decides on the type again, before anything is written;
+        # also if it goes at once, and the rebalance that this begins is not over.
+        is_in_use = now is not None and (now.member_count or now.state is not EMPTY)
+        has_new_type = written is not None and not written.members and is_in_use
         if written is not None and written.protocol_type and not has_new_type:
             for row in step.response.groups:
                 if row.group_id == group_id and row.group_type == "classic":
