@@ -199,6 +199,8 @@ class Trial:
             time.sleep(_POLL_S)
 
     def _check_clients(self) -> None:
+        for found in self.broker.violations:
+            raise DidNotHold(str(found).partition("\n")[0])
         for number, (client, is_to_run) in enumerate(
             zip(self._clients, self._is_to_run, strict=True)
         ):
