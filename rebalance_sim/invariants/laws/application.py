@@ -57,6 +57,7 @@ class CallbackBalance(Property):
     anything. To a classic client a topic is its name, whatever its id (classic §4.2)."""
 
     id = "client.callback.balance"
+    is_seen_from_outside = True
     sentence = (
         "Callbacks come one by one and in balance: assigned, then once revoked or lost; a client "
         "that is stable, or has closed, has told what it has, and no more."
@@ -363,6 +364,7 @@ class CommitTold(Property):
     for is judged by its answer, and by the first one: what is sent later may be another one."""
 
     id = "client.commit.told"
+    is_seen_from_outside = True
     sentence = (
         "An application is told once what became of each commit that it asked for: success if it "
         "was acknowledged, and failure if it was refused or lost."

@@ -92,6 +92,7 @@ class CommitOwned(Property):
     goes out unsigned is no one's. An application may commit what it likes."""
 
     id = "client.commit.owned"
+    is_seen_from_outside = True
     sentence = "An automatic commit names only partitions assigned since the client joined."
     clauses = ("client C24",)
     violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
@@ -117,6 +118,7 @@ class CommitProcessed(Property):
     handed out."""
 
     id = "client.commit.processed"
+    is_seen_from_outside = True
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("client C23", "defects S4", "client §7", "client §8")
     violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
@@ -147,6 +149,7 @@ class DeliverOwned(Property):
     """client C12, §8."""
 
     id = "client.deliver.owned"
+    is_seen_from_outside = True
     sentence = (
         "Records are handed out only of partitions that may be fetched, and after they were "
         "fetched, and produced."
@@ -300,6 +303,7 @@ class StartCommitted(Property):
     """
 
     id = "client.start.committed"
+    is_seen_from_outside = True
     outlives_lost_commits = False
     sentence = (
         "A record is handed out again only if no commit that covers it was acknowledged, or an "

@@ -49,6 +49,7 @@ class EpochRises(Property):
     """client C3."""
 
     id = "client.epoch.monotonic"
+    is_seen_from_outside = True
     sentence = "The epoch of a client falls only to 0 or below."
     clauses = ("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic")
     violated_by = ("test:epoch-regress",)
@@ -66,6 +67,7 @@ class IdStable(Property):
     have it."""
 
     id = "client.id.stable"
+    is_seen_from_outside = True
     sentence = "A client joins with a member id that it has made itself, and keeps it for life."
     clauses = ("client C5", "client §5", "defects S7")
     violated_by = ("mut-client-clears-id-on-fence", "KAFKA-17116")
@@ -90,6 +92,7 @@ class OneInFlight(Property):
     """client C15. What was in flight when the member left does not count."""
 
     id = "client.hb.one_in_flight"
+    is_seen_from_outside = True
     sentence = "At most one heartbeat of a membership waits for its answer, leaves apart."
     clauses = ("client C15", "coordinator A1", "defects S7")
     violated_by = ("KAFKA-16555",)
@@ -209,6 +212,7 @@ class LeaveOnce(Property):
     leaves again: that join counts as under way before it is sent (client §1.3, row 25)."""
 
     id = "client.leave.once"
+    is_seen_from_outside = True
     sentence = (
         "A leave is sent once, with -1, or -2 by a static member that was not told otherwise, and "
         "no heartbeat of that membership follows."
