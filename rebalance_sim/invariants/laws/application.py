@@ -41,7 +41,6 @@ from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
     EVERY_KIND,
     JAVA_KINDS,
-    LIBRDKAFKA,
     LIBRDKAFKA_KINDS,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -177,8 +176,8 @@ class CallbackBalance(Property):
 class CallbackIdentity(Property):
     """client C14, §4.2; classic §3.2. One that a fence or a leave has overtaken is let off.
     librdkafka keeps its identity until it joins again, and begins no other rebalance before the one
-    under way has ended (client §10.1). An eager Java client of the classic protocol calls for
-    nothing, too, before it joins."""
+    under way has ended (client §10.1); franz-go does, too, and ends each session with a callback
+    (franz §4). An eager Java client of the classic protocol calls for nothing before it joins."""
 
     id = "client.callback.identity"
     sentence = (
@@ -217,12 +216,13 @@ class CallbackIdentity(Property):
         view = entry.member.classic
         is_eager = entry.kind == CLASSIC and view is not None and not view.is_cooperative
         is_before_join = effect.kind is _REVOKED and entry.member.blocked_in is None
-        return bool(effect.partitions) or (is_eager and is_before_join)
+        says_nothing = entry.member.tells_of_nothing or (is_eager and is_before_join)
+        return bool(effect.partitions) or says_nothing
 
     @staticmethod
     def _fits(kind: CallbackKind, entry: ClientEntry) -> bool:
         member = entry.member
-        if entry.kind == LIBRDKAFKA:
+        if member.is_itself_when_lost:
             return kind is _REVOKED or member.state in _STRANGERS or entry.state in _STRANGERS
         return (member.commit_identity is not None) is (kind is _REVOKED)
 

@@ -30,7 +30,7 @@ from rebalance_sim.protocol.clients import (
     SendCommit,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,
     NO_OFFSET,
@@ -50,7 +50,7 @@ def _intake_of(step: Step) -> IntakeView:
 
 class CommitEpoch(Property):
     """client C22. A commit is built inside the event, so the identity at either end of it will do.
-    One that librdkafka repeats has that of its first sending."""
+    One that is sent again as it was made has that of its making."""
 
     id = "client.commit.epoch"
     sentence = "A commit is signed with the identity that its client has when it is sent."
@@ -61,7 +61,7 @@ class CommitEpoch(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._signed: dict[str, set[int]] = self.of_process({})
-        """Librdkafka client -> epochs that its commits were rightly signed with."""
+        """Client -> epochs that its commits were rightly signed with."""
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
@@ -70,7 +70,7 @@ class CommitEpoch(Property):
             NO_MEMBER_EPOCH if identity is None else identity.member_epoch
             for identity in (entry.identity, member.commit_identity)
         }
-        if entry.kind == LIBRDKAFKA:
+        if member.signs_once:
             known |= self._signed.get(entry.name, set())
             self._signed[entry.name] = known
         for effect in step.effects:

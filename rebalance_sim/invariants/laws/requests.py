@@ -205,7 +205,7 @@ class ConsumerJoinCause(Property):
 
 class LeaveOnce(Property):
     """client C21, §6.2. librdkafka may repeat a heartbeat from before, and has no option to say
-    how it leaves; and a Java client that was joining, and waits for the answer to its former leave,
+    how it leaves; franz-go repeats a leave that was lost or met another broker; and a Java client that was joining, and waits for the answer to its former leave,
     leaves again: that join counts as under way before it is sent (client §1.3, row 25)."""
 
     id = "client.leave.once"
@@ -235,7 +235,8 @@ class LeaveOnce(Property):
         is_leave = epoch < JOIN_EPOCH
         is_static = request.instance_id is not None and entry.name not in self._leaves_for_good
         ends_join = is_leave and entry.state is ClientState.JOINING and entry.kind == JAVA
-        is_repeated = epoch > JOIN_EPOCH and entry.repeats(request)
+        is_repeated = epoch != JOIN_EPOCH and entry.repeats(request)
+        is_repeated = is_repeated and (epoch > JOIN_EPOCH or entry.has_failed)
         if entry.has_left and epoch != JOIN_EPOCH and not ends_join and not is_repeated:
             what = "after its leave"
         elif state is ClientState.LEAVING and not is_leave:

@@ -103,6 +103,21 @@ class GroupMember(MemberCore):
     reads_joins_in_poll: ClassVar[bool] = False
     """Whether the answer to a JoinGroup is looked at inside ``poll`` only (classic §4.2)."""
 
+    signs_once: ClassVar[bool] = False
+    """Whether a request that waits, or is sent again, is as it was made."""
+
+    heeds_failed_callbacks: ClassVar[bool] = True
+    """Whether an assigned callback that has thrown is called again before anything is fetched."""
+
+    is_itself_when_lost: ClassVar[bool] = False
+    """Whether it keeps its identity while onPartitionsLost runs, and drops it when it joins."""
+
+    fetches_while_lost: ClassVar[bool] = False
+    """Whether it fetches while onPartitionsLost runs."""
+
+    tells_of_nothing: ClassVar[bool] = False
+    """Whether onPartitionsRevoked and onPartitionsLost are called where nothing is to be told."""
+
     state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
     """What the fields of its parts mean where two states are compared."""
 
