@@ -63,17 +63,44 @@ class EpochRises(Property):
 
 class IdStable(Property):
     """client C5, KIP-1082: if the coordinator made the id and its answer were lost, nobody would
-    have it."""
+    have it. One that nobody knows any more may be given up for another: franz-go makes a new one
+    when it is told so, and for each of its clients (franz §3)."""
 
     id = "client.id.stable"
-    sentence = "A client joins with a member id that it has made itself, and keeps it for life."
+    sentence = (
+        "A client joins with a member id that it has made itself, and keeps it as long as the "
+        "coordinator may know it."
+    )
     clauses = ("client C5", "client §5", "defects S7")
     violated_by = ("mut-client-clears-id-on-fence", "KAFKA-17116")
+    interest = Interest(
+        events=(), refusals=(HeartbeatAnswered, OffsetFetchAnswered), effects=(SendHeartbeat,)
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._unknown: dict[str, str] = self.of_process({})
+        """Client -> the id that it was told nobody knows, or left with."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember the id that is not known."""
+        code = step.event.response.error_code
+        is_stale_join = code is ErrorCode.STALE_MEMBER_EPOCH and entry.member_epoch == JOIN_EPOCH
+        if code is ErrorCode.UNKNOWN_MEMBER_ID or is_stale_join:
+            self._unknown[entry.name] = entry.member_id
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """So is that of a member that leaves."""
+        for effect in step.effects:
+            if type(effect) is SendHeartbeat and effect.request.member_epoch < JOIN_EPOCH:
+                self._unknown[entry.name] = effect.request.member_id
+        return None
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last."""
         own, before = entry.member.member_id, entry.member_id
-        if own == before or not before:
+        if own == before or not before or (own and self._unknown.get(entry.name) == before):
             return None
         return Finding(f"{entry.name} was {before} and is {own or 'nobody'}", client=entry.name)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
+from rebalance_sim.protocol.clients.franz.classic import KIND as FRANZ_CLASSIC_KIND
 from rebalance_sim.protocol.clients.franz.consumer import KIND as FRANZ_CONSUMER_KIND
 from rebalance_sim.protocol.clients.java.classic import KIND as JAVA_CLASSIC_KIND
 from rebalance_sim.protocol.clients.java.consumer import KIND as JAVA_CONSUMER_KIND
@@ -20,6 +21,7 @@ _KINDS: dict[str, ClientKind] = {
         JAVA_CLASSIC_KIND,
         LIBRDKAFKA_CLASSIC_KIND,
         FRANZ_CONSUMER_KIND,
+        FRANZ_CLASSIC_KIND,
     )
 }
 
@@ -42,6 +44,7 @@ LIBRDKAFKA = LIBRDKAFKA_CONSUMER_KIND.name
 CLASSIC = JAVA_CLASSIC_KIND.name
 LIBRDKAFKA_CLASSIC = LIBRDKAFKA_CLASSIC_KIND.name
 FRANZ = FRANZ_CONSUMER_KIND.name
+FRANZ_CLASSIC = FRANZ_CLASSIC_KIND.name
 
 EVERY_KIND = tuple(KINDS)
 """All that are built in."""

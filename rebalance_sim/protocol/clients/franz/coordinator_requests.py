@@ -43,6 +43,11 @@ class Coordinator:
             self._core.change_count += 1
         return False
 
+    def ready_ms(self, due_ms: int | None) -> int | None:
+        """When what is due then can be done; None while the coordinator is being looked up."""
+        is_away = self._core.coordinator_id is None and self._is_wanted
+        return None if is_away else due_ms
+
     def forget(self) -> None:
         """It is another one by now: look it up when it is needed next."""
         self._core.coordinator_id = None
@@ -151,9 +156,7 @@ class RetriedRequest:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        if self._due_ms is None or self._core.coordinator_id is None:
-            return None
-        return self._due_ms
+        return self._coordinator.ready_ms(self._due_ms)
 
     def _on_answered(self, number: int, response: Any) -> None:
         refused = code_of(response) in COORDINATOR_ERRORS

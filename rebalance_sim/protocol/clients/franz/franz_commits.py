@@ -40,6 +40,7 @@ class _Commit:
     on_done: OnDone
     _: KW_ONLY
     deadline_ms: int | None = None
+    is_of_interval: bool = False
     stale_retries: int = 0
     sign_again_ms: int | None = None  # after a stale epoch, when to look for a newer one
 
@@ -96,7 +97,7 @@ class FranzCommits(CommitQueue):
     # --- asking for commits -----------------------------------------------------------------------
 
     def commit_on_interval(self) -> None:
-        """The interval commit, if it is due; one that meets another is left out."""
+        """The interval commit, if it is due; one that meets another cause's is left out."""
         core = self._core
         due_ms = self.interval_due_ms()
         if due_ms is None or core.now_ms < due_ms or not self.may_send():
@@ -104,8 +105,8 @@ class FranzCommits(CommitQueue):
         interval_ms = core.config.auto_commit_interval_ms
         self._interval_due_ms += ((core.now_ms - due_ms) // interval_ms + 1) * interval_ms
         moved = self._moved(self._head)
-        if moved and not self._queue:
-            self._add(moved, nobody_listens)
+        if moved and not self._is_blocked:
+            self._add(moved, nobody_listens, is_of_interval=True)
 
     def commit_revoked(self, then: Callable[[], None]) -> None:
         """What kgo does where the application has no callback of its own for a revocation: commit,
@@ -128,7 +129,12 @@ class FranzCommits(CommitQueue):
         self._add(offsets, on_done, deadline_ms=deadline_ms)
 
     def _add(
-        self, offsets: Offsets, on_done: OnDone, *, deadline_ms: int | None = None
+        self,
+        offsets: Offsets,
+        on_done: OnDone,
+        *,
+        deadline_ms: int | None = None,
+        is_of_interval: bool = False,
     ) -> None:
         core = self._core
         request = OffsetCommitRequest(
@@ -139,12 +145,19 @@ class FranzCommits(CommitQueue):
             offsets=offsets,
             api_version=core.offsets_version,
         )
-        self._queue.append(_Commit(request, on_done, deadline_ms=deadline_ms))
+        self._queue.append(
+            _Commit(request, on_done, deadline_ms=deadline_ms, is_of_interval=is_of_interval)
+        )
         core.change_count += 1
 
     def _epoch(self) -> int:
         identity = self._core.commit_identity
         return NO_MEMBER_EPOCH if identity is None else identity.member_epoch
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether a commit of another cause is under way: no interval commit is made then."""
+        return any(not commit.is_of_interval for commit in self._queue)
 
     # --- the goroutines that commit ---------------------------------------------------------------
 

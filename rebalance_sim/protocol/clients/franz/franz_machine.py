@@ -16,13 +16,17 @@ from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import CallReturned, RequestMetadata
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
-from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
+from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.clients.franz.coordinator_requests import Coordinator
 from rebalance_sim.protocol.clients.franz.franz_commits import FranzCommits
 from rebalance_sim.protocol.clients.franz.franz_core import FranzCore
 from rebalance_sim.protocol.clients.franz.franz_rules import FranzRules
 from rebalance_sim.protocol.clients.franz.offset_fetches import OffsetFetches
 from rebalance_sim.protocol.clients.franz.session import Session
+
+
+_METADATA_MIN_AGE_MS = 5_000
+"""How often metadata are asked for while no topic of the subscription is there."""
 
 
 class GroupManager(Protocol):
@@ -91,6 +95,7 @@ class FranzMachine(FranzCore, GroupMember):
         self._fetches = OffsetFetches(self, self._coordinator)
         self._session = Session(self, self._application, self._commits, self._fetches)
         self._is_managing = False
+        self._metadata_due_ms: int | None = None
         self._call: Call | None = None  # that waits for the leave
         self._manager = self._make_manager()
 
@@ -118,8 +123,9 @@ class FranzMachine(FranzCore, GroupMember):
             while self.later:
                 self.later.popleft()()
             before = (self.change_count, len(self.effects))
-            if not self._application.is_polling or self._application.blocked_in is not None:
+            if not self._application.is_polling:
                 self._commits.commit_on_interval()
+            self._look_for_topics()
             self._manager.run()
             self._fetches.run()
             self._commits.run()
@@ -220,7 +226,16 @@ class FranzMachine(FranzCore, GroupMember):
         known = self.topic_names.values()
         if subscription.topic_regex is not None or not subscription.topic_names.isdisjoint(known):
             self._is_managing = True
+            self._metadata_due_ms = None
             self._manager.start()
+        elif self._metadata_due_ms is None:
+            self._metadata_due_ms = self.now_ms + _METADATA_MIN_AGE_MS
+
+    def _look_for_topics(self) -> None:
+        if self._metadata_due_ms is not None and self.now_ms >= self._metadata_due_ms:
+            self._metadata_due_ms = None
+            if self.subscription.exists and not self.is_leaving:
+                self.effects.append(RequestMetadata())
 
     # --- deadlines --------------------------------------------------------------------------------
 
@@ -230,9 +245,11 @@ class FranzMachine(FranzCore, GroupMember):
         if self.is_closed:
             return None
         return earliest(
+            self._metadata_due_ms,
             self._manager.deadline_ms,
             self._fetches.deadline_ms,
             self._commits.deadline_ms,
+            None if self._application.is_polling else self._commits.interval_due_ms(),
             self._coordinator.deadline_ms,
         )
 
@@ -273,5 +290,3 @@ class FranzMachine(FranzCore, GroupMember):
         """Whether a blocking call waits for the leave to be over."""
         return self._call is not None and self._is_managing
 
-
-__all__ = ["CallbackKind", "FranzMachine", "GroupManager"]

@@ -102,7 +102,7 @@ class OffsetFetches:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        return None if self._core.coordinator_id is None else self._due_ms
+        return self._coordinator.ready_ms(self._due_ms)
 
     # --- answers ----------------------------------------------------------------------------------
 

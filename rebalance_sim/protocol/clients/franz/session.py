@@ -8,11 +8,11 @@ its next one (``BlockRebalanceOnPoll``); a callback runs there, and keeps it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
-from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
+from rebalance_sim.protocol.clients.common.values import CallbackKind, FetchState, nobody_listens
 from rebalance_sim.protocol.clients.franz.franz_commits import FranzCommits
 from rebalance_sim.protocol.clients.franz.franz_core import FranzCore
 from rebalance_sim.protocol.clients.franz.offset_fetches import OffsetFetches
@@ -201,6 +201,24 @@ class Session:
     def _after_all(self, then: Then) -> None:
         self._forget()
         then()
+
+    def rename(
+        self, renamed: Mapping[TopicPartition, TopicPartition], *, fetch_state: FetchState
+    ) -> None:
+        """The topics of what is assigned have other ids than before."""
+        core = self._core
+
+        def new(partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+            return frozenset(renamed.get(p, p) for p in partitions)
+
+        core.last_assigned, core.fetching = new(core.last_assigned), new(core.fetching)
+        core.now_assigned = None if core.now_assigned is None else new(core.now_assigned)
+        core.target = core.target._replace(partitions=new(core.target.partitions))
+        core.current = core.current._replace(partitions=new(core.current.partitions))
+        present = {p: renamed[p] for p in renamed if p in core.subscription.assigned}
+        self._commits.forget(frozenset(present))
+        if present:
+            core.subscription.rename(present, fetch_state=fetch_state)
 
     def _forget(self) -> None:
         core = self._core

@@ -163,13 +163,14 @@ class NextGen:
     @property
     def heartbeat_due_ms(self) -> int | None:
         """See ``GroupManager``."""
-        if self._is_in_flight or self._core.coordinator_id is None:
+        if self._is_in_flight:
             return None
         if self._join_due_ms is not None:
-            return self._join_due_ms
+            return self._coordinator.ready_ms(self._join_due_ms)
         if self._is_stopped:
             return None
-        return self._core.now_ms if self._is_forced or self._is_prerevoked else self._due_ms
+        is_now = self._is_forced or self._is_prerevoked
+        return self._coordinator.ready_ms(self._core.now_ms if is_now else self._due_ms)
 
     @property
     def heartbeats_in_flight(self) -> int:
@@ -179,6 +180,8 @@ class NextGen:
     @property
     def deadline_ms(self) -> int | None:
         """See ``GroupManager``."""
+        if self._core.is_leaving:
+            return self._leave.deadline_ms
         return earliest(self.heartbeat_due_ms, self._leave.deadline_ms)
 
     def run(self) -> None:
