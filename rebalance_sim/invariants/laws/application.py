@@ -291,7 +291,8 @@ class FatalCause(Property):
 
 
 class ErrorCause(Property):
-    """client §4.2, §5, §7. librdkafka tells that its poll timer has run out, and what passes."""
+    """client §4.2, §5, §7. librdkafka tells that its poll timer has run out, and what passes;
+    franz-go every error that has ended a session (franz §4)."""
 
     id = "client.error.cause"
     sentence = (
@@ -318,7 +319,9 @@ class ErrorCause(Property):
         """Remember what may be raised."""
         event, kind = step.event, type(step.event)
         codes: frozenset[ErrorCode | None] = _codes(event)
-        if kind is JoinGroupAnswered or kind is SyncGroupAnswered:
+        if entry.member.raises_what_passes:
+            pass
+        elif kind is JoinGroupAnswered or kind is SyncGroupAnswered:
             codes -= _REJOINS
         elif entry.kind in JAVA_KINDS:
             codes -= _PASSES

@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     Close,
     CommitAnswered,
+    GroupMember,
     OffsetFetchAnswered,
     PositionsKnown,
     RecordsReturned,
@@ -48,6 +49,11 @@ def _intake_of(step: Step) -> IntakeView:
     return client.intake
 
 
+def _identity_of(member: GroupMember) -> tuple[str, int]:
+    identity = member.commit_identity
+    return member.member_id, NO_MEMBER_EPOCH if identity is None else identity.member_epoch
+
+
 class CommitEpoch(Property):
     """client C22. A commit is built inside the event, so the identity at either end of it will do.
     One that is sent again as it was made has that of its making."""
@@ -60,16 +66,20 @@ class CommitEpoch(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._signed: dict[str, set[int]] = self.of_process({})
-        """Client -> epochs that its commits were rightly signed with."""
+        self._signed: dict[str, set[tuple[str, int]]] = self.of_process({})
+        """Client that signs once -> identities that it has had."""
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember who it is: a commit may be made now, and sent later."""
+        if entry.member.signs_once:
+            self._signed.setdefault(entry.name, set()).add(_identity_of(entry.member))
+        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
         member = entry.member
-        known = {
-            NO_MEMBER_EPOCH if identity is None else identity.member_epoch
-            for identity in (entry.identity, member.commit_identity)
-        }
+        own, before = _identity_of(member), entry.identity
+        known = {own, (own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch)}
         if member.signs_once:
             known |= self._signed.get(entry.name, set())
             self._signed[entry.name] = known
@@ -77,10 +87,10 @@ class CommitEpoch(Property):
             if type(effect) is SendCommit:
                 signer = effect.request.member_id
                 epoch = effect.request.generation_id_or_member_epoch
-                if epoch not in known or signer != member.member_id:
+                if (signer, epoch) not in known:
                     return Finding(
                         f"{entry.name} signs a commit as {signer} at epoch {epoch}; its own is "
-                        f"{max(known)}",
+                        f"{max(epoch for _, epoch in known)}",
                         client=entry.name,
                     )
         return None

@@ -241,7 +241,10 @@ class LeaveOnce(Property):
         "no heartbeat of that membership follows."
     )
     clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
-    violated_by = ("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch")
+    violated_by = (
+        *("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
+        "sim-nameless-leave",
+    )
     interest = Interest(events=(Close,))
 
     def __init__(self, model: ModelView) -> None:

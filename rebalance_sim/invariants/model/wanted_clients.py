@@ -24,15 +24,17 @@ def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
             and not member.is_closed
             and member.blocked_in is None
             and member.state is not ClientState.FATAL
-            and not _has_nothing_to_join_for(model, member)
+            and not has_nothing_to_join_for(model, member)
         ):
             yield name, member
 
 
-def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
-    """librdkafka sends no JoinGroup before one of its topics exists."""
+def has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
+    """Some clients do not join before one of the topics that they name exists."""
     shard = model.acting_shard()
-    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
+    if member.joins_without_topics or member.assigned or shard is None:
+        return False
+    if member.subscribed_topic_regex is not None:
         return False
     return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)
 

@@ -103,6 +103,9 @@ class GroupMember(MemberCore):
     reads_joins_in_poll: ClassVar[bool] = False
     """Whether the answer to a JoinGroup is looked at inside ``poll`` only (classic §4.2)."""
 
+    joins_without_topics: ClassVar[bool] = True
+    """Whether it joins before one of the topics that it names exists."""
+
     signs_once: ClassVar[bool] = False
     """Whether a request that waits, or is sent again, is as it was made."""
 
@@ -114,6 +117,9 @@ class GroupMember(MemberCore):
 
     fetches_while_lost: ClassVar[bool] = False
     """Whether it fetches while onPartitionsLost runs."""
+
+    raises_what_passes: ClassVar[bool] = False
+    """Whether a call raises what the client tries again by itself, too."""
 
     tells_of_nothing: ClassVar[bool] = False
     """Whether onPartitionsRevoked and onPartitionsLost are called where nothing is to be told."""

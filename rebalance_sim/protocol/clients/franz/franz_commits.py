@@ -96,11 +96,16 @@ class FranzCommits(CommitQueue):
 
     # --- asking for commits -----------------------------------------------------------------------
 
+    @property
+    def next_interval_ms(self) -> int | None:
+        """When the next interval commit can be made."""
+        return self.interval_due_ms() if self.may_send() else None
+
     def commit_on_interval(self) -> None:
         """The interval commit, if it is due; one that meets another cause's is left out."""
         core = self._core
-        due_ms = self.interval_due_ms()
-        if due_ms is None or core.now_ms < due_ms or not self.may_send():
+        due_ms = self.next_interval_ms
+        if due_ms is None or core.now_ms < due_ms:
             return
         interval_ms = core.config.auto_commit_interval_ms
         self._interval_due_ms += ((core.now_ms - due_ms) // interval_ms + 1) * interval_ms

@@ -65,10 +65,12 @@ class FranzMachine(FranzCore, GroupMember):
     """
 
     polls_at_once: ClassVar[bool] = True
+    joins_without_topics: ClassVar[bool] = False
     signs_once: ClassVar[bool] = True
     heeds_failed_callbacks: ClassVar[bool] = False
     is_itself_when_lost: ClassVar[bool] = True
     fetches_while_lost: ClassVar[bool] = True
+    raises_what_passes: ClassVar[bool] = True
     tells_of_nothing: ClassVar[bool] = True
 
     _manager: GroupManager
@@ -249,7 +251,7 @@ class FranzMachine(FranzCore, GroupMember):
             self._manager.deadline_ms,
             self._fetches.deadline_ms,
             self._commits.deadline_ms,
-            None if self._application.is_polling else self._commits.interval_due_ms(),
+            None if self._application.is_polling else self._commits.next_interval_ms,
             self._coordinator.deadline_ms,
         )
 
@@ -261,7 +263,7 @@ class FranzMachine(FranzCore, GroupMember):
             return None
         if application.has_work() or self._session.waits_for_poll:
             return self.now_ms
-        return self._commits.interval_due_ms()
+        return self._commits.next_interval_ms
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Nothing is committed, or given up, but in a poll, and while the application leaves: the

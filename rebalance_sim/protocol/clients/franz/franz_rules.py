@@ -1,4 +1,7 @@
-"""The decisions of a franz-go member in which versions or defects differ. Source: franz."""
+"""The decisions of a franz-go member in which versions or defects differ.
+
+What franz-go 1.22.3 gets wrong is in ``protocol/defects``. Source: franz.
+"""
 
 from __future__ import annotations
 
@@ -6,4 +9,7 @@ from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 
 
 class FranzRules(CommitRules):
-    """The decisions of franz-go 1.22.3, for both protocols."""
+    """The decisions of franz-go 1.22.3 without its known issues, for both protocols."""
+
+    names_instance_in_leave = True
+    """The leave of a static member of the consumer protocol says which instance it is."""

@@ -45,6 +45,6 @@ class FranzMember(FranzMachine):
             return _S.FENCED
         if not session.is_open or self.member_epoch <= 0:
             return _S.JOINING
-        if not session.is_at_rest or self.target.partitions != self.now_assigned:
+        if not session.is_at_rest or self.target.partitions != (self.now_assigned or frozenset()):
             return _S.RECONCILING
         return _S.STABLE if manager.is_acknowledged else _S.ACKNOWLEDGING

@@ -421,6 +421,7 @@ class NextGen:
                 group_id=core.config.group_id,
                 member_id=core.member_id,
                 member_epoch=LEAVE_EPOCH if static_id is None else STATIC_LEAVE_EPOCH,
+                instance_id=static_id if core.rules.names_instance_in_leave else None,
             ),
             self._on_leave_over,
         )

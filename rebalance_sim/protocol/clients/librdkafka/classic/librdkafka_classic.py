@@ -57,6 +57,7 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
     """One consumer process that speaks the classic protocol: see ``LibrdkafkaMachine``."""
 
     kind: ClassVar[str] = "librdkafka-classic"
+    joins_without_topics: ClassVar[bool] = False
 
     _rebalance: ClassicRebalance
     _requests: _Requests
