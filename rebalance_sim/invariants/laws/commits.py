@@ -98,7 +98,7 @@ class CommitEpoch(Property):
 
 class CommitOwned(Property):
     """client C24. A commit that had to wait names what was assigned when it was made, and so it may
-    come after a revocation; not after a rejoin, for it carries the epoch of its sending. One that
+    come after a revocation; not after a rejoin, unless it carries the epoch of its making. One that
     goes out unsigned is nobody's. An application may commit what it likes."""
 
     id = "client.commit.owned"
@@ -113,7 +113,8 @@ class CommitOwned(Property):
             if type(effect) is SendCommit:
                 epoch = effect.request.generation_id_or_member_epoch
                 foreign = effect.request.offsets.keys() - entry.had_assigned
-                if foreign and epoch != NO_MEMBER_EPOCH:
+                is_old = entry.member.signs_once and epoch != entry.member.member_epoch
+                if foreign and epoch != NO_MEMBER_EPOCH and not is_old:
                     return Finding(
                         f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
                         "that was not assigned to it since it joined",

@@ -33,7 +33,13 @@ from rebalance_sim.protocol.clients import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC,
+    EVERY_KIND,
+    JAVA,
+    JAVA_KINDS,
+    LIBRDKAFKA_KINDS,
+)
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -73,9 +79,7 @@ class IdStable(Property):
     )
     clauses = ("client C5", "client §5", "defects S7")
     violated_by = ("mut-client-clears-id-on-fence", "KAFKA-17116")
-    interest = Interest(
-        events=(), refusals=(HeartbeatAnswered, OffsetFetchAnswered), effects=(SendHeartbeat,)
-    )
+    interest = Interest(events=(), refusals=(HeartbeatAnswered, OffsetFetchAnswered))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -90,13 +94,6 @@ class IdStable(Property):
             self._unknown[entry.name] = entry.member_id
         return None
 
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """So is that of a member that leaves."""
-        for effect in step.effects:
-            if type(effect) is SendHeartbeat and effect.request.member_epoch < JOIN_EPOCH:
-                self._unknown[entry.name] = effect.request.member_id
-        return None
-
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last."""
         own, before = entry.member.member_id, entry.member_id
@@ -107,7 +104,9 @@ class IdStable(Property):
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
     ) -> Finding | None:
-        """Is there one?"""
+        """Is there one? That of a member that leaves is going to be known no more."""
+        if request.member_epoch < JOIN_EPOCH:
+            self._unknown[entry.name] = request.member_id
         if request.member_id or request.member_epoch != JOIN_EPOCH:
             return None
         return Finding(f"{entry.name} joins without a member id", client=entry.name)
@@ -341,7 +340,7 @@ class LeaveSent(Property):
     @staticmethod
     def _stays(event: Close | Unsubscribe, entry: ClientEntry) -> bool:
         asked = getattr(event, "operation", MembershipOperation.DEFAULT)
-        if asked is not MembershipOperation.DEFAULT and entry.kind not in LIBRDKAFKA_KINDS:
+        if asked is not MembershipOperation.DEFAULT and entry.kind in JAVA_KINDS:
             return asked is MembershipOperation.REMAIN_IN_GROUP
         return entry.member.config.group_instance_id is not None
 

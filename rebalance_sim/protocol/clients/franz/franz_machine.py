@@ -96,7 +96,7 @@ class FranzMachine(FranzCore, GroupMember):
         self._commits = FranzCommits(self, self._application, self._coordinator)
         self._fetches = OffsetFetches(self, self._coordinator)
         self._session = Session(self, self._application, self._commits, self._fetches)
-        self._is_managing = False
+        self.is_managing = False
         self._metadata_due_ms: int | None = None
         self._call: Call | None = None  # that waits for the leave
         self._manager = self._make_manager()
@@ -154,7 +154,7 @@ class FranzMachine(FranzCore, GroupMember):
         self.subscription.subscribe(event)
         self.is_leaving = False
         wanted = event.topic_names
-        if self._is_managing and wanted:
+        if self.is_managing and wanted:
             names = self.topic_names
             unwanted = frozenset(
                 p for p in self.subscription.assigned if names.get(p.topic_id) not in wanted
@@ -178,12 +178,12 @@ class FranzMachine(FranzCore, GroupMember):
         self.is_leaving = True
         self._commits.promote()
         self.subscription.mark_pending_revocation(frozenset(self.subscription.assigned))
-        if self._is_managing:
+        if self.is_managing:
             self._manager.stop()
 
     def on_left(self) -> None:
         """The leave was answered, well or badly, or was not needed."""
-        self._is_managing = False
+        self.is_managing = False
         self.change_count += 1
 
     def _go_on_leaving(self) -> None:
@@ -191,7 +191,7 @@ class FranzMachine(FranzCore, GroupMember):
         if application.running is not None or application.drain():
             return
         session.on_poll()
-        if application.running or self._is_managing or self._commits.is_open or self._call is None:
+        if application.running or self.is_managing or self._commits.is_open or self._call is None:
             return
         call, self._call = self._call, None
         if self.later or session.waits_for_poll:
@@ -223,11 +223,11 @@ class FranzMachine(FranzCore, GroupMember):
     def _start_if_wanted(self) -> None:
         """The group is joined when a topic of the subscription is there."""
         subscription = self.subscription
-        if self._is_managing or not subscription.exists or self.is_leaving:
+        if self.is_managing or not subscription.exists or self.is_leaving:
             return
         known = self.topic_names.values()
         if subscription.topic_regex is not None or not subscription.topic_names.isdisjoint(known):
-            self._is_managing = True
+            self.is_managing = True
             self._metadata_due_ms = None
             self._manager.start()
         elif self._metadata_due_ms is None:
@@ -275,7 +275,7 @@ class FranzMachine(FranzCore, GroupMember):
     @property
     def reconciliation_count(self) -> int:
         """How many rebalances run on this side: never more than one."""
-        return int(self._is_managing and not self._session.is_at_rest)
+        return int(self.is_managing and not self._session.is_at_rest)
 
     @property
     def heartbeats_in_flight(self) -> int:
@@ -290,5 +290,5 @@ class FranzMachine(FranzCore, GroupMember):
     @property
     def leave_is_pending(self) -> bool:
         """Whether a blocking call waits for the leave to be over."""
-        return self._call is not None and self._is_managing
+        return self._call is not None and self.is_managing
 

@@ -11,5 +11,8 @@ from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 class FranzRules(CommitRules):
     """The decisions of franz-go 1.22.3 without its known issues, for both protocols."""
 
+    loses_partitions_of_unknown_member = True
+    """A member whose JoinGroup fails with UNKNOWN_MEMBER_ID gives up what it has kept so far."""
+
     names_instance_in_leave = True
     """The leave of a static member of the consumer protocol says which instance it is."""

@@ -100,7 +100,7 @@ class FranzClassicMember(FranzMachine):
         """Its mode, and where the goroutine is that manages the group."""
         manager = self._manager
         state = FranzClassicState.WAITING
-        if not self._is_managing:
+        if not self.is_managing:
             state = FranzClassicState.IDLE
         elif self._session.is_open:
             state = FranzClassicState.IN_SESSION

@@ -94,7 +94,7 @@ class Manage:
         self._is_leader = False
         self._awaiting: JoinGroupResponse | None = None  # a leader's, until it has metadata
         self._using: dict[str, int] = {}
-        self._others: Mapping[str, int] = {}
+        self._others: Mapping[str, int] = {}  # that a leader has assigned, and does not consume
         self._rejoin_owed = False
         self._is_stuck = False
         self.is_joining = False
@@ -218,7 +218,10 @@ class Manage:
         elif code is not _E.NONE:
             known = response.member_id if code is _E.MEMBER_ID_REQUIRED else ""
             core.adopt_generation(known, core.generation_id)
-            self._restart()
+            if not known and core.last_assigned and core.rules.loses_partitions_of_unknown_member:
+                self._session.give_up(CallbackKind.LOST, self._restart)
+            else:
+                self._restart()
         else:
             core.adopt_generation(response.member_id, response.generation_id)
             self._is_leader = response.leader == response.member_id
@@ -364,8 +367,9 @@ class Manage:
         self._beats.drop()
 
     def _on_fetch_failed(self, code: ErrorCode | None) -> None:
-        self._fetch_error = (code,)
-        self._core.change_count += 1
+        if self._beat_due_ms is not None and not self.is_rejoin_due:
+            self._fetch_error = (code,)
+            self._core.change_count += 1
 
     def _on_commit_refused(self) -> None:
         if self._beat_due_ms is not None:
@@ -433,7 +437,7 @@ class Manage:
         response, self._awaiting = self._awaiting, None
         if response is not None:
             self._lead(response)
-        if not self._using:
+        if not core.is_managing:
             return
         has_new, has_grown = self._note_topics()
         if has_new:

@@ -363,8 +363,9 @@ class NextGen:
 
     def _on_fetch_failed(self, code: ErrorCode | None) -> None:
         """Committed offsets cannot be looked up: seen between two heartbeats."""
-        self._fetch_error = (code,)
-        self._core.change_count += 1
+        if not self._is_stopped:
+            self._fetch_error = (code,)
+            self._core.change_count += 1
 
     def _on_session_error(self, code: ErrorCode | None) -> None:
         self._is_stopped = True

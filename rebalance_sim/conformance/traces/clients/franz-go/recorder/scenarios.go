@@ -210,6 +210,16 @@ func staleFetch(r *recorder) {
 	a.close()
 }
 
+func unknownJoining(r *recorder) {
+	a := r.begins("A", classic)
+	seconds(2.2)
+	a.addRule(&rule{api: "JoinGroup", what: "replace_response", count: 1, code: kerr.UnknownMemberID.Code}, body{"error_code": "unknown_member_id"})
+	b := r.begins("B", classic)
+	seconds(12)
+	b.close()
+	a.close()
+}
+
 func notCoordinator(s body) func(*recorder) {
 	return answered(s, kerr.NotCoordinator, "not_coordinator", 2)
 }
@@ -252,6 +262,7 @@ var scenarios = []scenario{
 	{"classic_eager_poll_blocks_rebalance", "The same with the range balancer.", blocked(eager)},
 	{"classic_session_timeout", "A is cut off for longer than its session.", cutOff(classic)},
 	{"classic_illegal_generation", "A is told that its generation is not the present one.", answered(classic, kerr.IllegalGeneration, "illegal_generation", 1)},
+	{"classic_unknown_member_joining", "JoinGroup of A is refused while it owns partitions.", unknownJoining},
 	{"classic_coordinator_moved", "A is told twice that the broker is not the coordinator.", notCoordinator(classic)},
 	{"classic_response_lost_steady", "The answer to a heartbeat is lost.", lost(classic)},
 	{"classic_static_close_and_return", "A static member closes, and comes back 2 s later.", staticReturn(classic)},
