@@ -96,6 +96,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "target.current",
         ),
         "sim-unheard-grant": ("liveness.converges", "liveness.partitions_owned"),
+        "sim-untold-revocation": ("client.callback.balance",),
         "tied-assignor-votes": (
             "coordinator.epoch_cause",
             "liveness.converges",

@@ -66,7 +66,7 @@ class CallbackBalance(Property):
     )
     violated_by = (
         *("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
-        "test:assigns-without-a-word",
+        *("sim-untold-revocation", "test:assigns-without-a-word"),
     )
     client_kinds = EVERY_KIND
     judges_mixed = True

@@ -28,6 +28,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "sim-overtaken-heartbeat",
     "sim-repeated-ack",
     "sim-retried-commit",
+    "sim-untold-revocation",
 )
 """Defects of the protocol itself, and of the clients."""
 

@@ -14,5 +14,8 @@ class FranzRules(CommitRules):
     loses_partitions_of_unknown_member = True
     """A member whose JoinGroup fails with UNKNOWN_MEMBER_ID gives up what it has kept so far."""
 
+    tells_of_what_it_has = True
+    """A member that leaves has all revoked that it was assigned, and not what it was given last."""
+
     names_instance_in_leave = True
     """The leave of a static member of the consumer protocol says which instance it is."""

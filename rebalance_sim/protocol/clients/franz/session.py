@@ -189,11 +189,13 @@ class Session:
         """Tell the application that all is lost, or, as it leaves, revoked; then it is. It fetches
         on until it has been told of a loss."""
         core = self._core
-        held = core.now_assigned or _NOTHING
         is_lost = kind is CallbackKind.LOST
+        held = frozenset(core.subscription.assigned)
+        if not is_lost and not core.rules.tells_of_what_it_has:
+            held = core.now_assigned or _NOTHING
         self._call_back(
             kind,
-            held & core.subscription.assigned.keys(),
+            held,
             nobody_listens if is_lost else partial(self._stop, held),
             partial(self._after_all, then),
         )

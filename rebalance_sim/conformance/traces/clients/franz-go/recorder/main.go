@@ -241,6 +241,11 @@ func (c *client) poll() {
 			c.away = nil
 			c.mu.Unlock()
 			c.rec.event(c.name, "action_end", body{"action": "stop_polling"})
+			select {
+			case <-c.done: // it closes instead of polling again
+				return
+			default:
+			}
 		}
 		c.cl.AllowRebalance()
 	}
@@ -256,6 +261,13 @@ func (c *client) stay(d time.Duration) {
 	c.rec.event(c.name, "action_begin", body{"action": "stop_polling"})
 	time.Sleep(d)
 	close(away)
+}
+
+// stayAndClose has it close after that, with no poll in between.
+func (c *client) stayAndClose(d time.Duration) {
+	go c.stay(d)
+	time.Sleep(d - d/4)
+	c.close()
 }
 
 func (c *client) close() {

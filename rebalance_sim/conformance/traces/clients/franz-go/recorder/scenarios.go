@@ -130,6 +130,20 @@ func blocked(s body) func(*recorder) {
 	}
 }
 
+func closedInstead(r *recorder) {
+	a := r.begins("A", nextGen)
+	seconds(2.2)
+	go func() {
+		seconds(1)
+		r.begins("B", nextGen)
+	}()
+	a.stayAndClose(4 * time.Second)
+	seconds(3)
+	for _, c := range r.clients[1:] {
+		c.close()
+	}
+}
+
 func cutOff(s body) func(*recorder) {
 	return func(r *recorder) {
 		a := r.begins("A", s)
@@ -243,6 +257,7 @@ var scenarios = []scenario{
 	{"commit_in_revoked_callback", "A commits, and commits in OnPartitionsRevoked.", commits(nextGen)},
 	{"slow_revoked_callback", "OnPartitionsRevoked of A takes 2.5 s.", slowRevoked(nextGen)},
 	{"poll_blocks_rebalance", "A stays with its records for 4 s, while B joins.", blocked(nextGen)},
+	{"closed_before_revocation", "A closes when it has been given less, and has not polled since.", closedInstead},
 	{"fenced_after_partition", "A is cut off for longer than its session.", cutOff(nextGen)},
 	{"fenced_member_epoch", "A is told that its epoch is not the present one.", answered(nextGen, kerr.FencedMemberEpoch, "fenced_member_epoch", 1)},
 	{"coordinator_moved", "A is told twice that the broker is not the coordinator.", notCoordinator(nextGen)},
