@@ -99,7 +99,7 @@ class FranzCommits(CommitQueue):
     @property
     def next_interval_ms(self) -> int | None:
         """When the next interval commit can be made."""
-        return self.interval_due_ms() if self.may_send() else None
+        return None if self._core.is_leaving or not self.may_send() else self.interval_due_ms()
 
     def commit_on_interval(self) -> None:
         """The interval commit, if it is due; one that meets another cause's is left out."""

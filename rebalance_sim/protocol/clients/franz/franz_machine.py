@@ -125,7 +125,7 @@ class FranzMachine(FranzCore, GroupMember):
             while self.later:
                 self.later.popleft()()
             before = (self.change_count, len(self.effects))
-            if not self._application.is_polling:
+            if self._is_away:
                 self._commits.commit_on_interval()
             self._look_for_topics()
             self._manager.run()
@@ -137,15 +137,21 @@ class FranzMachine(FranzCore, GroupMember):
             if before == (self.change_count, len(self.effects)) and not self.later:
                 return
 
+    @property
+    def _is_away(self) -> bool:
+        """Whether the application does not poll: commits on the interval do not wait for it."""
+        application = self._application
+        return not application.is_polling or application.running is not None
+
     # the application
 
     def _on_poll(self, event: events.Poll) -> None:
+        self._commits.promote()
         self._application.poll(
             returns_records=event.returns_records, submits_event=event.submits_event
         )
 
     def _on_poll_event(self) -> None:
-        self._commits.promote()
         self._commits.commit_on_interval()
         self._session.on_poll()
 
@@ -251,7 +257,7 @@ class FranzMachine(FranzCore, GroupMember):
             self._manager.deadline_ms,
             self._fetches.deadline_ms,
             self._commits.deadline_ms,
-            None if self._application.is_polling else self._commits.next_interval_ms,
+            self._commits.next_interval_ms if self._is_away else None,
             self._coordinator.deadline_ms,
         )
 

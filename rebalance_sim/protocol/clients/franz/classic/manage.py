@@ -58,6 +58,10 @@ _OTHERS_GROWN = (
     "leader detected that partitions on topics another member is consuming have changed, "
     "rejoining to trigger rebalance"
 )
+_OLD_PLAN = (
+    "instance group leader restarted and was reassigned old plan, our topic interests changed and "
+    "we must rejoin to force a rebalance"
+)
 _COMMIT = "offset commit error"
 _LEAVE = "client leaving group per normal operation"
 
@@ -79,6 +83,7 @@ class Manage:
         self._core = core
         self._application = application
         self._session = session
+        self._commits = commits
         self._joins = RetriedRequest(core, coordinator, limit_ms=limit_ms)
         self._syncs = RetriedRequest(core, coordinator, limit_ms=limit_ms)
         self._beats = RetriedRequest(core, coordinator, limit_ms=limit_ms)
@@ -173,6 +178,7 @@ class Manage:
     def start(self) -> None:
         """See ``GroupManager``."""
         self._reason, self._errors = _FIRST, 0
+        self._commits.restart_interval()
         self._core.adopt_generation("", NO_GENERATION)
         self._using = {}
         self._note_topics()
@@ -199,7 +205,7 @@ class Manage:
             Subscription(
                 topics=topics,
                 owned_partitions=owned if core.is_cooperative else (),
-                generation_id=core.generation_id if core.is_cooperative else NO_GENERATION,
+                generation_id=core.generation_id,
                 rack_id=config.client_rack or None,
             ),
             last_assigned=owned,
@@ -291,9 +297,10 @@ class Manage:
             named = given.partitions
         core.give(core.catalogue.by_id(named))
         if self._planned is not None and self._planned.partitions != named:
-            self._rejoin = "instance group leader restarted and was reassigned old plan"
+            self._rejoin = _OLD_PLAN
         self.is_joining = False
         self._rejoin_owed = False
+        self._commits.commit_on_interval()  # it may have waited for this
         self._begin_session()
 
     def _begin_session(self) -> None:

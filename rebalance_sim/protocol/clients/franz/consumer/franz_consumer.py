@@ -30,6 +30,7 @@ class FranzMember(FranzMachine):
             self._coordinator,
             self._session,
             self._fetches,
+            on_known=self._commits.restart_interval,
             on_left=self.on_left,
         )
 

@@ -55,6 +55,7 @@ class NextGen:
         session: Session,
         fetches: OffsetFetches,
         *,
+        on_known: Callable[[], None],
         on_left: Callable[[], None],
     ) -> None:
         self._core = core
@@ -62,7 +63,9 @@ class NextGen:
         self._coordinator = coordinator
         self._session = session
         self._fetches = fetches
+        self._on_known = on_known
         self._on_left = on_left
+        self._is_known = False  # that brokers speak the protocol: the interval of commits runs
         self._leave = RetriedRequest(core, coordinator, limit_ms=_LEAVE_LIMIT_MS)
         self._base_id = core.member_id
         self._ids = 1
@@ -99,6 +102,7 @@ class NextGen:
         if self._errors < 0:
             self._take_another_id()
         self._errors = self._unreleased = 0
+        self._is_known = False
         self._join()
 
     def _join(self) -> None:
@@ -276,6 +280,9 @@ class NextGen:
         if number != self._number:
             return
         self._is_in_flight = False
+        if not self._is_known:
+            self._is_known = True
+            self._on_known()
         if code is not _E.NONE:
             self._on_error(code)
             return

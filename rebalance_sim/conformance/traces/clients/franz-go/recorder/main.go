@@ -113,6 +113,7 @@ type client struct {
 	isAway   chan struct{}
 	done     chan struct{}
 	stopped  chan struct{}
+	gone     bool // it is as if it were
 }
 
 func partitions(r *recorder, m map[string][]int32) body {
@@ -125,6 +126,12 @@ func partitions(r *recorder, m map[string][]int32) body {
 
 func (c *client) callback(name string, gives bool) func(context.Context, *kgo.Client, map[string][]int32) {
 	return func(ctx context.Context, cl *kgo.Client, m map[string][]int32) {
+		c.mu.Lock()
+		gone := c.gone
+		c.mu.Unlock()
+		if gone {
+			return
+		}
 		c.rec.event(c.name, "callback_begin", body{"callback": name, "partitions": partitions(c.rec, m)})
 		c.mu.Lock()
 		slow, commits := c.slow[name], c.commits
@@ -284,6 +291,9 @@ func (c *client) crash() {
 	c.rec.event(c.name, "action", body{"action": "kill -9"})
 	close(c.done)
 	<-c.stopped
+	c.mu.Lock()
+	c.gone = true
+	c.mu.Unlock()
 	c.stop()
 	go c.cl.Close()
 }

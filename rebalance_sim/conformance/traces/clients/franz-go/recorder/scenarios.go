@@ -147,6 +147,7 @@ func closedInstead(r *recorder) {
 func cutOff(s body) func(*recorder) {
 	return func(r *recorder) {
 		a := r.begins("A", s)
+		seconds(1.2)
 		b := r.begins("B", s)
 		seconds(4.2)
 		a.hold()
@@ -192,6 +193,7 @@ func staticReturn(s body) func(*recorder) {
 	return func(r *recorder) {
 		static := with(s, "group.instance.id", "i1")
 		a := r.begins("A", static)
+		seconds(1.2)
 		b := r.begins("B", s)
 		seconds(4.2)
 		a.close()
