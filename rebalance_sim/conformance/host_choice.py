@@ -6,8 +6,8 @@ from rebalance_sim.conformance.classic_host import ClassicHost
 from rebalance_sim.conformance.client_host import ReplayHost
 from rebalance_sim.conformance.client_observed import Observed
 from rebalance_sim.conformance.client_trace import ClientProcess
-from rebalance_sim.conformance.java_host import JavaHost
 from rebalance_sim.conformance.franz_host import FranzClassicHost, FranzHost
+from rebalance_sim.conformance.java_host import JavaHost
 from rebalance_sim.conformance.librdkafka_classic_host import LibrdkafkaClassicHost
 from rebalance_sim.conformance.librdkafka_host import LibrdkafkaHost
 from rebalance_sim.protocol.clients.kinds import (

@@ -54,6 +54,12 @@ def _identity_of(member: GroupMember) -> tuple[str, int]:
     return member.member_id, NO_MEMBER_EPOCH if identity is None else identity.member_epoch
 
 
+def _is_old(request: OffsetCommitRequest, entry: ClientEntry) -> bool:
+    """Whether a commit was made in a membership before the present one, and signed then."""
+    epoch = request.generation_id_or_member_epoch
+    return entry.member.signs_once and epoch != entry.member.member_epoch
+
+
 class CommitEpoch(Property):
     """client C22. A commit is built inside the event, so the identity at either end of it will do.
     One that is sent again as it was made has that of its making."""
@@ -113,8 +119,7 @@ class CommitOwned(Property):
             if type(effect) is SendCommit:
                 epoch = effect.request.generation_id_or_member_epoch
                 foreign = effect.request.offsets.keys() - entry.had_assigned
-                is_old = entry.member.signs_once and epoch != entry.member.member_epoch
-                if foreign and epoch != NO_MEMBER_EPOCH and not is_old:
+                if foreign and epoch != NO_MEMBER_EPOCH and not _is_old(effect.request, entry):
                     return Finding(
                         f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
                         "that was not assigned to it since it joined",
@@ -125,7 +130,7 @@ class CommitOwned(Property):
 
 class CommitProcessed(Property):
     """client C23, defects S4. An application may commit what it likes; what librdkafka commits was
-    handed out."""
+    handed out. One that was made before a rejoin is about what was assigned then."""
 
     id = "client.commit.processed"
     sentence = "An automatic commit does not pass what the application has processed."
@@ -141,7 +146,7 @@ class CommitProcessed(Property):
         intake = _intake_of(step)
         come_to = intake.processed_offset if entry.kind == JAVA else intake.handed_out_offset
         for effect in step.effects:
-            if type(effect) is SendCommit:
+            if type(effect) is SendCommit and not _is_old(effect.request, entry):
                 for partition, offset in effect.request.offsets.items():
                     done = come_to(partition)
                     if done is not None and offset > done:

@@ -1,4 +1,4 @@
-"""``cooperative-sticky`` as franz-go's members speak it: each says what it owns to the assignor, too.
+"""``cooperative-sticky`` as franz-go's members speak it: each tells the assignor what it owns.
 
 Source: the traces ``classic_cooperative`` of franz-go. Which of equal members gets which partition
 is computed as the Java client does (franz §8).

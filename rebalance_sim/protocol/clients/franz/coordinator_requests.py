@@ -77,9 +77,7 @@ class Coordinator:
         return self._due_ms if self._is_due() else None
 
     def _is_due(self) -> bool:
-        return (
-            self._is_wanted and self._core.coordinator_id is None and not self._is_in_flight
-        )
+        return self._is_wanted and self._core.coordinator_id is None and not self._is_in_flight
 
     def _on_answered(self, event: CoordinatorFound | CoordinatorSearchFailed) -> None:
         if not isinstance(event, CoordinatorFound):

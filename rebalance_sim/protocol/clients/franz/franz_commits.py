@@ -54,9 +54,7 @@ class FranzCommits(CommitQueue):
 
     _core: FranzCore
 
-    def __init__(
-        self, core: FranzCore, application: Application, coordinator: Coordinator
-    ) -> None:
+    def __init__(self, core: FranzCore, application: Application, coordinator: Coordinator) -> None:
         super().__init__(core, application)
         self._request = RetriedRequest(core, coordinator, limit_ms=COMMIT_LIMIT_MS)
         self._queue: deque[_Commit] = deque()

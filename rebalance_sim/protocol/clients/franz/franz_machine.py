@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.deadlines import earliest
-from rebalance_sim.protocol.clients.common.effects import CallReturned, RequestMetadata
+from rebalance_sim.protocol.clients.common.effects import RequestMetadata
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.values import Call
@@ -23,7 +23,6 @@ from rebalance_sim.protocol.clients.franz.franz_core import FranzCore
 from rebalance_sim.protocol.clients.franz.franz_rules import FranzRules
 from rebalance_sim.protocol.clients.franz.offset_fetches import OffsetFetches
 from rebalance_sim.protocol.clients.franz.session import Session
-
 
 _METADATA_MIN_AGE_MS = 5_000
 """How often metadata are asked for while no topic of the subscription is there."""
@@ -297,4 +296,3 @@ class FranzMachine(FranzCore, GroupMember):
     def leave_is_pending(self) -> bool:
         """Whether a blocking call waits for the leave to be over."""
         return self._call is not None and self.is_managing
-

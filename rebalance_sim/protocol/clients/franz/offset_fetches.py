@@ -58,6 +58,7 @@ class OffsetFetches:
         self._stale_retries = self._unknown_retries = 0
         self._dropped = frozenset()
         self._again(self._core.now_ms)
+        self.run()
 
     def cancel(self) -> None:
         """The session ends; what was not found is looked up in the next one."""

@@ -134,10 +134,10 @@ class Session:
         core.change_count += 1
         core.subscription.on_assigned_callback_done(None)
         at_end, self._at_end = self._at_end, None
+        if not core.is_leaving:
+            self._fetches.begin()
         if at_end is not None:
             at_end()
-        elif not core.is_leaving:
-            self._fetches.begin()
 
     # --- its end ----------------------------------------------------------------------------------
 

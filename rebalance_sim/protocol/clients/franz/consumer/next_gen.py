@@ -201,12 +201,14 @@ class NextGen:
             if core.now_ms >= self._join_due_ms and self._coordinator.is_known():
                 self._join_due_ms = None
                 self._send(self._full_request())
-        elif not self._is_stopped and (
-            self._is_forced or self._is_prerevoked or core.now_ms >= self._due_ms
-        ):
-            if self._coordinator.is_known():
-                self._is_forced = self._is_prerevoked = False
-                self._beat()
+        elif self._is_beat_due() and self._coordinator.is_known():
+            self._is_forced = self._is_prerevoked = False
+            self._beat()
+
+    def _is_beat_due(self) -> bool:
+        if self._is_stopped:
+            return False
+        return self._is_forced or self._is_prerevoked or self._core.now_ms >= self._due_ms
 
     # --- heartbeats: what -------------------------------------------------------------------------
 
