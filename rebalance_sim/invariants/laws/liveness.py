@@ -36,7 +36,7 @@ class _OfMembers(Property):
                 and not member.is_closed
                 and member.blocked_in is None
                 and not self.model.clients[name].is_blocked_by_commit
-                and member.state is not ClientState.FATAL
+                and not member.has_failed
                 and not (member.member_epoch <= 0 and has_nothing_to_join_for(self.model, member))
             ):
                 yield self.model.clients[name]

@@ -231,8 +231,9 @@ class ConsumerJoinCause(Property):
 
 class LeaveOnce(Property):
     """client C21, §6.2. librdkafka may repeat a heartbeat from before, and has no option to say
-    how it leaves; franz-go repeats a leave that was lost or met another broker; and a Java client that was joining, and waits for the answer to its former leave,
-    leaves again: that join counts as under way before it is sent (client §1.3, row 25)."""
+    how it leaves; franz-go repeats a leave that was lost or met another broker; and a Java client
+    that was joining, and waits for the answer to its former leave, leaves again: that join counts
+    as under way before it is sent (client §1.3, row 25)."""
 
     id = "client.leave.once"
     sentence = (

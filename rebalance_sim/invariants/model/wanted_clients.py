@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 _JOIN_GRACE_MS = 3_000
@@ -23,7 +23,7 @@ def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
             and member.is_polling
             and not member.is_closed
             and member.blocked_in is None
-            and member.state is not ClientState.FATAL
+            and not member.has_failed
             and not has_nothing_to_join_for(model, member)
         ):
             yield name, member

@@ -16,7 +16,7 @@ from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.member_states import ComputingState
+from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import (
     Call,
@@ -341,6 +341,11 @@ class GroupMember(MemberCore):
     def blocked_in(self) -> Call | None:
         """``unsubscribe`` or ``close``, while it has not returned."""
         return self._application.blocked_in
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was refused what no retry changes."""
+        return self.state is ClientState.FATAL
 
     @property
     def leave_is_pending(self) -> bool:

@@ -29,6 +29,16 @@ COORDINATOR_ERRORS = frozenset(
 )
 """Answers after which the coordinator is looked up again, and asked again (franz §2)."""
 
+REFUSALS = frozenset(
+    {
+        *(ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_MAX_SIZE_REACHED),
+        *(ErrorCode.UNSUPPORTED_ASSIGNOR, ErrorCode.INVALID_REQUEST),
+        *(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT),
+        *(ErrorCode.INVALID_REGULAR_EXPRESSION, ErrorCode.FENCED_INSTANCE_ID),
+    }
+)
+"""Errors that other clients fail for; franz-go tells of them, and asks again all the same."""
+
 RETRIES = 20
 """How often a request is repeated at most (``RequestRetries``)."""
 

@@ -31,6 +31,9 @@ _METADATA_MIN_AGE_MS = 5_000
 class GroupManager(Protocol):
     """The goroutine that manages the group, and the requests of the membership."""
 
+    is_refused: bool
+    """Whether the last join was refused for what no retry changes."""
+
     def start(self) -> None:
         """A topic of the subscription is there: join."""
 
@@ -162,7 +165,9 @@ class FranzMachine(FranzCore, GroupMember):
         if self.is_managing and wanted:
             names = self.topic_names
             unwanted = frozenset(
-                p for p in self.subscription.assigned if names.get(p.topic_id) not in wanted
+                p
+                for p in self.subscription.assigned
+                if p.topic_id in names and names[p.topic_id] not in wanted
             )
             self.subscription.call_off_revocation()
             if unwanted:
@@ -291,6 +296,11 @@ class FranzMachine(FranzCore, GroupMember):
     def next_heartbeat_due_ms(self) -> int | None:
         """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
         return self._manager.heartbeat_due_ms
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was refused what no retry changes; it tries again for ever."""
+        return self._manager.is_refused
 
     @property
     def leave_is_pending(self) -> bool:

@@ -23,6 +23,7 @@ from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topi
 from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
 from rebalance_sim.protocol.clients.franz.coordinator_requests import Coordinator, RetriedRequest
 from rebalance_sim.protocol.clients.franz.franz_commits import FranzCommits
+from rebalance_sim.protocol.clients.franz.franz_core import REFUSALS
 from rebalance_sim.protocol.clients.franz.offset_fetches import OffsetFetches
 from rebalance_sim.protocol.clients.franz.session import Session
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -105,6 +106,7 @@ class Manage:
         self.is_joining = False
         self.is_giving_up = False
         self.is_rejoin_due = False
+        self.is_refused = False
         self.on_left: Callable[[], None] = nobody_listens
         session.on_prerevoked = self._on_prerevoked
         fetches.on_failed = self._on_fetch_failed
@@ -298,7 +300,7 @@ class Manage:
         core.give(core.catalogue.by_id(named))
         if self._planned is not None and self._planned.partitions != named:
             self._rejoin = _OLD_PLAN
-        self.is_joining = False
+        self.is_joining = self.is_refused = False
         self._rejoin_owed = False
         self._commits.commit_on_interval()  # it may have waited for this
         self._begin_session()
@@ -398,6 +400,7 @@ class Manage:
             self._revoke_all()
             return
         self.is_giving_up = True
+        self.is_refused = code in REFUSALS
         self._errors += 1
         if code is not None and code is not _E.REQUEST_TIMED_OUT:
             self._application.queue_error(code, f"unable to join group session: {code.name}")

@@ -15,7 +15,12 @@ from rebalance_sim.protocol.clients.common.effects import RequestMetadata, SendH
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.franz.coordinator_requests import Coordinator, RetriedRequest
-from rebalance_sim.protocol.clients.franz.franz_core import COORDINATOR_ERRORS, RETRIES, FranzCore
+from rebalance_sim.protocol.clients.franz.franz_core import (
+    COORDINATOR_ERRORS,
+    REFUSALS,
+    RETRIES,
+    FranzCore,
+)
 from rebalance_sim.protocol.clients.franz.offset_fetches import OffsetFetches
 from rebalance_sim.protocol.clients.franz.session import Session
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -45,7 +50,7 @@ _ABANDONS = frozenset(
 
 class NextGen:
     """The membership of one member. ``is_giving_up``: all that it had is lost, and the application
-    is being told; ``is_leave_open``: the leave is under way."""
+    is being told; ``is_leave_open``: the leave is under way; ``is_refused``: see ``REFUSALS``."""
 
     def __init__(
         self,
@@ -86,6 +91,7 @@ class NextGen:
         self._fetch_error: tuple[ErrorCode | None] | None = None
         self.is_giving_up = False
         self.is_acknowledged = False
+        self.is_refused = False
         session.on_prerevoked = self._on_prerevoked
         fetches.on_failed = self._on_fetch_failed
         fetches.force_heartbeat = self.force
@@ -138,6 +144,7 @@ class NextGen:
     def _fail_and_wait(self, code: ErrorCode | None) -> None:
         """Tell the application, and join again after a backoff."""
         self.is_giving_up = True
+        self.is_refused = code in REFUSALS
         if code is not None:
             self._application.queue_error(code, f"unable to join group session: {code.name}")
         self._session.give_up(CallbackKind.LOST, self._wait)
@@ -196,7 +203,8 @@ class NextGen:
             return
         if self._fetch_error is not None:
             (code,), self._fetch_error = self._fetch_error, None
-            self._on_session_error(code)
+            if not self._is_stopped:
+                self._on_session_error(code)
         if self._join_due_ms is not None:
             if core.now_ms >= self._join_due_ms and self._coordinator.is_known():
                 self._join_due_ms = None
@@ -296,6 +304,7 @@ class NextGen:
         self._fetches.on_heartbeat()
         if self._is_joining:
             self._errors = self._unreleased = 0
+            self.is_refused = False
             self._take(request, response)
             self._begin_session()
         elif self._take(request, response):
@@ -328,6 +337,9 @@ class NextGen:
             core.now_assigned = new
             self._owned_names = {p.topic_id: core.topic_names.get(p.topic_id, "") for p in new}
         core.note_target((core.now_assigned or _NOTHING) | self._unresolved)
+        is_back = core.target.partitions == core.last_assigned and self._session.is_at_rest
+        if not is_news and is_back:
+            core.current = core.target  # what was given in between was never begun
         core.adopt_epoch(response.member_epoch)
         return is_news
 
