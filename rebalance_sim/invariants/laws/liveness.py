@@ -12,7 +12,11 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.wanted_clients import has_rivals, wanted_classic
+from rebalance_sim.invariants.model.wanted_clients import (
+    has_nothing_to_join_for,
+    has_rivals,
+    wanted_classic,
+)
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.wire.records import MemberState
@@ -32,7 +36,8 @@ class _OfMembers(Property):
                 and not member.is_closed
                 and member.blocked_in is None
                 and not self.model.clients[name].is_blocked_by_commit
-                and member.state is not ClientState.FATAL
+                and not member.has_failed
+                and not (member.member_epoch <= 0 and has_nothing_to_join_for(self.model, member))
             ):
                 yield self.model.clients[name]
 

@@ -14,7 +14,7 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.clients import CallbackCompleted, CallbackKind, ClientState, RunCallback
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -249,8 +249,8 @@ class RevokeBeforeAck(Property):
 
 
 class FetchSubset(Property):
-    """client C11, with callbacks as the client reports them. librdkafka takes no notice of one that
-    throws, nor does it stop while a loss is told."""
+    """client C11, with callbacks as the client reports them. librdkafka and franz-go take no
+    notice of one that throws, nor do they stop while a loss is told."""
 
     id = "client.fetch.subset"
     sentence = (
@@ -270,7 +270,7 @@ class FetchSubset(Property):
         """A successful assigned callback announces everything that is assigned."""
         if entry.name in self._assigning:
             self._assigning.discard(entry.name)
-            if not step.event.failed or entry.kind == LIBRDKAFKA:
+            if not step.event.failed or not entry.member.heeds_failed_callbacks:
                 self._unannounced.pop(entry.name, None)
         return None
 
@@ -288,7 +288,7 @@ class FetchSubset(Property):
         fetchable, running = member.fetchable, member.running_callback
         if not fetchable:
             return None
-        is_let_off = entry.kind == LIBRDKAFKA and running and running.kind is CallbackKind.LOST
+        is_let_off = member.fetches_while_lost and running and running.kind is CallbackKind.LOST
         for what, wrong in (
             ("which is not assigned to it", fetchable - member.assigned.keys()),
             ("before it is announced", fetchable & self._unannounced.get(entry.name, set())),
