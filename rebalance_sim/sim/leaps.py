@@ -16,7 +16,8 @@ A world is *at rest* when
 
 Then nobody's own time leads to anything but the same. A cycle is the least common multiple of all
 intervals of heartbeats and commits, and a leap lasts for whole cycles: whoever was halfway to his
-next heartbeat still is. What a cycle adds to the counters, each cycle that is left out adds again.
+next heartbeat still is. Where topics will change it lasts for whole ``metadata.max.age.ms`` too.
+What a cycle adds to the counters, each cycle that is left out adds again.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
 left out, and everything that observers measure is in ``simulated_ms`` too. Where there are records,
@@ -60,6 +61,7 @@ from rebalance_sim.sim.broker.controller import Controller
 from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.application import Application
+from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.clock import Call, Clock
@@ -217,7 +219,7 @@ class Leaps:
             goal_ms = self._goal_ms(until_ms, spare_ms)
             if not is_quiet:
                 span_ms = goal_ms - clock.simulated_ms
-                self._leap(span_ms - span_ms % cycle_ms, before)
+                self._leap(span_ms - span_ms % lcm(cycle_ms, *self._looks_ms()), before)
             elif goal_ms == until_ms and self._owes_nothing():
                 end_ms = self._world.latest_end_ms()
                 if self._goal_ms(end_ms, spare_ms) == end_ms:
@@ -338,6 +340,15 @@ class Leaps:
                 yield spec.manual_commit_interval_ms or spec.auto_commit_interval_ms
                 if client.member.heartbeat_interval_ms:  # A client that knows none sends none.
                     yield client.member.heartbeat_interval_ms
+
+    def _looks_ms(self) -> Iterator[int]:
+        """How often clients look at topics, which comes to nothing until one changes: then it
+        matters when they look next."""
+        now_ms, faults = self._clock.simulated_ms, self._world.spec.faults
+        if any(one.changes_topics and one.at_ms >= now_ms for one in faults):
+            for client in self._world.clients().values():
+                if client.is_alive and looks_at_topics(client.spec):
+                    yield client.spec.metadata_max_age_ms
 
     @property
     def _longest_processing_ms(self) -> int:
