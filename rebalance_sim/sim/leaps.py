@@ -8,8 +8,9 @@ step by step, the run of a scenario in which all of that is moved nearer
 (``tests/sim/test_leaps.py``).
 
 While faults may still come, a leap lasts for whole cycles, the least common multiple of all
-intervals of heartbeats and commits: who was halfway to the next heartbeat still is. What
-clients do in their intervals is added to the counters.
+intervals of heartbeats and commits: who was halfway to the next heartbeat still is. Where topics
+will change it lasts for whole ``metadata.max.age.ms`` too. What clients do in their intervals is
+added to the counters.
 
 A storm, in which members acknowledge again and again, is left out as well once nothing else will
 come any more. What it is takes a cycle to see, and each that is left out adds as much.
@@ -28,6 +29,7 @@ from typing import Protocol
 
 from rebalance_sim.invariants.step import ClientView, Step, StepKind
 from rebalance_sim.protocol.clients import ClientState, SendCommit
+from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.observe.checkers import Checker
@@ -142,7 +144,8 @@ class Leaps:
                 rates = {}
             goal_ms = self._goal_ms(until_ms, spare_ms)
             if rates and not is_quiet:
-                cycle_ms, span_ms = self._cycle_ms(), goal_ms - clock.simulated_ms
+                cycle_ms = lcm(self._cycle_ms(), *self._metadata_ages_ms())
+                span_ms = goal_ms - clock.simulated_ms
                 self._leap(span_ms - span_ms % cycle_ms, rates)
             elif rates and goal_ms == until_ms and self._owes_nothing():
                 end_ms = self._world.latest_end_ms()
@@ -304,6 +307,15 @@ class Leaps:
                 yield spec.manual_commit_interval_ms or spec.auto_commit_interval_ms
                 if client.member.heartbeat_interval_ms:  # A client that knows none sends none.
                     yield client.member.heartbeat_interval_ms
+
+    def _metadata_ages_ms(self) -> Iterator[int]:
+        """How often clients look at topics, which comes to nothing until one changes: then it
+        matters when they look next."""
+        now_ms, faults = self._clock.simulated_ms, self._world.spec.faults
+        if any(one.changes_topics and one.at_ms >= now_ms for one in faults):
+            for client in self._world.clients().values():
+                if client.is_alive and looks_at_topics(client.spec):
+                    yield client.spec.metadata_max_age_ms
 
     @property
     def _longest_processing_ms(self) -> int:
