@@ -45,13 +45,13 @@ def likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> Likeness:
         (a["response"], b["response"]) for a, b in steps if "response" in a and "response" in b
     ]
     count = max(_answer_count(one), _answer_count(other))
-    types = [list(_record_types(trace)) for trace in (one, other)]
-    matcher = SequenceMatcher(None, *types, autojunk=False)
+    types, other_types = (list(_record_types(trace)) for trace in (one, other))
+    matcher = SequenceMatcher(None, types, other_types, autojunk=False)
     return Likeness(
         answers_equal=sum(_comparable(a) == _comparable(b) for a, b in pairs),
         answers=count,
         records_equal=sum(block.size for block in matcher.get_matching_blocks()),
-        records=max(map(len, types)),
+        records=max(len(types), len(other_types)),
     )
 
 
