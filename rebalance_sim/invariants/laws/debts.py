@@ -136,7 +136,10 @@ def _law(
     owes: Callable[[ModelView, ClientEntry], _Debt],
 ) -> type[Property]:
     row = {
-        **{"id": id_, "sentence": sentence, "clauses": clauses, "violated_by": (violated_by,)},
+        "id": id_,
+        "sentence": sentence,
+        "clauses": clauses,
+        "violated_by": (violated_by,),
         "is_seen_from_outside": owes in _SEEN_FROM_OUTSIDE,
     }
     return type("Owes", (_Owes,), {**row, "client_kinds": kinds, "owes": owes, "__doc__": sentence})
