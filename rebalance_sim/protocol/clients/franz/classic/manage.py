@@ -92,6 +92,7 @@ class Manage:
         self._reason = _FIRST
         self._errors = 0
         self._join_due_ms: int | None = None
+        self._waits_for_commits = False  # the join that is due
         self._beat_due_ms: int | None = None  # None: no session
         self._fast_due_ms: int | None = None
         self._rejoin: str | None = None
@@ -155,6 +156,9 @@ class Manage:
         if self._join_due_ms is not None and core.now_ms >= self._join_due_ms:
             self._join_due_ms = None
             self._join()
+        if self._waits_for_commits and not self._commits.has_let_in:
+            self._waits_for_commits = False
+            self._restart()
         if self._beat_due_ms is not None and not self._beats.is_open:
             self._look_at_session()
         for request in (self._joins, self._syncs, self._beats, self._leave):
@@ -194,7 +198,7 @@ class Manage:
         self.is_joining, self.is_rejoin_due = True, False
         self._rejoin = self._awaiting = None
         self._is_leader = False
-        self._send_join()
+        self._waits_for_commits = True
 
     def _send_join(self) -> None:
         core = self._core
