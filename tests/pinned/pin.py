@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.profile_file import PROFILES
-from rebalance_sim.scenarios.runner import Prove, run
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 
 PINNED = Path(__file__).with_name("pinned.json")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.result import REPAIRED
-from rebalance_sim.scenarios.runner import Prove, run
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.trace import FullTrace
 

@@ -9,9 +9,10 @@ import pytest
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.defects import defect_scenario, scenario_files, shows_in
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.runner import JUDGED, Prove, run
+from rebalance_sim.scenarios.runner import JUDGED, run
 
 BY_ID = {spec.id: spec for spec in (*INVARIANTS, *LIVENESS)}
 WITH_SCENARIO = [defect.id for defect in DEFECTS.values() if defect.has_scenario]

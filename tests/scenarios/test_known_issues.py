@@ -14,9 +14,10 @@ from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
-from rebalance_sim.scenarios.runner import Prove, run
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.spec import (
