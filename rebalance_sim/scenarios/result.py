@@ -231,8 +231,9 @@ _HEADLINES = (
 
 def verdict_of(result: RunResult) -> Verdict:
     """The outcome in words. What was not judged is said."""
-    told = [result.reason if result.outcome not in ("ok", "known") else "", result.not_judged]
-    more = "; ".join(dict.fromkeys(filter(None, told)))
+    why = result.reason if result.outcome not in ("ok", "known") else ""
+    left_out = [one for one in (*result.replaced, result.not_judged) if one not in why]
+    more = "; ".join(filter(None, (why, *left_out)))
     words = f"{result.outcome}: {OUTCOMES[result.outcome]}"
     return Verdict(f"{words} ({more})" if more else words, _KINDS.get(result.outcome, "bad"))
 

@@ -188,7 +188,7 @@ branch good.toml --at 1s --where "fences = 1" => 'fences = 1' | write a metric
 branch good.toml --at 1s --property nope  => does not violate 'nope' | nothing
 branch good.toml --at 1s --issue nope     => does not show 'nope' | nothing
 branch good.toml --at 1s --property a --issue b => branch: | give one of --property, --issue
-branch good.toml --at 1s --plot x.html    => --plot x.html | choose one of .svg, .png, .pdf
+branch good.toml --at 1s --plot x.html    => x.html: no kind of picture is '.html' | choose one of .svg, .png, .pdf
 branch good.toml --at 1s --plot no/x.svg  => cannot write no/x.svg | give another file
 explore --members 0                       => members: | must lie within [1, 3]
 run --profile calm --seed                 => '--seed' | requires an argument

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.result import REPAIRED
 from rebalance_sim.scenarios.runner import run
@@ -192,7 +193,7 @@ NOTHING = ("ok", "not-judged")
 
 @pytest.mark.parametrize(("profile", "seed"), RIGHT, ids=lambda value: str(value))
 def test_nothing_is_wrong(profile: str, seed: int) -> None:
-    result = run(generate(profile, seed))
+    result = run(generate(profile, seed), prove=Prove.ALL)
     assert set(result.known) <= KNOWN_SINCE, result.reason
     assert result.outcome == ("known" if result.known else NOTHING[bool(result.not_judged)])
 
@@ -200,7 +201,8 @@ def test_nothing_is_wrong(profile: str, seed: int) -> None:
 @pytest.mark.parametrize(("profile", "seed"), PROVEN, ids=lambda value: str(value))
 def test_a_known_issue_is_proven(profile: str, seed: int) -> None:
     draws_version = "@" in profile or profile == "whole"
-    result = run(generate(profile if draws_version else f"{profile}@kafka-4.3", seed))
+    scenario = generate(profile if draws_version else f"{profile}@kafka-4.3", seed)
+    result = run(scenario, prove=Prove.ALL)
     assert result.outcome == "known", result.reason
     seen = {(row.issue, row.verdict) for row in result.known_issues if row.issue not in KNOWN_SINCE}
     assert seen == {(issue, REPAIRED) for issue in PROVEN[profile, seed].split(", ")}
