@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import Any
 
-from rebalance_sim.protocol.clients.kinds import CLASSIC, CLIENT_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.versions.semantics import (
     DEFAULT_SEMANTICS,
     SEMANTICS,
@@ -216,7 +216,7 @@ class FaultRule:
     gap_ms: Range = (0, 1_000)
     forever_probability: float = 0.0
     graceful_probability: float = 0.7
-    to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
+    to_kinds: tuple[str, ...] = (JAVA, LIBRDKAFKA, CLASSIC)
 
     def __post_init__(self) -> None:
         if not self.to_kinds:
