@@ -220,6 +220,9 @@ class Property:
     judges_mixed: ClassVar[bool] = False
     outlives_lost_commits: ClassVar[bool] = True
     outlives_clock_steps: ClassVar[bool] = True
+    is_seen_from_outside: ClassVar[bool] = False
+    """Whether it can be judged of a real client, of which nothing is known but what it sends, what
+    it is answered and what its application is told."""
     deadline: ClassVar[Deadline] = Deadline.SETTLED
     counters: ClassVar[tuple[str, ...]] = ()
     only_with: ClassVar[str | None] = None

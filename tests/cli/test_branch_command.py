@@ -164,3 +164,10 @@ def test_without_a_question_it_is_about_what_the_run_came_to() -> None:
     passed = run_branch(generate("calm", 1), None)
     question = question_about(passed, **nothing)
     assert (str(question), question.is_in(passed)) == ("does not pass", False)
+
+
+def test_the_trace_of_a_run_is_branched_as_its_scenario_is(call: Call, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    call("run", CHANCE, "--trace", trace)
+    asked = ("--at", "6s", "--seeds", "3:13", "--json")
+    assert call("branch", trace, *asked).out == call("branch", CHANCE, *asked).out

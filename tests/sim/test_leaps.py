@@ -215,6 +215,22 @@ def test_what_is_still_to_come_of_a_fault_is_not_left_out(fault: Fault) -> None:
         assert leapt.metrics[name] == whole.metrics[name]
 
 
+@pytest.mark.parametrize("at_ms", [400_000, 520_000, 830_000])
+def test_who_looks_for_topics_sees_a_new_partition_when_it_would_without_a_leap(at_ms: int) -> None:
+    """Every five minutes, counted from when it started."""
+    of = spec(
+        client("a", kind="classic"),
+        faults=(TopicGrow(at_ms=at_ms, topic="orders", partition_count=9),),
+        duration_ms=1_200_000,
+        quiet_period_ms=500_000,
+    )
+    leapt, whole = both(of)
+    assert leapt.leapt_ms > 800_000
+    for result in (leapt, whole):
+        waits_ms = 300_000 - at_ms % 300_000
+        assert result.metrics["unowned_partition_ms_max"] == pytest.approx(waits_ms, abs=5_000)
+
+
 def test_times_are_those_of_the_scenario() -> None:
     of = at_rest(ClientCrash(at_ms=500_000, client="a", down_ms=20_000))
     _, trace = leaping(of)

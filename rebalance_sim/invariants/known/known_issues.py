@@ -84,6 +84,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cross.current_fits_target",
         ),
         "sim-lost-pattern-withdrawal": ("liveness.converges", "liveness.partitions_owned"),
+        "sim-nameless-leave": ("client.leave.once",),
         "sim-outlived-membership": ("classic.exclusive_consumption", "offsets.commit_of_owner"),
         "sim-overtaken-commit": ("client.start.committed",),
         "sim-overtaken-heartbeat": ("liveness.partitions_owned",),
@@ -95,6 +96,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "target.current",
         ),
         "sim-unheard-grant": ("liveness.converges", "liveness.partitions_owned"),
+        "sim-untold-revocation": ("client.callback.balance",),
         "tied-assignor-votes": (
             "coordinator.epoch_cause",
             "liveness.converges",

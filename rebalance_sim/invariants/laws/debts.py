@@ -103,6 +103,9 @@ def _error(model: ModelView, entry: ClientEntry) -> _Debt:
     return "has failed for good, and has not raised an error", entry.state_since_ms, 0
 
 
+_SEEN_FROM_OUTSIDE = (_records, _result)
+
+
 class _Owes(Property):
     """A row of the table."""
 
@@ -132,7 +135,13 @@ def _law(
     kinds: tuple[str, ...],
     owes: Callable[[ModelView, ClientEntry], _Debt],
 ) -> type[Property]:
-    row = {"id": id_, "sentence": sentence, "clauses": clauses, "violated_by": (violated_by,)}
+    row = {
+        "id": id_,
+        "sentence": sentence,
+        "clauses": clauses,
+        "violated_by": (violated_by,),
+        "is_seen_from_outside": owes in _SEEN_FROM_OUTSIDE,
+    }
     return type("Owes", (_Owes,), {**row, "client_kinds": kinds, "owes": owes, "__doc__": sentence})
 
 
@@ -245,6 +254,7 @@ class ClassicSettles(_OfClassicGroup):
     """classic C13, H11. Join phase and sync phase are bounded by the rebalance timeouts."""
 
     id = "liveness.classic_settles"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, every classic client that polls, and fits the group, is Stable in it; "
         "and so is a classic group, with no other members."
@@ -302,6 +312,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
     """classic C13. Of consumer groups, the ledger knows."""
 
     id = "liveness.classic_partitions_owned"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, every partition that members of a classic group subscribe to is worked "
         "on by one of them."

@@ -12,7 +12,11 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.wanted_clients import has_rivals, wanted_classic
+from rebalance_sim.invariants.model.wanted_clients import (
+    has_nothing_to_join_for,
+    has_rivals,
+    wanted_classic,
+)
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.wire.records import MemberState
@@ -32,7 +36,8 @@ class _OfMembers(Property):
                 and not member.is_closed
                 and member.blocked_in is None
                 and not self.model.clients[name].is_blocked_by_commit
-                and member.state is not ClientState.FATAL
+                and not member.has_failed
+                and not (member.member_epoch <= 0 and has_nothing_to_join_for(self.model, member))
             ):
                 yield self.model.clients[name]
 
@@ -41,6 +46,7 @@ class GroupServed(Property):
     """defects L6."""
 
     id = "liveness.group_served"
+    is_seen_from_outside = True
     sentence = "Once faults stop, some coordinator serves the group."
     clauses = ("defects L6",)
     violated_by = ("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614")
@@ -57,6 +63,7 @@ class StaleMembersRemoved(_OfMembers):
     """client O6."""
 
     id = "liveness.stale_members_removed"
+    is_seen_from_outside = True
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
     violated_by = (
@@ -90,6 +97,7 @@ class RevocationBounded(Property):
     """coordinator L2."""
 
     id = "liveness.revocation_bounded"
+    is_seen_from_outside = True
     sentence = "A revocation is acknowledged, or its owner removed, within the rebalance timeout."
     clauses = ("coordinator L2",)
     violated_by = ("test:moving-deadline",)
@@ -144,6 +152,7 @@ class Converges(_OfMembers):
     """client O5."""
 
     id = "liveness.converges"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, and if no two clients have one instance id, every subscribed, polling "
         "client that has not failed reaches the group epoch and is stable."
@@ -232,6 +241,7 @@ class PartitionsOwned(_OfMembers):
     """coordinator L3."""
 
     id = "liveness.partitions_owned"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, and if no two clients have one instance id, every partition of a "
         "subscribed topic is worked on by a member."

@@ -239,13 +239,15 @@ class QuietPeriod:
         callback (client §4.1), and both have to fit into that time, with those between that submit
         no event (client §0.1); and a classic member learns of a rebalance by a heartbeat, and has
         that time to join. A member that is removed instead,
-        again and again, lets the group never come to rest.
+        again and again, lets the group never come to rest. A process that has ended does no more of
+        that.
         """
         return next(
             (
                 name
                 for name, client in self._view.clients().items()
-                if 2
+                if client.is_alive
+                and 2
                 * max(
                     _longest_batch_ms(client),
                     _between_events_ms(client),

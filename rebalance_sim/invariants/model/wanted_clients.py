@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 _JOIN_GRACE_MS = 3_000
@@ -23,16 +23,18 @@ def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
             and member.is_polling
             and not member.is_closed
             and member.blocked_in is None
-            and member.state is not ClientState.FATAL
-            and not _has_nothing_to_join_for(model, member)
+            and not member.has_failed
+            and not has_nothing_to_join_for(model, member)
         ):
             yield name, member
 
 
-def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
-    """librdkafka sends no JoinGroup before one of its topics exists."""
+def has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
+    """Some clients do not join before one of the topics that they name exists."""
     shard = model.acting_shard()
-    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
+    if member.joins_without_topics or member.assigned or shard is None:
+        return False
+    if member.subscribed_topic_regex is not None:
         return False
     return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)
 

@@ -118,8 +118,7 @@ class GroupCoordinator:
         self._desk = RuleDesk(self._context)
         self._context.rules.desk = self._desk
         self._components = [component(self._context) for component in semantics.group_types]
-        group_types = [one for one in self._components if isinstance(one, GroupType)]
-        self._store = GroupStore(self._context, group_types)
+        self._store = GroupStore(self._context, self._components)
         self.offsets = self._store.offsets
         self._directory = Directory(self._store)
         self._handlers: dict[type, Handler] = {

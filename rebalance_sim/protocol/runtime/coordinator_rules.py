@@ -53,6 +53,9 @@ class CoordinatorRules:
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (coordinator §8.4)."""
 
+    writes_topic_id_of_txn_offsets = True
+    """So does that of an offset in a transaction (transactions §3)."""
+
     takes_topic_ids_of_offsets = True
     """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
 

@@ -134,8 +134,11 @@ class DataPlane(Protocol):
 class Topics(Protocol):
     """The topics of the cluster; each call says whether it changed anything."""
 
-    def create(self, name: str, partition_count: int) -> bool:
-        """Create a topic."""
+    def create(
+        self, name: str, partition_count: int, records_per_second: int | None = None
+    ) -> bool:
+        """Create a topic with so many records for each partition; None: as many as the last topic
+        of that name had, or none."""
 
     def grow(self, name: str, partition_count: int) -> bool:
         """Add partitions until there are so many."""

@@ -71,6 +71,10 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     watches_connection: ClassVar[bool] = True
     commits_without_poll: ClassVar[bool] = True
     polls_at_once: ClassVar[bool] = True
+    signs_once: ClassVar[bool] = True
+    heeds_failed_callbacks: ClassVar[bool] = False
+    is_itself_when_lost: ClassVar[bool] = True
+    fetches_while_lost: ClassVar[bool] = True
 
     _rebalance: Rebalance
     _requests: GroupRequests
