@@ -159,7 +159,7 @@ class Spelling:
         }
 
     def producer_id(self, name: str) -> int:
-        """The id that a name stands for; one that nobody has if it stands for none."""
+        """The id that a name stands for; one that no one has if it stands for none."""
         return next((one for one, known in self._producers.items() if known == name), -2)
 
     def offset_commit(

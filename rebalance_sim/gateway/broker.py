@@ -119,13 +119,13 @@ class Gateway:
         self._listeners.append(listener)
 
     def unsettled(self, group_id: str) -> Sequence[Stuck]:
-        """What has to come about once nothing disturbs a group, and has not yet: members that are
-        not at rest, partitions on which nobody works, records that are not handed out. As far as
+        """What has to happen once nothing disturbs a group, and has not yet: members that are
+        not at rest, partitions on which no one works, records that are not handed out. As far as
         clients report (docs/gateway.md); empty of others."""
         return self._call(lambda server: server.unsettled(group_id))
 
     def assert_settled(self, group_id: str, *, within_s: float = 30.0) -> None:
-        """Raises AssertionError with the first thing that has not come about after this time, or is
+        """Raises AssertionError with the first thing that has not happened after this time, or is
         violated."""
         end = time.monotonic() + within_s
         while stuck := self.unsettled(group_id):

@@ -123,7 +123,7 @@ class Laws:
         self._look(group_id, checker, step)
 
     def unsettled(self, group_id: str, at_ms: int) -> list[Stuck]:
-        """What has to come about once nothing disturbs the group, and has not yet, as far as that
+        """What has to happen once nothing disturbs the group, and has not yet, as far as that
         can be seen from outside: nothing of a group without clients that report."""
         checker = self._of_clients.get(group_id)
         return [] if checker is None else checker.liveness.pending(at_ms)

@@ -204,7 +204,7 @@ class Server:
         return frozenset() if group is None else frozenset(group.members)
 
     def unsettled(self, group_id: str) -> list[Stuck]:
-        """What has to come about once nothing disturbs a group, and has not yet."""
+        """What has to happen once nothing disturbs a group, and has not yet."""
         self.host.advance()
         return self.laws.unsettled(group_id, self.host.now_ms)
 

@@ -12,7 +12,7 @@ It is seen from what the world is, without waiting for what it does. A world is 
 - no timer of a coordinator is armed but sessions, and their members have renewed them;
 - every client has seen the topics there are, and so has every coordinator.
 
-Then nobody's own time leads to anything but the same.
+Then no one's own time leads to anything but the same.
 """
 
 from __future__ import annotations

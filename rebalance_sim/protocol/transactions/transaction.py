@@ -37,7 +37,7 @@ def initialised(
     request: InitProducerIdRequest,
     new_producer_id: Callable[[], int],
 ) -> TransactionValue:
-    """The producer begins, or goes on with a higher epoch. Raises GroupError; an ongoing
+    """The producer begins, or continues with a higher epoch. Raises GroupError; an ongoing
     transaction has to be fenced first (``fenced``)."""
     timeout_ms = request.transaction_timeout_ms
     if not 0 < timeout_ms <= TRANSACTION_MAX_TIMEOUT_MS:

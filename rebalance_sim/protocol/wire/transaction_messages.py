@@ -25,7 +25,7 @@ DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 
 @value
 class InitProducerIdRequest:
-    """Api key 22. With ``producer_id`` and ``producer_epoch`` the producer goes on with what it
+    """Api key 22. With ``producer_id`` and ``producer_epoch`` the producer continues with what it
     has, from version 3 on; without, it begins."""
 
     group_id: str

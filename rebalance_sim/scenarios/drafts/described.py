@@ -78,7 +78,7 @@ def described(text: str) -> Described:
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
     """The rows of every table, by column. Rows of members leave a cell blank where a member is not
-    static and others are; such a row goes by where its words stand."""
+    static and others are; such a row is read by the place of its words."""
     columns: list[re.Match[str]] = []
     for line in text.splitlines():
         words = list(_WORD.finditer(line))
