@@ -45,8 +45,8 @@ def likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> Likeness:
         (a["response"], b["response"]) for a, b in steps if "response" in a and "response" in b
     ]
     count = max(_answer_count(one), _answer_count(other))
-    types = [list(_record_types(trace)) for trace in (one, other)]
-    matcher = SequenceMatcher(None, *types, autojunk=False)
+    types = list(_record_types(one)), list(_record_types(other))
+    matcher = SequenceMatcher(a=types[0], b=types[1], autojunk=False)
     return Likeness(
         answers_equal=sum(_comparable(a) == _comparable(b) for a, b in pairs),
         answers=count,

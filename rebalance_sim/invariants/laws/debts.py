@@ -136,8 +136,8 @@ def _law(
     owes: Callable[[ModelView, ClientEntry], _Debt],
 ) -> type[Property]:
     row = {"id": id_, "sentence": sentence, "clauses": clauses, "violated_by": (violated_by,)}
-    row["is_seen_from_outside"] = owes in _SEEN_FROM_OUTSIDE
-    return type("Owes", (_Owes,), {**row, "client_kinds": kinds, "owes": owes, "__doc__": sentence})
+    more = {"owes": owes, "is_seen_from_outside": owes in _SEEN_FROM_OUTSIDE}
+    return type("Owes", (_Owes,), {**row, **more, "client_kinds": kinds, "__doc__": sentence})
 
 
 OWED = (
