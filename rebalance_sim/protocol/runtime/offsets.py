@@ -305,12 +305,15 @@ class OffsetStore:
         its name (coordinator §8.4)."""
         if not self._context.rules.deletes_offsets_with_topic:
             return ()
-        return tuple(
+        stored = [
             OffsetCommit(group_id, topic, partition, None)
             for group_id in self.group_ids()
             for (topic, partition), value in sorted(self._by_group[group_id].items())
             if topic == topic_name and value.may_be_of(topic_id)
-        )
+        ]
+        pending = self.pending.of_topic(topic_name) if self.pending else ()
+        # A partition with both kinds has two tombstones, as on a broker (transactions §3).
+        return (*stored, *(OffsetCommit(g, t, p, None) for g, t, p in pending))
 
     def expired(self, group_id: str, group: Any, *, now_ms: int) -> list[Record]:
         """Tombstones of offsets whose retention is over (coordinator §8.5).

@@ -45,6 +45,10 @@ class PendingOffsets:
         """Topic name and number of partitions for which anybody has a pending offset."""
         return {(topic, number) for group, topic, number, _ in self._pending if group == group_id}
 
+    def of_topic(self, topic: str) -> list[tuple[str, str, int]]:
+        """Group, topic and number of partitions of this topic that have a pending offset."""
+        return sorted({key[:3] for key in self._pending if key[1] == topic})
+
     def add(self, record: TxnOffsetCommit) -> None:
         """A producer has written an offset; it replaces one that it wrote before."""
         key = (record.group_id, record.topic, record.partition, record.producer_id)
