@@ -148,6 +148,24 @@ class RecordsReturned:
     positions: Mapping[TopicPartition, int]
 
 
+@value
+class SendOffsetsToTransaction:
+    """``groupMetadata``, and ``sendOffsetsToTransaction`` of the application's own producer, with
+    the records from ``starts`` up to ``offsets``. Nothing follows for the consumer."""
+
+    starts: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]
+    producer_id: int
+    producer_epoch: int
+
+
+@value
+class Seek:
+    """``seek``: hand out what comes from these positions on; what was fetched is dropped."""
+
+    positions: Mapping[TopicPartition, int]
+
+
 # --- the network ---------------------------------------------------------------------------------
 
 
@@ -354,5 +372,7 @@ Event = (
     | ClassicHeartbeatAnswered
     | LeaveGroupAnswered
     | EnforceRebalance
+    | SendOffsetsToTransaction
+    | Seek
 )
 """A new kind goes to the end: traces number them in this order, and digests are made of that."""

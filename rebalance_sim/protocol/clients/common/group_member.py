@@ -60,6 +60,8 @@ _HANDLERS: Mapping[type, str] = MappingProxyType(
         events.MetadataKnown: "_on_metadata_known",
         events.PatternMatched: "_on_pattern_matched",
         events.PositionsKnown: "_on_positions_known",
+        events.SendOffsetsToTransaction: "_on_tick",
+        events.Seek: "_on_seek",
         events.CoordinatorConnected: "_on_coordinator_connected",
         events.CoordinatorConnectionClosed: "_on_coordinator_connection_closed",
         events.AssignorMetadataChanged: "_on_assignor_metadata_changed",
@@ -144,7 +146,7 @@ class GroupMember(MemberCore):
         """The event has been taken in: let all parts do what is due because of it."""
         raise NotImplementedError
 
-    def _on_tick(self, event: events.Tick) -> None:
+    def _on_tick(self, event: events.Tick | events.SendOffsetsToTransaction) -> None:
         """Only time has passed; the parts look at it."""
 
     def _on_polling_resumed(self, event: events.PollingResumed) -> None:
@@ -158,6 +160,9 @@ class GroupMember(MemberCore):
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         self.subscription.set_positions(event.positions)
+
+    def _on_seek(self, event: events.Seek) -> None:
+        self.subscription.seek(event.positions)
 
     def _on_answered(self, event: events.Answered[Any]) -> None:
         self.requests.answer(event, event.response)
