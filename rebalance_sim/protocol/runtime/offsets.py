@@ -220,7 +220,7 @@ class OffsetStore:
         stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         unstable: Set[OffsetKey] = frozenset()
-        if self.pending and not is_committed:
+        if self.pending and not is_committed and self._context.rules.hides_pending_offsets:
             unstable = self.pending.partitions_of(group_id)
         if request.partitions is None:
             hidden = self._all_known(dict.fromkeys(unstable), has_ids=has_ids)

@@ -36,6 +36,7 @@ class PendingOffsets:
 
     def __init__(self, context: CoordinatorContext[Any]) -> None:
         table: dict[Any, PendingOffset] = context.groups_of(PendingOffset)
+        self._rules = context.rules
         self._pending: dict[PendingKey, PendingOffset] = table
 
     def __bool__(self) -> bool:
@@ -80,7 +81,8 @@ class PendingOffsets:
         counting = []
         for key in keys:
             one = self._pending.pop(key)
-            if marker.value and not one.is_superseded:
+            counts = marker.value or not self._rules.drops_aborted_offsets
+            if counts and not one.is_superseded:
                 _, topic, partition, _ = key
                 counting.append((topic, partition, one.offset))
                 self.supersede(group_id, topic, partition, before=one.sequence)

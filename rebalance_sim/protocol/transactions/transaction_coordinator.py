@@ -200,6 +200,8 @@ class TransactionCoordinator(Component[Any]):
     def _check_member(
         self, call: Call[TxnOffsetCommitRequest], partitions: list[TopicPartition]
     ) -> None:
+        if not self._context.rules.fences_txn_commits:
+            return
         if call.group is not None:
             self.types[type(call.group)].check_txn_commit(call.group, call.request, partitions)
         elif call.request.generation_id >= 0:
