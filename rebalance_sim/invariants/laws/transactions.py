@@ -16,6 +16,7 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.clients import SendOffsetsToTransaction
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import (
     OffsetCommit,
@@ -148,7 +149,7 @@ class PendingHidden(Property):
     id = "transactions.pending_hidden"
     sentence = (
         "A fetch that requires stable offsets is shown none of a partition that an open "
-        "transaction has."
+        "transaction has, and is told so of no other."
     )
     clauses = ("transactions §3", "coordinator §8.2")
     violated_by = ("mut-fetch-shows-pending",)
@@ -178,19 +179,26 @@ class PendingHidden(Property):
         self._apply(shard, shard.log_records())
 
     def on_request(self, step: Step) -> Finding | None:
-        """Look at what was shown."""
-        pending = self._pending.get(step.shard.name)
-        if not pending or not step.request.require_stable:
+        """Look at what was shown, and at what was not."""
+        request, response = step.request, step.response
+        if not request.require_stable:
             return None
-        for partition, offset in step.response.offsets.items():
+        pending = self._pending.get(step.shard.name, {})
+        for partition, offset in response.offsets.items():
             name = self.model.wire_name_of(
-                step.shard, step.request.wire_topics, step.request.api_version, partition
+                step.shard, request.wire_topics, request.api_version, partition
             )
-            is_shown = offset >= 0 and not step.response.errors.get(partition)
-            if is_shown and pending.get((name or "", partition.partition)):
+            has_it = bool(pending.get((name or "", partition.partition)))
+            code = response.errors.get(partition, ErrorCode.NONE)
+            is_refused = code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+            if name is None or code not in (ErrorCode.NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT):
+                continue
+            if has_it != is_refused:
+                shown = "refused" if is_refused else f"shown {offset}"
+                has = "has" if has_it else "does not have"
                 return Finding(
-                    f"a fetch that requires stable offsets was shown {offset} of "
-                    f"{self.model.name_of(partition)}, which an open transaction has",
+                    f"a fetch that requires stable offsets was {shown} of "
+                    f"{self.model.name_of(partition)}, which an open transaction {has}",
                     partition=partition,
                 )
         return None
