@@ -109,7 +109,21 @@ def _subscription(protocol: Body) -> Subscription:
 def with_metadata(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The events of a trace, whose answers to leaders say who joined, but not with what: each
     member's metadata are those of its last JoinGroup, of whatever client it is."""
-    joined: dict[str, Any] = {}
+    events = list(events)
+    nameless = {
+        (event["client"], event["id"]): event["body"]["protocols"]
+        for event in events
+        if event.get("api") == "JoinGroup"
+        and event["kind"] == "request"
+        and not event["body"]["member_id"]
+    }
+    joined: dict[str, Any] = {  # a static member has its id from this answer
+        event["body"]["member_id"]: nameless[event["client"], event["id"]]
+        for event in events
+        if event.get("api") == "JoinGroup"
+        and event["kind"] == "response"
+        and (event["client"], event["id"]) in nameless
+    }
     found: list[Mapping[str, Any]] = []
     for event in events:
         body = event.get("body")

@@ -49,7 +49,7 @@ _RECORDS_AFTER_CALLBACK_MS = 15  # what a poll returns after a long callback com
 _PATTERN_LEAD_MS = 50  # a client-side match is known a little before the request that carries it
 _NO_CALLBACK = 1_000_000_000
 
-SYNC_COMMITS = frozenset({"commitSync", "commit(asynchronous=False)"})
+SYNC_COMMITS = frozenset({"commitSync", "commit(asynchronous=False)", "CommitUncommittedOffsets"})
 ASYNC_COMMITS = frozenset({"commitAsync", "commit(asynchronous=True)"})
 """How the bindings of the clients call them."""
 

@@ -72,7 +72,7 @@ def replay_client_trace(trace: ClientTrace) -> ClientReplayReport:
         expected, got = recorded_items(process), drive(process)
         requests += [compare(api, process, expected, got) for api in _REQUESTS]
         callbacks.append(compare("callback", process, expected, got))
-        states += [compare(what, process, expected, got) for what in _STATES[trace.client]]
+        states += [compare(what, process, expected, got) for what in _STATES.get(trace.client, ())]
         commits += [compare(api, process, expected, got) for api in _COMMITS]
     everything = [*requests, *callbacks, *states, *commits]
     return ClientReplayReport(

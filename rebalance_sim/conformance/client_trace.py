@@ -24,9 +24,9 @@ TraceEvent = Mapping[str, Any]
 
 _KEYS = ("name", "client", "client_configs", "topics", "events")
 JAVA_CLIENT, LIBRDKAFKA = KINDS[CLASSIC].library, KINDS[LIBRDKAFKA_CLASSIC].library
-"""The libraries that traces were recorded from, as they name themselves."""
+"""Libraries that log states, as traces and kinds name them."""
 
-_KNOWN_CLIENTS = {JAVA_CLIENT: versions_of(CLASSIC), LIBRDKAFKA: versions_of(LIBRDKAFKA_CLASSIC)}
+_KNOWN_CLIENTS = {kind.library: versions_of(name) for name, kind in KINDS.items()}
 _SURROUNDINGS = ("admin", "broker")
 _GROUP_APIS = ("ConsumerGroupHeartbeat", "JoinGroup")
 
@@ -88,7 +88,7 @@ class ClientProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTrace:
-    """A recorded trace; ``client`` is ``JAVA_CLIENT`` or ``LIBRDKAFKA``."""
+    """A recorded trace; ``client`` is the library, as kinds have it."""
 
     path: str
     name: str
@@ -110,7 +110,7 @@ def load_client_trace(path: str | Path) -> ClientTrace:
         raise TraceError(
             f"{path}: a JoinGroup is missing or misspelt ({error}); fetch the file again"
         ) from error
-    _check_events(path, events, _OWN_FIELDS[client])
+    _check_events(path, events, _OWN_FIELDS.get(client, {}))
     try:
         processes = _processes(path, data, events, client, version)
     except (KeyError, TypeError, AttributeError) as error:

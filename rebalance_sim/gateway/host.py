@@ -62,7 +62,7 @@ class GroupHost(Shard):
         self._numbers = count()
         self._wake_up: asyncio.TimerHandle | None = None
         self.leader_epoch = 0
-        self.now_ms = 0
+        self.now_ms = self._soonest_ms = 0
         self.log: list[Record] = []
         self.high_watermark_of_log = 0
         self.holds_commits_ms = 0
@@ -123,13 +123,15 @@ class GroupHost(Shard):
         while self._due and self._due[0][0] <= until_ms:
             at_ms, _, act = heapq.heappop(self._due)
             self.now_ms = max(self.now_ms, at_ms)
+            # A timeout of 0 may arm the same timer again and again: time goes on meanwhile.
+            self._soonest_ms = self.now_ms + 1
             act(self.now_ms)
-        self.now_ms = until_ms
+        self.now_ms = self._soonest_ms = until_ms
         self._sleep()
 
     def call_at(self, at_ms: int, act: Callable[[int], None]) -> None:
         """Call ``act`` with the time, at this time."""
-        heapq.heappush(self._due, (max(at_ms, self.now_ms), next(self._numbers), act))
+        heapq.heappush(self._due, (max(at_ms, self._soonest_ms), next(self._numbers), act))
         self._sleep()
 
     def stop(self) -> None:

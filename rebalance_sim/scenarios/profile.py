@@ -141,7 +141,8 @@ class Features:
     otherwise.
     With ``mixed_assignors`` the clients of a group have different lists that share an assignor.
     With ``librdkafka_classic`` clients are librdkafka's, whichever protocol they speak; with
-    ``librdkafka_clients`` as well, about half of them are.
+    ``librdkafka_clients`` as well, about half of them are. With ``franz_clients`` about three in
+    five of all clients become franz-go's.
     ``migration_policies`` lets brokers allow migrations in one direction only, or none.
     ``varied_processing``: how long an application is away from ``poll`` is drawn each time, unless
     its records say. ``short_pauses``: processes stand still for 50 to 500 ms, as for garbage
@@ -190,6 +191,7 @@ class Features:
     no_listener: float = 0.0
     workers: float = 0.0
     poison_pills: float = 0.0
+    franz_clients: float = 0.0
     transactions: float = 0.0
 
     def __post_init__(self) -> None:

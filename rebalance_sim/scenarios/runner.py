@@ -60,7 +60,7 @@ class LivenessCheck(Protocol):
         """What is late at this time, with the reason."""
 
     def owes_nothing(self, at_ms: int) -> bool:
-        """Whether nothing has to come about that a world at rest may still bring about."""
+        """Whether nothing has to happen that a world at rest may still bring about."""
         ...
 
     @property

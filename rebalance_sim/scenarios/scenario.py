@@ -19,7 +19,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.protocol_settings import check_protocols
+from rebalance_sim.scenarios.protocol_settings import check_protocols, left_out
 from rebalance_sim.scenarios.recurring import each_time
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
@@ -43,7 +43,7 @@ COUNT = "count"
 class Scenario:
     """What to run, and how far.
 
-    Raises ScenarioError, with the place, for a topic that nobody creates, for a client without
+    Raises ScenarioError, with the place, for a topic that no one creates, for a client without
     topics, and for phases that are none.
     """
 
@@ -152,7 +152,7 @@ def scenario_of(
     world = tables.get("world")
     names: dict[str, list[str]] = {}
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
-        world["clients"] = list(counted(world["clients"], names))
+        world["clients"] = left_out(counted(world["clients"], names))
     if isinstance(world, dict) and isinstance(world.get("faults"), list):
         faults = each_time(world["faults"], world)
         world["faults"] = [_of_counted(fault, names) for fault in faults]

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 
 from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.clients import ClientState
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 
 def is_vacuous(groups: Iterable[WorldView]) -> bool:
     """Whether no living client is in any group, though one at least is to be: a process lives and
     subscribes, or has failed for good. A world whose clients have all been closed is not meant,
-    nor one without any topic that clients of librdkafka could join for."""
+    nor one without any topic that its clients could join for."""
     clients = [(group, client) for group in groups for client in group.clients().values()]
     return any(_is_to_be_member(group, client) for group, client in clients) and not any(
         _is_member(client) for _, client in clients
@@ -31,7 +30,7 @@ def _is_to_be_member(group: WorldView, client: ClientView) -> bool:
         return False
     shard = group.acting_shard()
     return (
-        member.kind != LIBRDKAFKA_CLASSIC
+        member.joins_without_topics
         or shard is None
         or not member.subscribed_topic_names.isdisjoint(shard.coordinator.image.by_name)
     )

@@ -426,7 +426,7 @@ class World:
                     ownership.add(TopicPartition(topic_id, number))
 
     def on_topic_deleted(self, topic: Topic) -> None:
-        """Nobody need own, or can fetch, the partitions of a topic any more."""
+        """No one need own, or can fetch, the partitions of a topic any more."""
         for number in range(topic.partition_count):
             self.metrics.on_partition_deleted(TopicPartition(topic.topic_id, number))
         self.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)

@@ -245,7 +245,7 @@ world.faults=[{kind="broker_crash",at_ms=1,duration_ms=0}] => world.faults[0] | 
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=5,broker=99}] => broker 99 | must lie within
 world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker=99}] => world: faults[0]: broker 99 | must lie within
 world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker_id=1}] => world.faults[0].broker_id | did you mean 'broker'?
-world.faults=[{kind="client_crash",at_ms=1,client="nobody",down_ms=5}] => 'nobody' | one of the clients
+world.faults=[{kind="client_crash",at_ms=1,client="no one",down_ms=5}] => 'no one' | one of the clients
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
 phases=3                                   => phases | must be a list, not an integer
 phases=[{from_ms=3}]                       => phases[0]: key 'name' is missing | add it

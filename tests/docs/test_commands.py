@@ -121,7 +121,7 @@ def test_every_sub_command_is_shown_in_the_documentation() -> None:
 
 
 def test_no_page_writes_over_the_files_of_another() -> None:
-    """But for an experiment that two pages show: the second call goes on with the first."""
+    """But for an experiment that two pages show: the second call continues with the first."""
     pages: dict[str, set[str]] = {}
     words: dict[str, set[frozenset[str]]] = {}
     for page in PAGES:

@@ -2,7 +2,7 @@
 
     python tests/pinned/pin.py
 
-A change of structure leaves ``pinned.json`` as it is. A change of behaviour writes it anew, in the
+A change of structure leaves ``pinned.json`` as it is. A change of behaviour writes it again, in the
 commit that makes the change, which says what moved and why.
 """
 

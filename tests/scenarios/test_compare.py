@@ -93,7 +93,7 @@ def test_faults_happen_at_the_same_times_to_the_same_clients(protocol: str) -> N
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_nobody_is_deployed_with_another_protocol(protocol: str) -> None:
+def test_no_one_is_deployed_with_another_protocol(protocol: str) -> None:
     found = Counter[str]()
     for seed in range(40):
         found.update(fault.kind for fault in generate("whole", seed).world.faults)
@@ -128,7 +128,7 @@ def draws_of(scenario: Scenario) -> dict[str, list[float]]:
 def test_each_actor_draws_the_same_numbers_for_each_concern(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One protocol may draw more often than another, and nobody notices but its own stream."""
+    """One protocol may draw more often than another, and no one notices but its own stream."""
     monkeypatch.setattr("rebalance_sim.sim.streams.Random", RecordedRandom)
     for seed in SEEDS[:4]:
         base = draws_of(generate(f"faulty+{PROTOCOLS[0]}", seed))

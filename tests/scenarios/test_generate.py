@@ -215,7 +215,7 @@ _BRING_OTHERS = (
 
 @pytest.mark.parametrize("dropped", [0, 3, 10])
 def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) -> None:
-    # Clients that leave for good are told apart across rules, so those rules stay.
+    # Clients that leave for good are distinguished across rules, so those rules stay.
     profile = load_profile("faulty")
     rules = tuple(
         replace(rule, forever_probability=0.0)
@@ -384,9 +384,9 @@ def test_some_full_groups_have_a_seat_for_each_client() -> None:
         ),
     )
     worlds = [generate_from(profile, seed).world for seed in SEEDS]
-    seats = [{client.instance_id for client in world.clients} for world in worlds]
-    assert [ids for ids in seats if None in ids and len(ids) > 1] == []
-    seated = sum(None not in ids for ids in seats)
+    instances = [{client.instance_id for client in world.clients} for world in worlds]
+    assert [ids for ids in instances if None in ids and len(ids) > 1] == []
+    seated = sum(None not in ids for ids in instances)
     assert len(SEEDS) // 3 < seated < 2 * len(SEEDS) // 3
 
 
@@ -423,9 +423,9 @@ def test_two_clients_share_an_instance_id_where_the_seed_says_so() -> None:
         assert sorted(ids.values(), reverse=True)[0] == 2
         assert sum(count == 2 for count in ids.values()) == 1
         (shared,) = [instance for instance, count in ids.items() if count == 2]
-        twins = {client.name for client in world.clients if client.instance_id == shared}
+        namesakes = {client.name for client in world.clients if client.instance_id == shared}
         pauses = {fault.client for fault in world.faults if isinstance(fault, ClientPause)}
-        assert twins <= pauses
+        assert namesakes <= pauses
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a version is known for although nothing was switched on: a sweep goes on, and counts it."""
+"""What a version is known for without being switched on: a sweep continues, and counts it."""
 
 from __future__ import annotations
 

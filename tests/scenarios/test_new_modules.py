@@ -38,7 +38,7 @@ DEFECT = Defect(
 '''
 
 VERSION = '''
-"""A release that nobody has made."""
+"""A release that no one has made."""
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.versions.shared_defects import EVERY_BROKER, EVERY_VERSION

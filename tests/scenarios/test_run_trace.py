@@ -51,8 +51,8 @@ def test_every_request_that_a_broker_handles_was_sent_by_a_client(profile: str, 
     kinds = Counter(step["kind"] for step in trace.steps)
     assert sum(e.handled is not None for e in exchanges) == kinds["coordinator.request"]
     assert sum(e.released is not None for e in exchanges) == kinds["response.released"]
-    from_nobody = {e.request["type"] for e in exchanges if e.client == ADMIN}
-    assert from_nobody.isdisjoint(MEMBERS_ONLY)
+    from_no_one = {e.request["type"] for e in exchanges if e.client == ADMIN}
+    assert from_no_one.isdisjoint(MEMBERS_ONLY)
     answered = sum("response" in (step.get("event") or ()) for step in trace.steps)
     assert sum(e.received is not None for e in exchanges) == answered > 0
     for exchange in exchanges:

@@ -69,6 +69,17 @@ def test_a_row_for_each_rebalance(summary: ExperimentSummary) -> None:
     assert rebalances["unowned_partition_ms"].sum() == unowned
 
 
+def test_an_experiment_of_one_seed_has_a_batch_for_each_process(
+    summary: ExperimentSummary, tmp_path: Path
+) -> None:
+    options = SweepOptions(backend="pool", processes=2)
+    asked = make_experiment(**{**KEYS, "seeds": 1})
+    carry_out_experiment(asked, out=tmp_path / "out", options=options)
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == len(asked.variants) == 8
+    runs, whole = (rs.read_experiment(out) for out in (tmp_path / "out", summary.report.parent))
+    assert list(runs["digest"]) == list(whole[whole["seed"] == 0]["digest"])
+
+
 def test_effects_are_differences_of_runs_that_share_all_else(summary: ExperimentSummary) -> None:
     runs = rs.read_experiment(summary.report.parent)
     metric = "unowned_partition_ms"

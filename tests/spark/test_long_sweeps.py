@@ -80,7 +80,7 @@ def test_an_extended_sweep_has_the_rows_of_one_that_was_begun_so(tmp_path: Path)
         assert read_table(tmp_path / "out", kind).equals(read_table(tmp_path / "whole", kind))
     assert summary.throughput.seeds_run == 28  # The four rows of the short batch are kept.
     assert summary.is_complete
-    # Sampling goes on in the same steps.
+    # Sampling continues in the same steps.
     assert sorted(set(read_metrics(tmp_path / "out").seed)) == list(range(0, 60, 8))
     names = sorted(file.name for file in (tmp_path / "out" / "runs").iterdir())
     assert names == [*(f"b{index:06d}.parquet" for index in range(8)), "b000008-4.parquet"]

@@ -2,7 +2,7 @@
 
 A shipped version carries defects (``Semantics.shipped_defects``), and so does the protocol itself.
 A violation of one of these properties may be the issue's doing, in a run whose version has it and
-where nobody has switched it on. Whether it is shows in a run without it
+where no one has switched it on. Whether it is shows in a run without it
 (``scenarios/counterfactual.py``).
 """
 
@@ -84,6 +84,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cross.current_fits_target",
         ),
         "sim-lost-pattern-withdrawal": ("liveness.converges", "liveness.partitions_owned"),
+        "sim-nameless-leave": ("client.leave.once",),
         "sim-outlived-membership": ("classic.exclusive_consumption", "offsets.commit_of_owner"),
         "sim-overtaken-commit": ("client.start.committed",),
         "sim-overtaken-heartbeat": ("liveness.partitions_owned",),
@@ -95,6 +96,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "target.current",
         ),
         "sim-unheard-grant": ("liveness.converges", "liveness.partitions_owned"),
+        "sim-untold-revocation": ("client.callback.balance",),
         "tied-assignor-votes": (
             "coordinator.epoch_cause",
             "liveness.converges",

@@ -41,7 +41,6 @@ from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
     EVERY_KIND,
     JAVA_KINDS,
-    LIBRDKAFKA,
     LIBRDKAFKA_KINDS,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -57,6 +56,7 @@ class CallbackBalance(Property):
     anything. To a classic client a topic is its name, whatever its id (classic §4.2)."""
 
     id = "client.callback.balance"
+    is_seen_from_outside = True
     sentence = (
         "Callbacks come one by one and in balance: assigned, then once revoked or lost; a client "
         "that is stable, or has closed, has told what it has, and no more."
@@ -67,7 +67,7 @@ class CallbackBalance(Property):
     )
     violated_by = (
         *("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
-        "test:assigns-without-a-word",
+        *("sim-untold-revocation", "test:assigns-without-a-word"),
     )
     client_kinds = EVERY_KIND
     judges_mixed = True
@@ -177,8 +177,8 @@ class CallbackBalance(Property):
 class CallbackIdentity(Property):
     """client C14, §4.2; classic §3.2. One that a fence or a leave has overtaken is let off.
     librdkafka keeps its identity until it joins again, and begins no other rebalance before the one
-    under way has ended (client §10.1). An eager Java client of the classic protocol calls for
-    nothing, too, before it joins."""
+    under way has ended (client §10.1); franz-go does, too, and ends each session with a callback
+    (franz §4). An eager Java client of the classic protocol calls for nothing before it joins."""
 
     id = "client.callback.identity"
     sentence = (
@@ -217,12 +217,13 @@ class CallbackIdentity(Property):
         view = entry.member.classic
         is_eager = entry.kind == CLASSIC and view is not None and not view.is_cooperative
         is_before_join = effect.kind is _REVOKED and entry.member.blocked_in is None
-        return bool(effect.partitions) or (is_eager and is_before_join)
+        says_nothing = entry.member.tells_of_nothing or (is_eager and is_before_join)
+        return bool(effect.partitions) or says_nothing
 
     @staticmethod
     def _fits(kind: CallbackKind, entry: ClientEntry) -> bool:
         member = entry.member
-        if entry.kind == LIBRDKAFKA:
+        if member.is_itself_when_lost:
             return kind is _REVOKED or member.state in _STRANGERS or entry.state in _STRANGERS
         return (member.commit_identity is not None) is (kind is _REVOKED)
 
@@ -271,7 +272,7 @@ class FatalCause(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
-        """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
+        """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A classic client looks at this answer only when its application polls (classic §4.2)."""
@@ -291,7 +292,8 @@ class FatalCause(Property):
 
 
 class ErrorCause(Property):
-    """client §4.2, §5, §7. librdkafka tells that its poll timer has run out, and what passes."""
+    """client §4.2, §5, §7. librdkafka tells that its poll timer has run out, and what passes;
+    franz-go every error that has ended a session (franz §4)."""
 
     id = "client.error.cause"
     sentence = (
@@ -318,7 +320,9 @@ class ErrorCause(Property):
         """Remember what may be raised."""
         event, kind = step.event, type(step.event)
         codes: frozenset[ErrorCode | None] = _codes(event)
-        if kind is JoinGroupAnswered or kind is SyncGroupAnswered:
+        if entry.member.raises_what_passes:
+            pass
+        elif kind is JoinGroupAnswered or kind is SyncGroupAnswered:
             codes -= _REJOINS
         elif entry.kind in JAVA_KINDS:
             codes -= _PASSES
@@ -363,6 +367,7 @@ class CommitTold(Property):
     for is judged by its answer, and by the first one: what is sent later may be another one."""
 
     id = "client.commit.told"
+    is_seen_from_outside = True
     sentence = (
         "An application is told once what became of each commit that it asked for: success if it "
         "was acknowledged, and failure if it was refused or lost."

@@ -1,4 +1,4 @@
-"""Commits say what was processed, and are signed; what is committed is where somebody goes on.
+"""Commits say what was processed, and are signed; what is committed is where somebody continues.
 
 Sources: client §4.1, §6.2, §7, §8, §12; coordinator §8.4; defects S4, KAFKA-14196, KAFKA-16460 and
 KAFKA-18641. Those about records are about worlds with a data plane.
@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     Close,
     CommitAnswered,
+    GroupMember,
     OffsetFetchAnswered,
     PositionsKnown,
     RecordsReturned,
@@ -30,7 +31,7 @@ from rebalance_sim.protocol.clients import (
     SendCommit,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,
     NO_OFFSET,
@@ -48,9 +49,20 @@ def _intake_of(step: Step) -> IntakeView:
     return client.intake
 
 
+def _identity_of(member: GroupMember) -> tuple[str, int]:
+    identity = member.commit_identity
+    return member.member_id, NO_MEMBER_EPOCH if identity is None else identity.member_epoch
+
+
+def _is_old(request: OffsetCommitRequest, entry: ClientEntry) -> bool:
+    """Whether a commit was made in a membership before the present one, and signed then."""
+    epoch = request.generation_id_or_member_epoch
+    return entry.member.signs_once and epoch != entry.member.member_epoch
+
+
 class CommitEpoch(Property):
     """client C22. A commit is built inside the event, so the identity at either end of it will do.
-    One that librdkafka repeats has that of its first sending."""
+    One that is sent again as it was made has that of its making."""
 
     id = "client.commit.epoch"
     sentence = "A commit is signed with the identity that its client has when it is sent."
@@ -60,27 +72,31 @@ class CommitEpoch(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._signed: dict[str, set[int]] = self.of_process({})
-        """Librdkafka client -> epochs that its commits were rightly signed with."""
+        self._signed: dict[str, set[tuple[str, int]]] = self.of_process({})
+        """Client that signs once -> identities that it has had."""
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember who it is: a commit may be made now, and sent later."""
+        if entry.member.signs_once:
+            self._signed.setdefault(entry.name, set()).add(_identity_of(entry.member))
+        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
         member = entry.member
-        known = {
-            NO_MEMBER_EPOCH if identity is None else identity.member_epoch
-            for identity in (entry.identity, member.commit_identity)
-        }
-        if entry.kind == LIBRDKAFKA:
+        own, before = _identity_of(member), entry.identity
+        known = {own, (own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch)}
+        if member.signs_once:
             known |= self._signed.get(entry.name, set())
             self._signed[entry.name] = known
         for effect in step.effects:
             if type(effect) is SendCommit:
                 signer = effect.request.member_id
                 epoch = effect.request.generation_id_or_member_epoch
-                if epoch not in known or signer != member.member_id:
+                if (signer, epoch) not in known:
                     return Finding(
                         f"{entry.name} signs a commit as {signer} at epoch {epoch}; its own is "
-                        f"{max(known)}",
+                        f"{max(epoch for _, epoch in known)}",
                         client=entry.name,
                     )
         return None
@@ -88,10 +104,11 @@ class CommitEpoch(Property):
 
 class CommitOwned(Property):
     """client C24. A commit that had to wait names what was assigned when it was made, and so it may
-    come after a revocation; not after a rejoin, for it carries the epoch of its sending. One that
-    goes out unsigned is nobody's. An application may commit what it likes."""
+    come after a revocation; not after a rejoin, unless it carries the epoch of its making. One that
+    goes out unsigned is no one's. An application may commit what it likes."""
 
     id = "client.commit.owned"
+    is_seen_from_outside = True
     sentence = "An automatic commit names only partitions assigned since the client joined."
     clauses = ("client C24",)
     violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
@@ -103,7 +120,7 @@ class CommitOwned(Property):
             if type(effect) is SendCommit:
                 epoch = effect.request.generation_id_or_member_epoch
                 foreign = effect.request.offsets.keys() - entry.had_assigned
-                if foreign and epoch != NO_MEMBER_EPOCH:
+                if foreign and epoch != NO_MEMBER_EPOCH and not _is_old(effect.request, entry):
                     return Finding(
                         f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
                         "that was not assigned to it since it joined",
@@ -114,9 +131,10 @@ class CommitOwned(Property):
 
 class CommitProcessed(Property):
     """client C23, defects S4. An application may commit what it likes; what librdkafka commits was
-    handed out."""
+    handed out. One that was made before a rejoin is about what was assigned then."""
 
     id = "client.commit.processed"
+    is_seen_from_outside = True
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("client C23", "defects S4", "client §7", "client §8")
     violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
@@ -130,7 +148,7 @@ class CommitProcessed(Property):
         intake = _intake_of(step)
         come_to = intake.processed_offset if entry.kind == JAVA else intake.handed_out_offset
         for effect in step.effects:
-            if type(effect) is SendCommit:
+            if type(effect) is SendCommit and not _is_old(effect.request, entry):
                 for partition, offset in effect.request.offsets.items():
                     done = come_to(partition)
                     if done is not None and offset > done:
@@ -147,6 +165,7 @@ class DeliverOwned(Property):
     """client C12, §8."""
 
     id = "client.deliver.owned"
+    is_seen_from_outside = True
     sentence = (
         "Records are handed out only of partitions that may be fetched, and after they were "
         "fetched, and produced."
@@ -284,8 +303,8 @@ class RevocationCommitted(Property):
         )
 
 
-_NOBODY = "", 0
-"""Who has stored a partition that nobody has, and the place of that in the order of sending."""
+_NO_MEMBER = "", 0
+"""Who has stored a partition that no one has, and the place of that in the order of sending."""
 
 
 class StartCommitted(Property):
@@ -300,6 +319,7 @@ class StartCommitted(Property):
     """
 
     id = "client.start.committed"
+    is_seen_from_outside = True
     outlives_lost_commits = False
     sentence = (
         "A record is handed out again only if no commit that covers it was acknowledged, or an "
@@ -341,12 +361,12 @@ class StartCommitted(Property):
             type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0
         )
         _, number = self._numbers.get(id(request), (request, self._count))
-        signed = (request.member_id, number) if is_of_member else _NOBODY
+        signed = (request.member_id, number) if is_of_member else _NO_MEMBER
         for record in step.records:
             if type(record) is not OffsetCommit or record.topic not in by_name:
                 continue
             partition = TopicPartition(by_name[record.topic].topic_id, record.partition)
-            sender, newest = self._newest.get(partition, _NOBODY)
+            sender, newest = self._newest.get(partition, _NO_MEMBER)
             if not is_of_member:
                 self._committed.pop(partition, None)
                 self._left[partition] = record.value.offset if record.value else 0

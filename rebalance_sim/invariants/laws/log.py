@@ -178,7 +178,7 @@ def _codes_of(response: object) -> Iterable[ErrorCode | None]:
 
 
 RecordKey = tuple[int, str, str, int]
-"""Type, group, member (or pattern, or topic) and partition of a record: what compaction goes by."""
+"""Type, group, member (or pattern, or topic) and partition of a record: the key of compaction."""
 
 
 def _key(record: Record) -> RecordKey:

@@ -57,7 +57,7 @@ def _has_long_text(a: Asked) -> bool:
 
 
 def _has_members(a: Asked) -> bool:
-    """To offsets, these matter only if nobody can say what they subscribe to."""
+    """To offsets, these matter only if no one can say what they subscribe to."""
     if isinstance(a.request, consumer.DeleteGroupsRequest):
         return bool(a.members) or (not a.is_consumer and a.state is not EMPTY)
     return a.classic.group is not None and a.classic.group.protocol_type != CONSUMER_PROTOCOL_TYPE
@@ -116,7 +116,7 @@ class CommitRefusalCause(_OfOffsets):
         ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,
         ErrorCode.FENCED_INSTANCE_ID: (FENCED, lambda a: a.is_held_by_other),
         ErrorCode.REBALANCE_IN_PROGRESS: (
-            "nobody knows yet who owns what",
+            "no one knows yet who owns what",
             lambda a: a.state is _COMPLETING,
         ),
         ErrorCode.UNSUPPORTED_VERSION: ("it is too old", lambda a: a.request.api_version < 9),

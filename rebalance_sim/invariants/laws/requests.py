@@ -33,7 +33,13 @@ from rebalance_sim.protocol.clients import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC,
+    EVERY_KIND,
+    JAVA,
+    JAVA_KINDS,
+    LIBRDKAFKA_KINDS,
+)
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -49,6 +55,7 @@ class EpochRises(Property):
     """client C3."""
 
     id = "client.epoch.monotonic"
+    is_seen_from_outside = True
     sentence = "The epoch of a client falls only to 0 or below."
     clauses = ("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic")
     violated_by = ("test:epoch-regress",)
@@ -62,25 +69,46 @@ class EpochRises(Property):
 
 
 class IdStable(Property):
-    """client C5, KIP-1082: if the coordinator made the id and its answer were lost, nobody would
-    have it."""
+    """client C5, KIP-1082: if the coordinator made the id and its answer were lost, no one would
+    have it. One that no one knows any more may be given up for another: franz-go makes a new one
+    when it is told so, and for each of its clients (franz §3)."""
 
     id = "client.id.stable"
-    sentence = "A client joins with a member id that it has made itself, and keeps it for life."
+    is_seen_from_outside = True
+    sentence = (
+        "A client joins with a member id that it has made itself, and keeps it as long as the "
+        "coordinator may know it."
+    )
     clauses = ("client C5", "client §5", "defects S7")
     violated_by = ("mut-client-clears-id-on-fence", "KAFKA-17116")
+    interest = Interest(events=(), refusals=(HeartbeatAnswered, OffsetFetchAnswered))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._unknown: dict[str, str] = self.of_process({})
+        """Client -> the id that it was told no one knows, or left with."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember the id that is not known."""
+        code = step.event.response.error_code
+        is_stale_join = code is ErrorCode.STALE_MEMBER_EPOCH and entry.member_epoch == JOIN_EPOCH
+        if code is ErrorCode.UNKNOWN_MEMBER_ID or is_stale_join:
+            self._unknown[entry.name] = entry.member_id
+        return None
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last."""
         own, before = entry.member.member_id, entry.member_id
-        if own == before or not before:
+        if own == before or not before or (own and self._unknown.get(entry.name) == before):
             return None
-        return Finding(f"{entry.name} was {before} and is {own or 'nobody'}", client=entry.name)
+        return Finding(f"{entry.name} was {before} and is {own or 'no one'}", client=entry.name)
 
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
     ) -> Finding | None:
-        """Is there one?"""
+        """Is there one? That of a member that leaves is going to be known no more."""
+        if request.member_epoch < JOIN_EPOCH:
+            self._unknown[entry.name] = request.member_id
         if request.member_id or request.member_epoch != JOIN_EPOCH:
             return None
         return Finding(f"{entry.name} joins without a member id", client=entry.name)
@@ -90,6 +118,7 @@ class OneInFlight(Property):
     """client C15. What was in flight when the member left does not count."""
 
     id = "client.hb.one_in_flight"
+    is_seen_from_outside = True
     sentence = "At most one heartbeat of a membership waits for its answer, leaves apart."
     clauses = ("client C15", "coordinator A1", "defects S7")
     violated_by = ("KAFKA-16555",)
@@ -111,8 +140,8 @@ class HeartbeatPace(Property):
     """client C16, §2.2, §2.3. A member that joins or acknowledges waits for nothing, which costs a
     coordinator that loads a heartbeat per round trip (``docs/findings.md#sim-unpaced-join``); after
     an error that says where the coordinator is not, the searches set the pace. One that offers
-    client-side assignors, and was let in, joins no more while it waits for the first target, though
-    its state is still JOINING (client §1.3, row 6)."""
+    client-side assignors, and was admitted, joins no more while it waits for the first target,
+    though its state is still JOINING (client §1.3, row 6)."""
 
     id = "client.hb.pace"
     sentence = (
@@ -150,7 +179,7 @@ class HeartbeatPace(Property):
 
 
 class ConsumerJoinCause(Property):
-    """client §1.3, rows 1, 4, 17, 33. Who was let in at epoch 0, as a target is still to be
+    """client §1.3, rows 1, 4, 17, 33. Who was admitted at epoch 0, as a target is still to be
     computed, asks again."""
 
     id = "client.join.cause"
@@ -205,16 +234,21 @@ class ConsumerJoinCause(Property):
 
 class LeaveOnce(Property):
     """client C21, §6.2. librdkafka may repeat a heartbeat from before, and has no option to say
-    how it leaves; and a Java client that was joining, and waits for the answer to its former leave,
-    leaves again: that join counts as under way before it is sent (client §1.3, row 25)."""
+    how it leaves; franz-go repeats a leave that was lost or met another broker; and a Java client
+    that was joining, and waits for the answer to its former leave, leaves again: that join counts
+    as under way before it is sent (client §1.3, row 25)."""
 
     id = "client.leave.once"
+    is_seen_from_outside = True
     sentence = (
         "A leave is sent once, with -1, or -2 by a static member that was not told otherwise, and "
         "no heartbeat of that membership follows."
     )
     clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
-    violated_by = ("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch")
+    violated_by = (
+        *("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
+        "sim-nameless-leave",
+    )
     interest = Interest(events=(Close,))
 
     def __init__(self, model: ModelView) -> None:
@@ -235,7 +269,8 @@ class LeaveOnce(Property):
         is_leave = epoch < JOIN_EPOCH
         is_static = request.instance_id is not None and entry.name not in self._leaves_for_good
         ends_join = is_leave and entry.state is ClientState.JOINING and entry.kind == JAVA
-        is_repeated = epoch > JOIN_EPOCH and entry.repeats(request)
+        is_repeated = epoch != JOIN_EPOCH and entry.repeats(request)
+        is_repeated = is_repeated and (epoch > JOIN_EPOCH or entry.has_failed)
         if entry.has_left and epoch != JOIN_EPOCH and not ends_join and not is_repeated:
             what = "after its leave"
         elif state is ClientState.LEAVING and not is_leave:
@@ -247,7 +282,7 @@ class LeaveOnce(Property):
         return Finding(f"{entry.name} sent a heartbeat at epoch {epoch} {what}", client=entry.name)
 
 
-_NOBODY_TO_TELL = (
+_NO_LEAVE_AFTER = (
     *(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR),
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
@@ -256,8 +291,8 @@ _NOBODY_TO_TELL = (
 
 class LeaveSent(Property):
     """client §6.2, classic §4.5. Without a coordinator, or where the connection to it was lost,
-    there is nobody to tell. unsubscribe of librdkafka returns at once. A classic Java client that
-    nobody polls reads the answer to its JoinGroup when it closes."""
+    there is no one to tell. unsubscribe of librdkafka returns at once. A classic Java client that
+    no one polls reads the answer to its JoinGroup when it closes."""
 
     id = "client.leave.sent"
     sentence = (
@@ -282,7 +317,7 @@ class LeaveSent(Property):
         self._owes: set[str] = self.of_process(set())
         """Clients that have to send a leave before a call returns."""
         self._unread: set[str] = self.of_process(set())
-        """Classic Java clients that are to learn from a JoinGroup that they have nobody to tell."""
+        """Classic Java clients that are to learn from a JoinGroup that they have no one to tell."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is there somebody to tell, and something? Who is refused something may be none."""
@@ -291,7 +326,7 @@ class LeaveSent(Property):
             return None
         if kind is JoinGroupAnswered:
             self._unread.discard(entry.name)
-            is_refused = event.response.error_code in _NOBODY_TO_TELL
+            is_refused = event.response.error_code in _NO_LEAVE_AFTER
             if is_refused and entry.kind == CLASSIC and not member.is_polling:
                 self._unread.add(entry.name)
         self._owes.discard(entry.name)
@@ -310,7 +345,7 @@ class LeaveSent(Property):
     @staticmethod
     def _stays(event: Close | Unsubscribe, entry: ClientEntry) -> bool:
         asked = getattr(event, "operation", MembershipOperation.DEFAULT)
-        if asked is not MembershipOperation.DEFAULT and entry.kind not in LIBRDKAFKA_KINDS:
+        if asked is not MembershipOperation.DEFAULT and entry.kind in JAVA_KINDS:
             return asked is MembershipOperation.REMAIN_IN_GROUP
         return entry.member.config.group_instance_id is not None
 
@@ -336,7 +371,7 @@ class LeaveSent(Property):
 
 def _ends_without_connection(effect: object) -> bool:
     """Whether librdkafka's close ends in any state of the coordinator but ``up``: it had closed the
-    connection itself, maybe before the call, and none has come about since."""
+    connection itself, maybe before the call, and none has been established since."""
     return (
         type(effect) is OwnStateChanged
         and effect.what == COORDINATOR_STATE

@@ -14,7 +14,7 @@ from rebalance_sim.protocol.clients import (
     GroupMember,
     PartitionState,
 )
-from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -119,9 +119,9 @@ class ClientEntry:
         self.in_flight.clear()
 
     def repeats(self, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """Whether librdkafka sends the very same heartbeat once more, maybe one that was to be
+        """Whether the client sends the very same heartbeat once more, maybe one that was to be
         repeated when the member left (client §10.1)."""
-        return self.kind == LIBRDKAFKA and (
+        return self.member.signs_once and (
             request is self.last_request or request is self.last_before_leave
         )
 

@@ -1,6 +1,6 @@
 """A group's committed offsets as its records alone give them: the newest, and the committed ones.
 
-It is opened when it is first needed, and costs nothing in a world where nobody needs it.
+It is opened when it is first needed, and costs nothing in a world where no one needs it.
 Source: coordinator §8.4, §9.4.
 """
 

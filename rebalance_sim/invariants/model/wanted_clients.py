@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 _JOIN_GRACE_MS = 3_000
@@ -23,16 +23,18 @@ def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
             and member.is_polling
             and not member.is_closed
             and member.blocked_in is None
-            and member.state is not ClientState.FATAL
-            and not _has_nothing_to_join_for(model, member)
+            and not member.has_failed
+            and not has_nothing_to_join_for(model, member)
         ):
             yield name, member
 
 
-def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
-    """librdkafka sends no JoinGroup before one of its topics exists."""
+def has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
+    """Some clients do not join before one of the topics that they name exists."""
     shard = model.acting_shard()
-    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
+    if member.joins_without_topics or member.assigned or shard is None:
+        return False
+    if member.subscribed_topic_regex is not None:
         return False
     return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)
 
@@ -42,17 +44,17 @@ def has_rivals(model: ModelView) -> bool:
     each other out for as long as they are started again, and their group never comes to rest."""
     members = [entry.member for entry in model.clients.values()]
     members += [entry.member for entry in model.classic_clients.values()]
-    seats = [
+    instances = [
         member.config.group_instance_id
         for member in members
         if member.has_subscription and not member.is_closed
     ]
-    taken = [seat for seat in seats if seat is not None]
+    taken = [instance for instance in instances if instance is not None]
     return len(set(taken)) < len(taken)
 
 
 def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
-    """Whether join phases may go on for ever: a static member that nobody uses, and whose session
+    """Whether join phases may go on for ever: a static member that no one uses, and whose session
     is not shorter, lets each last for the longest rebalance timeout; one of librdkafka's that is
     wanted and waits no longer than that begins the next one instead of its SyncGroup, as the
     session of the former starts again (classic §1.5, §4.6). A group that is Stable is in none."""
@@ -66,11 +68,11 @@ def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
         for member in wanted
     ):
         return False
-    seats = {member.config.group_instance_id for member in wanted}
+    instances = {member.config.group_instance_id for member in wanted}
     return any(
         member.group_instance_id is not None
         and member.awaiting_join is None
         and member.session_timeout_ms >= phase_ms
-        and member.group_instance_id not in seats
+        and member.group_instance_id not in instances
         for member in group.members.values()
     )

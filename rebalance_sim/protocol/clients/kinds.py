@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
+from rebalance_sim.protocol.clients.franz.classic import KIND as FRANZ_CLASSIC_KIND
+from rebalance_sim.protocol.clients.franz.consumer import KIND as FRANZ_CONSUMER_KIND
 from rebalance_sim.protocol.clients.java.classic import KIND as JAVA_CLASSIC_KIND
 from rebalance_sim.protocol.clients.java.consumer import KIND as JAVA_CONSUMER_KIND
 from rebalance_sim.protocol.clients.librdkafka.classic import KIND as LIBRDKAFKA_CLASSIC_KIND
@@ -18,6 +20,8 @@ _KINDS: dict[str, ClientKind] = {
         LIBRDKAFKA_CONSUMER_KIND,
         JAVA_CLASSIC_KIND,
         LIBRDKAFKA_CLASSIC_KIND,
+        FRANZ_CONSUMER_KIND,
+        FRANZ_CLASSIC_KIND,
     )
 }
 
@@ -39,6 +43,8 @@ JAVA = JAVA_CONSUMER_KIND.name
 LIBRDKAFKA = LIBRDKAFKA_CONSUMER_KIND.name
 CLASSIC = JAVA_CLASSIC_KIND.name
 LIBRDKAFKA_CLASSIC = LIBRDKAFKA_CLASSIC_KIND.name
+FRANZ = FRANZ_CONSUMER_KIND.name
+FRANZ_CLASSIC = FRANZ_CLASSIC_KIND.name
 
 EVERY_KIND = tuple(KINDS)
 """All that are built in."""

@@ -53,6 +53,9 @@ class CoordinatorRules:
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (coordinator §8.4)."""
 
+    writes_topic_id_of_txn_offsets = True
+    """So does that of an offset in a transaction (transactions §3)."""
+
     takes_topic_ids_of_offsets = True
     """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
 
@@ -81,7 +84,7 @@ class CoordinatorRules:
     def offset_expires(
         self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
     ) -> bool:
-        """coordinator §8.5: the retention is over, and nobody subscribes to the topic. An expiry
+        """coordinator §8.5: the retention is over, and no member subscribes to the topic. An expiry
         time of the offset's own counts instead of the retention: the host of the decision looks at
         it."""
         return not is_subscribed and age_ms >= retention_ms

@@ -179,6 +179,7 @@ class TransactionCoordinator(Component[Any]):
             errors |= dict.fromkeys(topics, refusal.code)
             return replace(outcome, response=TxnOffsetCommitResponse(errors=errors))
         errors |= dict.fromkeys(topics, ErrorCode.NONE)
+        has_id = self._context.rules.writes_topic_id_of_txn_offsets
         offsets = tuple(
             TxnOffsetCommit(
                 request.group_id,
@@ -186,8 +187,11 @@ class TransactionCoordinator(Component[Any]):
                 partition.partition,
                 request.producer_id,
                 request.producer_epoch,
-                # Without the id of the topic, unlike other commits (transactions §3).
-                OffsetCommitValue(request.offsets[partition], self._wall_ms(call)),
+                OffsetCommitValue(
+                    request.offsets[partition],
+                    self._wall_ms(call),
+                    topic_id=topic.topic_id if has_id else None,
+                ),
             )
             for partition, topic in topics.items()
         )

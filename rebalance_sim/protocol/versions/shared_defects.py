@@ -22,11 +22,13 @@ EVERY_VERSION: tuple[str, ...] = (
     "librdkafka-4533",
     "sim-failed-callback",
     "sim-late-answer",
+    "sim-nameless-leave",
     "sim-outlived-membership",
     "sim-overtaken-commit",
     "sim-overtaken-heartbeat",
     "sim-repeated-ack",
     "sim-retried-commit",
+    "sim-untold-revocation",
 )
 """Defects of the protocol itself, and of the clients."""
 

@@ -35,6 +35,7 @@ from rebalance_sim.scenarios.generate.coincidences import (
     draw_takeovers,
 )
 from rebalance_sim.scenarios.generate.faults import draw_faults
+from rebalance_sim.scenarios.generate.franz_clients import draw_franz
 from rebalance_sim.scenarios.generate.records import (
     draw_records,
     keep_some_polling,
@@ -172,6 +173,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         config = classic.config(config)
         clients = classic.clients(clients, config)
     clients = draw.seats(vary(draw.features, draw.streams, clients))
+    clients = draw_franz(draw.features, draw.streams, clients)
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
     semantics = draw.shape.pick(profile.semantics)

@@ -88,7 +88,7 @@ class ClientSpec:
     """How long ``close`` may take."""
     restart_after_fatal_ms: int | None = 10_000
     """How long after an error that it cannot recover from a supervisor starts a new process;
-    none: nobody does."""
+    none: no one does."""
     uses_topic_ids: bool | None = None
     """Whether offset requests name topics by id (Java's client from 4.3 on) or by name (others,
     and all towards a broker of 4.1); none: in neither way, so that what is gone is unknown,

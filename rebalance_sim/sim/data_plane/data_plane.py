@@ -139,7 +139,7 @@ class DataPlane:
                     self._deliveries[group_id].begin(partition, 0)
 
     def on_topic_deleted(self, topic_id: str, partition_count: int) -> None:
-        """Nobody can fetch from the topic any more, and nobody waits for its records."""
+        """No one can fetch from the topic any more, and no one waits for its records."""
         self.leaders.on_topic_deleted(topic_id)
         self.on_brokers_changed()
         for progress in self.progress.values():

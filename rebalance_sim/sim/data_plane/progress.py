@@ -139,7 +139,7 @@ class PartitionProgress:
             self._present = None
 
     def delete(self, now_ms: int) -> None:
-        """The partition is no more, and nobody waits for its records."""
+        """The partition is no more, and no one waits for its records."""
         self.settle(now_ms)
         self._is_over = True
 
@@ -162,7 +162,7 @@ class PartitionProgress:
         if before is None or before[0] == consumer.name:
             return
         lost_ms = before[1]
-        # A predecessor that has not lost it yet is a zombie: nobody has had to wait.
+        # A predecessor that has not lost it yet is a zombie: no one has had to wait.
         self._totals.after_loss.add(0 if lost_ms is None else at_ms - lost_ms)
         self._totals.after_assignment.add(at_ms - consumer.assigned_ms)
 
@@ -238,7 +238,7 @@ class GroupProgress:
         self._deliveries.add(partition, start, end)
 
     def on_partition_deleted(self, partition: TopicPartition) -> None:
-        """Nobody waits for its records any more."""
+        """No one waits for its records any more."""
         self._deleted.add(partition)
         progress = self._of.get(partition)
         if progress is not None:

@@ -26,6 +26,9 @@ from rebalance_sim.protocol.assignors.classic.classic_simple import (
     LibrdkafkaRangeAssignor,
     RoundRobinAssignor,
 )
+from rebalance_sim.protocol.assignors.classic.franz_sticky import (
+    FranzCooperativeStickyAssignor,
+)
 from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import (
     LibrdkafkaCooperativeStickyAssignor,
 )
@@ -36,6 +39,7 @@ from rebalance_sim.protocol.assignors.classic.sticky import (
 
 __all__ = [
     "CLASSIC_ASSIGNORS",
+    "FRANZ_ASSIGNORS",
     "LIBRDKAFKA_ASSIGNORS",
     "Assigned",
     "ClaimingMember",
@@ -61,6 +65,12 @@ LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
     _by_name(LibrdkafkaRangeAssignor(), RoundRobinAssignor(), LibrdkafkaCooperativeStickyAssignor())
 )
 """The same, as far as librdkafka has them: it takes no others."""
+
+
+FRANZ_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
+    _by_name(ClassicRangeAssignor(), RoundRobinAssignor(), FranzCooperativeStickyAssignor())
+)
+"""The same, as far as they are modelled of franz-go."""
 
 
 def register(kind: type[Any]) -> None:

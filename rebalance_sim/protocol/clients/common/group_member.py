@@ -16,7 +16,7 @@ from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.member_states import ComputingState
+from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import (
     Call,
@@ -104,6 +104,27 @@ class GroupMember(MemberCore):
 
     reads_joins_in_poll: ClassVar[bool] = False
     """Whether the answer to a JoinGroup is looked at inside ``poll`` only (classic §4.2)."""
+
+    joins_without_topics: ClassVar[bool] = True
+    """Whether it joins before one of the topics that it names exists."""
+
+    signs_once: ClassVar[bool] = False
+    """Whether a request that waits, or is sent again, is as it was made."""
+
+    heeds_failed_callbacks: ClassVar[bool] = True
+    """Whether an assigned callback that has thrown is called again before anything is fetched."""
+
+    is_itself_when_lost: ClassVar[bool] = False
+    """Whether it keeps its identity while onPartitionsLost runs, and drops it when it joins."""
+
+    fetches_while_lost: ClassVar[bool] = False
+    """Whether it fetches while onPartitionsLost runs."""
+
+    raises_what_passes: ClassVar[bool] = False
+    """Whether a call raises what the client tries again by itself, too."""
+
+    tells_of_nothing: ClassVar[bool] = False
+    """Whether onPartitionsRevoked and onPartitionsLost are called where nothing is to be told."""
 
     state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
     """What the fields of its parts mean where two states are compared."""
@@ -325,6 +346,11 @@ class GroupMember(MemberCore):
     def blocked_in(self) -> Call | None:
         """``unsubscribe`` or ``close``, while it has not returned."""
         return self._application.blocked_in
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was refused what no retry changes."""
+        return self.state is ClientState.FATAL
 
     @property
     def leave_is_pending(self) -> bool:

@@ -19,6 +19,7 @@ def join_request(
     *,
     last_assigned: tuple[NamedPartitions, ...] | None,
     last_generation_id: int,
+    reason: str = "",
 ) -> JoinGroupRequest:
     """The request with one protocol for each assignor, which adds what it has to say itself: about
     what was assigned last, in which generation."""
@@ -28,6 +29,7 @@ def join_request(
         session_timeout_ms=config.session_timeout_ms,
         rebalance_timeout_ms=config.max_poll_interval_ms,
         group_instance_id=config.group_instance_id,
+        reason=reason,
         protocols=tuple(
             JoinGroupProtocol(
                 assignor.name,

@@ -71,6 +71,10 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     watches_connection: ClassVar[bool] = True
     commits_without_poll: ClassVar[bool] = True
     polls_at_once: ClassVar[bool] = True
+    signs_once: ClassVar[bool] = True
+    heeds_failed_callbacks: ClassVar[bool] = False
+    is_itself_when_lost: ClassVar[bool] = True
+    fetches_while_lost: ClassVar[bool] = True
 
     _rebalance: Rebalance
     _requests: GroupRequests
@@ -118,7 +122,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     def _go_on(self, event: events.Event) -> None:
         if type(event) is events.RecordsReturned:
-            return  # what is stored wakes nobody up
+            return  # what is stored wakes no one up
         self._run_managers()
         self.show_state()
         for effect in self.effects:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
+    FRANZ,
+    FRANZ_CLASSIC,
     JAVA,
     LIBRDKAFKA,
     LIBRDKAFKA_CLASSIC,
@@ -32,6 +34,8 @@ _OTHER_LIBRARY = {
     LIBRDKAFKA: JAVA,
     CLASSIC: LIBRDKAFKA_CLASSIC,
     LIBRDKAFKA_CLASSIC: CLASSIC,
+    FRANZ: JAVA,
+    FRANZ_CLASSIC: CLASSIC,
 }
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC,
+    FRANZ,
+    FRANZ_CLASSIC,
+    JAVA,
+    LIBRDKAFKA,
+    LIBRDKAFKA_CLASSIC,
+)
 from rebalance_sim.scenarios.generate.recipes._steps import take_seat
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.draw import Draw
@@ -34,6 +41,8 @@ _OTHER_PROTOCOL = {
     CLASSIC: JAVA,
     LIBRDKAFKA: LIBRDKAFKA_CLASSIC,
     LIBRDKAFKA_CLASSIC: LIBRDKAFKA,
+    FRANZ: FRANZ_CLASSIC,
+    FRANZ_CLASSIC: FRANZ,
 }
 
 

@@ -11,6 +11,7 @@ from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import RequestMetadata, ResetPositions
+from rebalance_sim.protocol.clients.common.seen_names import SeenNames
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
@@ -22,7 +23,6 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebala
     ClassicRebalance,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
-from rebalance_sim.protocol.clients.librdkafka.classic.names import SeenNames
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
@@ -57,13 +57,14 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
     """One consumer process that speaks the classic protocol: see ``LibrdkafkaMachine``."""
 
     kind: ClassVar[str] = "librdkafka-classic"
+    joins_without_topics: ClassVar[bool] = False
 
     _rebalance: ClassicRebalance
     _requests: _Requests
 
     def _make_group_parts(self) -> tuple[ClassicRebalance, _Requests]:
         rebalance = ClassicRebalance(self, self._application, self._assignment, self._link)
-        self._catalogue = TopicCatalogue(SeenNames(self, lambda: rebalance.owned))
+        self._catalogue = TopicCatalogue(SeenNames(self.topic_names, lambda: rebalance.owned))
         self._assignment.without_id = self._catalogue.without_id
         joining = Joining(
             self, self._application, self._link, rebalance, self._polls, self._catalogue
