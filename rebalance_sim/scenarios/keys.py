@@ -29,9 +29,9 @@ from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.data_plane.poison_pills import PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
-from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.data_plane.workers_spec import WorkersSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.fault import Fault

@@ -5,6 +5,7 @@ Source: transactions §3, §4; KIP-447.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -58,6 +59,8 @@ class ExactlyOnce(Property):
         self._sent: dict[tuple[int, int], _Sent] = {}
         """By producer id and epoch."""
         self._ends: dict[TopicPartition, int] = {}
+        self._waiting: dict[str, deque[tuple[int, Record]]] = {}
+        """Shard -> offset and record of what its log has, until that is committed."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A transaction begins."""
@@ -67,11 +70,35 @@ class ExactlyOnce(Property):
         return None
 
     def on_append(self, step: Step) -> Finding | None:
-        """One has ended, or somebody else has changed an offset."""
+        """One has ended, or somebody else has changed an offset, once that is committed."""
+        shard, records = step.shard, step.records
+        for offset, record in enumerate(records, shard.log_end_offset - len(records)):
+            self._note(shard, offset, record)
+        return None
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Another leader commits what it has inherited, or has lost it."""
+        shard = step.shard
+        self._waiting.pop(shard.name, None)
+        records = shard.log_records()
+        for offset, record in enumerate(records, shard.log_end_offset - len(records)):
+            if offset >= shard.high_watermark or type(record) is TransactionMarker:
+                self._note(shard, offset, record)
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What was not committed is gone."""
+        end, waiting = step.shard.log_end_offset, self._waiting.get(step.shard.name, deque())
+        while waiting and waiting[-1][0] >= end:
+            waiting.pop()
+        return None
+
+    def on_committed(self, step: Step) -> Finding | None:
+        """What was written counts."""
+        waiting = self._waiting.get(step.shard.name)
         finding = None
-        for record in step.records:
-            if record.group_id != self.model.group_id:
-                continue
+        while waiting and waiting[0][0] < step.shard.high_watermark:
+            record = waiting.popleft()[1]
             if type(record) is TransactionMarker:
                 finding = finding or self._end(record)
             elif type(record) is OffsetCommit:
@@ -79,6 +106,12 @@ class ExactlyOnce(Property):
                 if topic is not None:
                     self._ends.pop(TopicPartition(topic.topic_id, record.partition), None)
         return finding
+
+    def _note(self, shard: ShardView, offset: int, record: Record) -> None:
+        is_marker = type(record) is TransactionMarker
+        if record.group_id == self.model.group_id and (is_marker or type(record) is OffsetCommit):
+            if is_marker or self._sent:
+                self._waiting.setdefault(shard.name, deque()).append((offset, record))
 
     def on_metadata(self, step: Step) -> Finding | None:
         """What there was in a topic that is gone does not matter."""
@@ -168,11 +201,13 @@ class PendingHidden(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Begin again with the log as it is."""
-        return self._read(step.shard)
+        self._read(step.shard)
+        return None
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Likewise."""
-        return self._read(step.shard)
+        self._read(step.shard)
+        return None
 
     def _read(self, shard: ShardView) -> None:
         self._pending.pop(shard.name, None)

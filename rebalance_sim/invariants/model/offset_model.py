@@ -35,7 +35,7 @@ class OffsetModel:
         self._set_at: dict[OffsetKey, int] = {}
         """Offset of the record that ``newest`` has come from."""
         self._pending: dict[tuple[OffsetKey, int], tuple[int, OffsetCommitValue]] = {}
-        """Key and producer -> offset and value of what an open transaction has (transactions §3)."""
+        """Key and producer -> offset and value of what an open transaction has."""
         self._open_pending: deque[tuple[int, dict[Any, Any]]] = deque()
         """(offset, all that was pending before), likewise."""
 
@@ -45,10 +45,9 @@ class OffsetModel:
         for offset, record in enumerate(records, start=first_offset):
             if record.group_id != self._group_id:
                 continue
-            kind = type(record)
-            if kind is OffsetCommit:
+            if type(record) is OffsetCommit:
                 self._set(offset, (record.topic, record.partition), record.value, offset)
-            elif kind is TxnOffsetCommit or kind is TransactionMarker:
+            elif type(record) is TxnOffsetCommit or type(record) is TransactionMarker:
                 self._open_pending.append((offset, dict(self._pending)))
                 self._follow(offset, record)
 
@@ -66,7 +65,7 @@ class OffsetModel:
         if key in self.newest:
             self.deleted[key] = self.newest.pop(key)
 
-    def _follow(self, offset: int, record: Any) -> None:
+    def _follow(self, offset: int, record: TxnOffsetCommit | TransactionMarker) -> None:
         """An offset is pending, or a transaction ends: what was written last counts."""
         if type(record) is TxnOffsetCommit:
             key = record.topic, record.partition

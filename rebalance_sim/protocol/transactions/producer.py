@@ -95,9 +95,7 @@ class TransactionalProducer:
         self._offsets: Mapping[TopicPartition, int] = {}
         self._metadata = GroupMetadata()
 
-    def send_offsets(
-        self, offsets: Mapping[TopicPartition, int], metadata: GroupMetadata
-    ) -> None:
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], metadata: GroupMetadata) -> None:
         """Begin a transaction, add these offsets, and commit it; it aborts where the group refuses
         them. Raises ProtocolBug if it is not ready."""
         if self.state is not ProducerState.READY:

@@ -15,8 +15,8 @@ from rebalance_sim.sim.client.client_checks import (
     check_kind,
     check_regex,
 )
-from rebalance_sim.sim.data_plane.poison_pills import OnFailure
 from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
+from rebalance_sim.sim.data_plane.poison_pills import OnFailure
 from rebalance_sim.sim.data_plane.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.delays import DelaySpec
 
@@ -107,8 +107,8 @@ class ClientSpec:
     """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
     are none."""
     transactions: TransactionsSpec | None = None
-    """A read-process-write application, in a world with a data plane: it commits in transactions,
-    and so has ``enable_auto_commit`` off; none: it commits as other settings say."""
+    """A read-process-write application, in a world with a data plane: it commits in transactions
+    and in no other way, whatever other settings say; none: it commits as they say."""
     on_failure: OnFailure = OnFailure.RETRY
     """What the application does with a record whose processing fails (``poison_pills`` of a topic):
     ``retry`` for ever, so that its partition stands still, ``skip`` it, or write it elsewhere and
@@ -217,13 +217,12 @@ class ClientSpec:
             )
 
     def _check_transactions(self) -> None:
-        if self.enable_auto_commit or self.manual_commit_interval_ms is not None:
-            raise ValueError(
-                "transactions commit the offsets: set enable_auto_commit to false, and leave out "
-                "manual_commit_interval_ms"
-            )
-        if self.workers is not None or self.commits_when_revoked:
-            raise ValueError("transactions go with neither workers nor commits_when_revoked")
+        if self.workers is not None:
+            raise ValueError("transactions and workers exclude each other")
+        # Also where a deployment says otherwise, which knows nothing of transactions.
+        object.__setattr__(self, "enable_auto_commit", False)
+        object.__setattr__(self, "manual_commit_interval_ms", None)
+        object.__setattr__(self, "commits_when_revoked", False)
 
     def _check_client_assignors(self) -> None:
         if self.server_assignor is not None:

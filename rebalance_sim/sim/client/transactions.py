@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rebalance_sim.protocol.clients import PartitionState, Seek, SendOffsetsToTransaction
+from rebalance_sim.protocol.clients import (
+    PartitionState,
+    Seek,
+    SendOffsetsToTransaction,
+    TransactionEnded,
+)
 from rebalance_sim.protocol.transactions.producer import (
     MOVED,
     GroupMetadata,
@@ -139,7 +144,9 @@ class Transactions:
         return found
 
     def _finish(self, end: TransactionEnd) -> None:
-        if end is TransactionEnd.COMMITTED:
+        committed = end is TransactionEnd.COMMITTED
+        self._process.apply(TransactionEnded(committed=committed))
+        if committed:
             self._totals.transactions_committed += 1
             self._committed.update({p: (state, to) for p, (state, _, to) in self._open.items()})
         else:
@@ -150,7 +157,8 @@ class Transactions:
                 for partition, (state, start, _) in self._open.items()
                 if assigned.get(partition) is state and state.has_valid_position
             }
-            self._process.apply(Seek(positions=back))
+            if back:
+                self._process.apply(Seek(positions=back))
         self._open = {}
         self._began_ms = None
         self._plan()
@@ -203,6 +211,7 @@ class Transactions:
         code = self.producer.on_answer(request, response)
         if self.producer.state is ProducerState.FENCED:
             self._totals.producers_fenced += 1
+            self._process.apply(TransactionEnded(committed=False, is_fenced=True))
             self._application.on_fenced()
         elif code in MOVED:
             self._coordinator_id = None

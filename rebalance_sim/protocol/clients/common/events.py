@@ -160,6 +160,15 @@ class SendOffsetsToTransaction:
 
 
 @value
+class TransactionEnded:
+    """The producer has ended that transaction, or was fenced in it or before. Nothing follows for
+    the consumer."""
+
+    committed: bool
+    is_fenced: bool = False
+
+
+@value
 class Seek:
     """``seek``: hand out what comes from these positions on; what was fetched is dropped."""
 
@@ -373,6 +382,7 @@ Event = (
     | LeaveGroupAnswered
     | EnforceRebalance
     | SendOffsetsToTransaction
+    | TransactionEnded
     | Seek
 )
 """A new kind goes to the end: traces number them in this order, and digests are made of that."""

@@ -5,8 +5,8 @@ Source: client §0.2, §8. ``assigned`` is A of client §12, ``fetchable`` is F.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rebalance_sim.protocol.clients.common.events import Subscribe
 from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
