@@ -114,7 +114,10 @@ class TransactionalProducer:
     @property
     def request(self) -> TransactionRequest | None:
         """What it wants answered now; None if it waits for its application, or is fenced."""
-        named = {"group_id": self.group_id, "transactional_id": self.transactional_id}
+        named: dict[str, Any] = {
+            "group_id": self.group_id,
+            "transactional_id": self.transactional_id,
+        }
         if self.state is ProducerState.INITIALIZING:
             return InitProducerIdRequest(**named, transaction_timeout_ms=self._timeout_ms)
         producer: dict[str, Any] = {
@@ -122,7 +125,7 @@ class TransactionalProducer:
             "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch,
         }
-        version = {"api_version": 5 if self._is_version_2 else 3}
+        version: dict[str, Any] = {"api_version": 5 if self._is_version_2 else 3}
         if self.state is ProducerState.ADDING_OFFSETS:
             return AddOffsetsToTxnRequest(**producer)
         if self.state is ProducerState.SENDING_OFFSETS:
