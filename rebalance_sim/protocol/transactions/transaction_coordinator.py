@@ -101,6 +101,13 @@ class _Prepared(Continuation):
         key = TimerKey(TransactionTimer.COMPLETE, self.group_id, self.transactional_id)
         return Outcome(timers=(ScheduleTimer(key, now_ms),))
 
+    def write_failed(
+        self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """Where it only took too long, the decision is in the log, and its markers will be behind
+        it; they are lost together, or not at all."""
+        return Outcome() if is_undone else self.committed(context, now_ms=now_ms)
+
 
 class TransactionCoordinator(Component[Any]):
     """Requests of transactional producers."""
