@@ -132,6 +132,11 @@ class WorldSpec:
                     f"clients: {client.name} has processing_records_per_second, which means "
                     "nothing without data_plane: set that to true"
                 )
+            if client.transactions is not None and not self.data_plane:
+                raise ValueError(
+                    f"clients: {client.name} has transactions, which have no records without "
+                    "data_plane: set that to true"
+                )
             if client.workers is not None and not self.data_plane:
                 raise ValueError(
                     f"clients: {client.name} has workers, which process nothing without "

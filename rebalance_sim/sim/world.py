@@ -160,6 +160,7 @@ class World:
             end_ms=self._latest_end_ms,
             pills=PoisonPills({topic.name: topic.poison_pills for topic in spec.topics}),
             has_workers=any(client.workers is not None for client in spec.clients),
+            has_transactions=any(client.transactions is not None for client in spec.clients),
         )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)

@@ -130,7 +130,7 @@ class FetchRefusalCause(_OfOffsets):
     id = "offsets.fetch_refusal_cause"
     sentence = (
         "An offset fetch that waits for commits is refused only if its sender is no member, or at "
-        "another epoch; a topic id that is gone is an error of its own."
+        "another epoch; a topic id that is gone, or an open transaction, is an error of its own."
     )
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("test:fetch-refused-for-nothing",)
@@ -139,6 +139,8 @@ class FetchRefusalCause(_OfOffsets):
         **_OF_SIGNATURE,
         # A fetch with a member id, at whatever epoch, is that of a member.
         ErrorCode.UNKNOWN_MEMBER_ID: (UNKNOWN, lambda a: a.is_unknown),
+        # Whether one has it is judged by ``transactions.pending_hidden``.
+        ErrorCode.UNSTABLE_OFFSET_COMMIT: ("an open transaction has it", lambda a: True),
     }
 
 

@@ -221,6 +221,8 @@ class FetchShown(Property):
         asks_for_all, version = request.partitions is None, request.api_version
         wire_topics: Mapping[str, str] = {} if asks_for_all else request.wire_topics
         for partition, offset in sorted(response.offsets.items()):
+            if response.errors.get(partition):
+                continue
             topic_id, number = partition
             name = self.model.wire_name_of(shard, wire_topics, version, partition)
             value = expected.get((name or "", number))

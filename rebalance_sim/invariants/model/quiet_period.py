@@ -14,6 +14,10 @@ from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA
+from rebalance_sim.protocol.transactions.transaction_coordinator import (
+    ABORT_INTERVAL_MS,
+    Transaction,
+)
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 
 SLACK_BATCHES = 4
@@ -96,7 +100,16 @@ class QuietPeriod:
             config.group_consumer_assignment_interval_ms, longest_ms["assignment_interval"]
         )
         batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
-        return SLACK_INTERVALS * interval_ms + assignment_ms + self._request_ms + batches_ms
+        base_ms = SLACK_INTERVALS * interval_ms + assignment_ms + batches_ms
+        return base_ms + self._request_ms + self._transaction_ms
+
+    @property
+    def _transaction_ms(self) -> int:
+        """How long a transaction that its application has left open keeps others from an offset."""
+        shard = self._view.acting_shard()
+        known = {} if shard is None else shard.coordinator.groups_of(Transaction)
+        longest_ms = max((one.value.transaction_timeout_ms for one in known.values()), default=0)
+        return longest_ms + ABORT_INTERVAL_MS if known else 0
 
     @property
     def _request_ms(self) -> int:

@@ -65,6 +65,16 @@ class CoordinatorRules:
     deletes_offsets_with_topic = True
     """coordinator §8.4: the offsets of a topic go when it does."""
 
+    fences_txn_commits = True
+    """transactions §3: offsets are added to a transaction by members at their epoch (KIP-447)."""
+
+    hides_pending_offsets = True
+    """transactions §3: a fetch that requires stable offsets is not shown those of a partition that
+    an open transaction has."""
+
+    drops_aborted_offsets = True
+    """transactions §3: offsets of a transaction that aborts do not count."""
+
     forgets_deleted_offsets = True
     """A load takes the tombstone of an offset for what it is (coordinator §9.3)."""
 

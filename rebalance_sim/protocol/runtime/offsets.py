@@ -220,7 +220,7 @@ class OffsetStore:
         stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         unstable: Set[OffsetKey] = frozenset()
-        if self.pending and not is_committed:
+        if self.pending and not is_committed and self._context.rules.hides_pending_offsets:
             unstable = self.pending.partitions_of(group_id)
         if request.partitions is None:
             hidden = self._all_known(dict.fromkeys(unstable), has_ids=has_ids)
@@ -305,12 +305,15 @@ class OffsetStore:
         its name (coordinator §8.4)."""
         if not self._context.rules.deletes_offsets_with_topic:
             return ()
-        return tuple(
+        stored = [
             OffsetCommit(group_id, topic, partition, None)
             for group_id in self.group_ids()
             for (topic, partition), value in sorted(self._by_group[group_id].items())
             if topic == topic_name and value.may_be_of(topic_id)
-        )
+        ]
+        pending = self.pending.of_topic(topic_name) if self.pending else ()
+        # A partition with both kinds has two tombstones, as on a broker (transactions §3).
+        return (*stored, *(OffsetCommit(g, t, p, None) for g, t, p in pending))
 
     def expired(self, group_id: str, group: Any, *, now_ms: int) -> list[Record]:
         """Tombstones of offsets whose retention is over (coordinator §8.5).

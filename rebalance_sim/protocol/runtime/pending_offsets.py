@@ -36,6 +36,7 @@ class PendingOffsets:
 
     def __init__(self, context: CoordinatorContext[Any]) -> None:
         table: dict[Any, PendingOffset] = context.groups_of(PendingOffset)
+        self._rules = context.rules
         self._pending: dict[PendingKey, PendingOffset] = table
 
     def __bool__(self) -> bool:
@@ -44,6 +45,10 @@ class PendingOffsets:
     def partitions_of(self, group_id: str) -> set[tuple[str, int]]:
         """Topic name and number of partitions for which anybody has a pending offset."""
         return {(topic, number) for group, topic, number, _ in self._pending if group == group_id}
+
+    def of_topic(self, topic: str) -> list[tuple[str, str, int]]:
+        """Group, topic and number of partitions of this topic that have a pending offset."""
+        return sorted({key[:3] for key in self._pending if key[1] == topic})
 
     def add(self, record: TxnOffsetCommit) -> None:
         """A producer has written an offset; it replaces one that it wrote before."""
@@ -76,7 +81,8 @@ class PendingOffsets:
         counting = []
         for key in keys:
             one = self._pending.pop(key)
-            if marker.value and not one.is_superseded:
+            counts = marker.value or not self._rules.drops_aborted_offsets
+            if counts and not one.is_superseded:
                 _, topic, partition, _ = key
                 counting.append((topic, partition, one.offset))
                 self.supersede(group_id, topic, partition, before=one.sequence)

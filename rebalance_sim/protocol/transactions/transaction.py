@@ -12,6 +12,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import TransactionState, TransactionValue
 from rebalance_sim.protocol.wire.transaction_messages import (
     FIRST_VERSION_OF_TRANSACTIONS_2,
+    FIRST_VERSION_WITH_ABORTABLE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     AddOffsetsToTxnRequest,
@@ -48,10 +49,11 @@ def initialised(
     is_named = request.producer_id != NO_PRODUCER_ID
     if is_named and request.producer_id != known.producer_id:
         raise GroupError(ErrorCode.PRODUCER_FENCED)
-    if is_named and request.producer_epoch not in (epoch, known.previous_epoch):
-        raise GroupError(ErrorCode.PRODUCER_FENCED)
+    # Before the epoch is looked at: an old one, too, aborts what is ongoing.
     if known.state in PREPARING or known.state is _S.ONGOING:
         raise GroupError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if is_named and request.producer_epoch not in (epoch, known.previous_epoch):
+        raise GroupError(ErrorCode.PRODUCER_FENCED)
     if is_named and request.producer_epoch != epoch:
         return known  # The answer to the same request was lost.
     if epoch >= LAST_EPOCH:
@@ -85,7 +87,10 @@ def verified(
     if request.api_version >= FIRST_VERSION_OF_TRANSACTIONS_2:
         return _ongoing(known, wall_ms)
     if known.state is not _S.ONGOING or not known.has_offsets:
-        raise GroupError(ErrorCode.INVALID_TXN_STATE)
+        knows_abortable = request.api_version >= FIRST_VERSION_WITH_ABORTABLE
+        raise GroupError(
+            ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
+        )
     return known
 
 
@@ -97,6 +102,8 @@ def ended(known: TransactionValue | None, request: EndTxnRequest) -> Transaction
     is_repeated = is_version_2 and known.previous_epoch == request.producer_epoch != epoch
     if request.producer_epoch != epoch and not is_repeated:
         raise GroupError(ErrorCode.PRODUCER_FENCED)
+    if known.state in PREPARING and not is_repeated and is_version_2:
+        raise GroupError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if known.state is _S.ONGOING and not is_repeated:
         ending = replace(known, state=_PREPARE[request.committed])
         if is_version_2:
@@ -121,7 +128,7 @@ def fenced(known: TransactionValue) -> TransactionValue:
         known,
         state=_S.PREPARE_ABORT,
         producer_epoch=known.producer_epoch + 1,
-        previous_epoch=NO_PRODUCER_EPOCH,
+        previous_epoch=known.producer_epoch,
     )
 
 

@@ -101,6 +101,13 @@ class _Prepared(Continuation):
         key = TimerKey(TransactionTimer.COMPLETE, self.group_id, self.transactional_id)
         return Outcome(timers=(ScheduleTimer(key, now_ms),))
 
+    def write_failed(
+        self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """Where it only took too long, the decision is in the log, and its markers will be behind
+        it; they are lost together, or not at all."""
+        return Outcome() if is_undone else self.committed(context, now_ms=now_ms)
+
 
 class TransactionCoordinator(Component[Any]):
     """Requests of transactional producers."""
@@ -204,6 +211,8 @@ class TransactionCoordinator(Component[Any]):
     def _check_member(
         self, call: Call[TxnOffsetCommitRequest], partitions: list[TopicPartition]
     ) -> None:
+        if not self._context.rules.fences_txn_commits:
+            return
         if call.group is not None:
             self.types[type(call.group)].check_txn_commit(call.group, call.request, partitions)
         elif call.request.generation_id >= 0:

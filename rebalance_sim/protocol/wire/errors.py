@@ -48,6 +48,7 @@ class ErrorCode(IntEnum):
     UNRELEASED_INSTANCE_ID = 111
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
+    TRANSACTION_ABORTABLE = 120
     INVALID_REGULAR_EXPRESSION = 128
     # KIP-848 names it and gives it no number; no broker has it, and this is no number of Kafka's.
     INVALID_ASSIGNMENT = 10_001

@@ -152,7 +152,7 @@ class TransactionMarker:
     A broker writes one for each partition of ``__consumer_offsets``, the model for each group.
     """
 
-    type_id: ClassVar[int] = -1
+    type_id: ClassVar[int] = 0  # No record of a group: it is about offsets.
     group_id: str
     producer_id: int
     producer_epoch: int
@@ -193,7 +193,7 @@ class TransactionMetadata:
     """Record 0 of ``__transaction_state``. In the model it is in the log of the group that the
     transactional id reads for (transactions §1)."""
 
-    type_id: ClassVar[int] = -2
+    type_id: ClassVar[int] = 0  # Likewise.
     group_id: str
     transactional_id: str
     value: TransactionValue

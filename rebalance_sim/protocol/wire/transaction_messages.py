@@ -17,6 +17,9 @@ from rebalance_sim.protocol.wire.value import value
 FIRST_VERSION_OF_TRANSACTIONS_2 = 5
 """Of TxnOffsetCommit and EndTxn."""
 
+FIRST_VERSION_WITH_ABORTABLE = 4
+"""Of TxnOffsetCommit: what does not belong to a transaction is TRANSACTION_ABORTABLE from it on."""
+
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000

@@ -528,9 +528,17 @@ class ClientProcess:
 
     def _on_error_raised(self, effect: RaiseError) -> None:
         """After a fatal error the application closes the consumer; other errors it logs."""
+        if self.member.state is ClientState.FATAL:
+            self._close_and_restart()
+
+    def fail_for_good(self) -> None:
+        """Close the consumer, as ``Process`` has it."""
+        self._close_and_restart()
+        self.application.look_at_conditions()
+
+    def _close_and_restart(self) -> None:
         restart_ms = self.spec.restart_after_fatal_ms
-        is_fatal = self.member.state is ClientState.FATAL
-        if is_fatal and restart_ms is not None and not self.application.is_exiting:
+        if restart_ms is not None and not self.application.is_exiting:
             self._supervisor.restart_later(self.name, restart_ms)
             self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
 

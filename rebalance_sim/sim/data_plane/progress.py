@@ -24,10 +24,14 @@ from rebalance_sim.sim.observe.sums import Sums
 class Totals:
     """What all partitions of a run share. ``area`` is twice the integral of the lag."""
 
-    def __init__(self, *, has_workers: bool = False) -> None:
+    def __init__(self, *, has_workers: bool = False, has_transactions: bool = False) -> None:
         self.processed = 0
         self.reprocessed = 0
         self.processed_late = 0
+        self.transactions_committed = 0
+        self.transactions_aborted = 0
+        self.producers_fenced = 0
+        self._has_transactions = has_transactions
         self._has_workers = has_workers
         self.area = 0
         self.highest_lag = 0
@@ -43,6 +47,7 @@ class Totals:
                 "records_processed": self.processed,
                 "records_reprocessed": self.reprocessed,
                 **self._of_workers(),
+                **self._of_transactions(),
             },
             means={
                 "first_record_after_assignment_ms": replace(self.after_assignment),
@@ -55,6 +60,10 @@ class Totals:
     def _of_workers(self) -> dict[str, float]:
         late = {"records_processed_after_loss": float(self.processed_late)}
         return late if self._has_workers else {}
+
+    def _of_transactions(self) -> dict[str, float]:
+        names = ("transactions_committed", "transactions_aborted", "producers_fenced")
+        return {n: float(getattr(self, n)) for n in names} if self._has_transactions else {}
 
     def begin_part(self) -> None:
         """A part of the run begins (``sums``, of which the longest since then are wanted)."""
