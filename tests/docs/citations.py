@@ -32,6 +32,7 @@ REFERENCE = ROOT / "docs" / "reference"
 DOCUMENTS: Mapping[str, str] = {
     "coordinator": "consumer-group-coordinator.md",
     "client": "consumer-client.md",
+    "franz": "franz-go.md",
     "classic": "classic-group-and-migration.md",
     "assignors": "assignors.md",
     "defects": "defects.md",

@@ -56,8 +56,9 @@ def _identity_of(member: GroupMember) -> tuple[str, int]:
 
 def _is_old(request: OffsetCommitRequest, entry: ClientEntry) -> bool:
     """Whether a commit was made in a membership before the present one, and signed then."""
-    epoch = request.generation_id_or_member_epoch
-    return entry.member.signs_once and epoch != entry.member.member_epoch
+    member = entry.member
+    signed = request.member_id, request.generation_id_or_member_epoch
+    return member.signs_once and signed != (member.member_id, member.member_epoch)
 
 
 class CommitEpoch(Property):

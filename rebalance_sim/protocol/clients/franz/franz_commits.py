@@ -41,6 +41,7 @@ class _Commit:
     _: KW_ONLY
     deadline_ms: int | None = None
     is_of_interval: bool = False
+    is_let_in: bool = True  # a join waits for it; else it waits for the join, and is signed then
     stale_retries: int = 0
     sign_again_ms: int | None = None  # after a stale epoch, when to look for a newer one
 
@@ -149,7 +150,13 @@ class FranzCommits(CommitQueue):
             api_version=core.offsets_version,
         )
         self._queue.append(
-            _Commit(request, on_done, deadline_ms=deadline_ms, is_of_interval=is_of_interval)
+            _Commit(
+                request,
+                on_done,
+                deadline_ms=deadline_ms,
+                is_of_interval=is_of_interval,
+                is_let_in=self.may_send(),
+            )
         )
         core.change_count += 1
 
@@ -169,6 +176,11 @@ class FranzCommits(CommitQueue):
         """Whether a commit has not ended yet."""
         return bool(self._queue)
 
+    @property
+    def has_let_in(self) -> bool:
+        """Whether a join has to wait for a commit."""
+        return any(commit.is_let_in for commit in self._queue)
+
     def run(self) -> None:
         """Send the first that waits, and give up what has run out of time."""
         now_ms = self._core.now_ms
@@ -184,7 +196,10 @@ class FranzCommits(CommitQueue):
             if now_ms >= first.sign_again_ms:
                 first.sign_again_ms = None
                 self._sign_again(first)
-        elif not self._request.is_open and self.may_send():
+        elif not self._request.is_open and (first.is_let_in or self.may_send()):
+            if not first.is_let_in:
+                first.is_let_in = True
+                first.request = self._signed(first.request)
             self._send(first)
         self._request.run()
 
@@ -234,13 +249,15 @@ class FranzCommits(CommitQueue):
         if epoch == commit.request.generation_id_or_member_epoch or not kept:
             self._finish(commit, ErrorCode.STALE_MEMBER_EPOCH)
             return
-        commit.request = replace(
-            commit.request,
-            member_id=self._core.member_id,
-            generation_id_or_member_epoch=epoch,
-            offsets=kept,
-        )
+        commit.request = replace(self._signed(commit.request), offsets=kept)
         self._send(commit)
+
+    def _signed(self, request: OffsetCommitRequest) -> OffsetCommitRequest:
+        return replace(
+            request,
+            member_id=self._core.member_id,
+            generation_id_or_member_epoch=self._epoch(),
+        )
 
     def _finish(self, commit: _Commit, error_code: ErrorCode | None) -> None:
         self._queue.remove(commit)

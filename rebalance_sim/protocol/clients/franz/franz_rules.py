@@ -1,6 +1,6 @@
 """The decisions of a franz-go member in which versions or defects differ.
 
-What franz-go 1.22.3 gets wrong is in ``protocol/defects``. Source: franz.
+What franz-go 1.22.3 gets wrong is in ``protocol/defects``. Source: franz §1-§7.
 """
 
 from __future__ import annotations

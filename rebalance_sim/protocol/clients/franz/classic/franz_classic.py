@@ -9,15 +9,12 @@ from enum import Enum
 from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common import events
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.effects import RequestMetadata, ResetPositions
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.common.member_states import ClientState
-from rebalance_sim.protocol.clients.common.seen_names import SeenNames
-from rebalance_sim.protocol.clients.common.values import CommitIdentity, FetchState
+from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.franz.classic.franz_classic_core import FranzClassicCore
 from rebalance_sim.protocol.clients.franz.classic.manage import Manage
-from rebalance_sim.protocol.clients.franz.franz_machine import FranzMachine
 from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -35,23 +32,12 @@ class FranzClassicState(Enum):
     WAITING = "waiting"
 
 
-class FranzClassicMember(FranzMachine):
+class FranzClassicMember(FranzClassicCore):
     """One consumer process that speaks the classic protocol: see ``FranzMachine``."""
 
     kind: ClassVar[str] = "franz-classic"
 
-    config: ClassicConsumerConfig
     _manager: Manage
-
-    def _declare(self) -> None:
-        self.generation_id = NO_GENERATION
-        self.is_cooperative = self.config.is_cooperative
-        self.heartbeat_interval_ms = self.config.heartbeat_interval_ms
-        self._seen: dict[str, str] = {}
-        self.catalogue = TopicCatalogue(SeenNames(self._seen, self._owned))
-
-    def _owned(self) -> frozenset[TopicPartition]:
-        return self.last_assigned | (self.now_assigned or _NOTHING)
 
     def _make_manager(self) -> Manage:
         manager = Manage(
@@ -59,14 +45,6 @@ class FranzClassicMember(FranzMachine):
         )
         manager.on_left = self.on_left
         return manager
-
-    def adopt_generation(self, member_id: str, generation_id: int) -> None:
-        """Take an id and a generation over, or the lack of either."""
-        self.member_id = member_id
-        self.generation_id = generation_id
-        self.member_epoch = max(generation_id, 0)
-        is_member = bool(member_id) and generation_id != NO_GENERATION
-        self.commit_identity = CommitIdentity(member_id, generation_id) if is_member else None
 
     # --- events -----------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ Source: franz §7.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
 from rebalance_sim.protocol.clients.common.application import Application
@@ -21,6 +20,7 @@ from rebalance_sim.protocol.clients.common.effects import (
 from rebalance_sim.protocol.clients.common.join_request import join_request
 from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topics_of_all
 from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
+from rebalance_sim.protocol.clients.franz.classic.franz_classic_core import FranzClassicCore
 from rebalance_sim.protocol.clients.franz.coordinator_requests import Coordinator, RetriedRequest
 from rebalance_sim.protocol.clients.franz.franz_commits import FranzCommits
 from rebalance_sim.protocol.clients.franz.franz_core import REFUSALS
@@ -39,9 +39,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from rebalance_sim.protocol.clients.franz.classic.franz_classic import FranzClassicMember
 
 _E = ErrorCode
 _OVERHEAD_MS = 10_000
@@ -73,7 +70,7 @@ class Manage:
 
     def __init__(
         self,
-        core: FranzClassicMember,
+        core: FranzClassicCore,
         application: Application,
         coordinator: Coordinator,
         session: Session,
@@ -92,6 +89,7 @@ class Manage:
         self._reason = _FIRST
         self._errors = 0
         self._join_due_ms: int | None = None
+        self._waits_for_commits = False  # the join that is due
         self._beat_due_ms: int | None = None  # None: no session
         self._fast_due_ms: int | None = None
         self._rejoin: str | None = None
@@ -155,6 +153,9 @@ class Manage:
         if self._join_due_ms is not None and core.now_ms >= self._join_due_ms:
             self._join_due_ms = None
             self._join()
+        if self._waits_for_commits and not self._commits.has_let_in:
+            self._waits_for_commits = False
+            self._restart()
         if self._beat_due_ms is not None and not self._beats.is_open:
             self._look_at_session()
         for request in (self._joins, self._syncs, self._beats, self._leave):
@@ -194,7 +195,7 @@ class Manage:
         self.is_joining, self.is_rejoin_due = True, False
         self._rejoin = self._awaiting = None
         self._is_leader = False
-        self._send_join()
+        self._waits_for_commits = True
 
     def _send_join(self) -> None:
         core = self._core
