@@ -102,8 +102,8 @@ class ConsumerMember(Member):
 
     async def live(self) -> None:
         api, link = "ConsumerGroupHeartbeat", self.link
-        me = {"group_id": self.group_id, "member_id": uuid.uuid4().hex}
-        quiet = me | {"subscribed_topic_names": None, "topic_partitions": None}
+        me: codec.Message = {"group_id": self.group_id, "member_id": uuid.uuid4().hex}
+        quiet: codec.Message = me | {"subscribed_topic_names": None, "topic_partitions": None}
         quiet |= {"rebalance_timeout": -1}
         joins = me | {
             "member_epoch": 0,
@@ -130,8 +130,9 @@ class ClassicMember(Member):
     """Of the classic protocol."""
 
     async def live(self) -> None:
-        link, me = self.link, {"group_id": self.group_id, "member_id": ""}
-        about = {"protocol_type": "consumer", "group_instance_id": None}
+        link = self.link
+        me: codec.Message = {"group_id": self.group_id, "member_id": ""}
+        about: codec.Message = {"protocol_type": "consumer", "group_instance_id": None}
         metadata = subscription_bytes(Subscription(topics=(self.group_id,)))
         while True:
             joined = await link.ask(

@@ -66,7 +66,7 @@ public class Client {
         }
     }
 
-    /** Tells what the application sees, in lines of JSON; each is answered before it continues. */
+    /** Tells what the application sees, in lines of JSON; each is answered first. */
     static class Reporter implements ConsumerRebalanceListener {
         private final String about;
         private Socket socket;

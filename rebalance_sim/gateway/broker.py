@@ -120,7 +120,7 @@ class Gateway:
 
     def unsettled(self, group_id: str) -> Sequence[Stuck]:
         """What has to happen once nothing disturbs a group, and has not yet: members that are
-        not at rest, partitions on which no one works, records that are not handed out. As far as
+        not at rest, partitions without a consumer, records that are not handed out. As far as
         clients report (docs/gateway.md); empty of others."""
         return self._call(lambda server: server.unsettled(group_id))
 

@@ -122,7 +122,7 @@ class GroupHost(Shard):
         while self._due and self._due[0][0] <= until_ms:
             at_ms, _, act = heapq.heappop(self._due)
             self.now_ms = max(self.now_ms, at_ms)
-            # A timeout of 0 may arm the same timer again and again: time continues meanwhile.
+            # A timeout of 0 may arm the same timer again and again: time passes meanwhile.
             self._soonest_ms = self.now_ms + 1
             act(self.now_ms)
         self.now_ms = self._soonest_ms = until_ms

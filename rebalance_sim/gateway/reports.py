@@ -268,8 +268,7 @@ class Reports:
     # -- requests and answers --------------------------------------------------------------------
 
     def sent(self, client_id: str, request: Any) -> int:
-        """A request is about to be handled; its number, 0: no one reports who would have sent
-        it."""
+        """A request is about to be handled. Its number; 0: its sender does not report."""
         known = self._known.get(client_id)
         if known is None or getattr(request, "group_id", None) != known.group_id:
             return 0

@@ -47,7 +47,7 @@ def test_so_are_a_hundred_thousand(is_mutated):
 
 
 def test_a_timer_that_arms_itself_again_at_once_does_not_stop_the_clock():
-    # As a join phase does that lasts no time, and that no one joins.
+    # As a join phase does that lasts no time, and that no member joins.
     async def fire() -> list[int]:
         server = new_server()
         fired: list[int] = []

@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// reporter tells what the application sees, in lines of JSON; each is answered before it continues.
+// reporter tells what the application sees, in lines of JSON; each is answered first.
 type reporter struct {
 	sync.Mutex
 	about   map[string]any
