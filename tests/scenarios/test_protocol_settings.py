@@ -41,8 +41,9 @@ def tables(*kinds: str, **settings: Any) -> dict[str, Any]:
 
 
 def _needed(kind: str) -> dict[str, Any]:
-    """Kafka's default list of assignors is none for librdkafka."""
-    return {"assignors": ["range"]} if kind == "librdkafka-classic" else {}
+    """Kafka's default list of assignors is none for librdkafka and franz-go."""
+    is_mixed = KINDS[kind].is_classic and not KINDS[kind].mixes_assignors
+    return {"assignors": ["range"]} if is_mixed else {}
 
 
 def refused(name: str) -> str:
