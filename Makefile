@@ -29,11 +29,10 @@ help:
 test: $(INSTALLED)
 	$(BIN)/pytest -n logical --dist loadfile
 
-# What shares nothing first, test by test in a process for each core; then the rest, file by file.
-SHARED_OUT = tests/hosting tests/invariants tests/scenarios tests/sim
+# Test by test in a process for each core; then those on Spark, whose files have a session each.
 test-slow: $(INSTALLED)
-	$(BIN)/pytest -m slow -n logical --dist worksteal $(SHARED_OUT)
-	$(BIN)/pytest -m slow -n logical --dist loadfile $(addprefix --ignore=,$(SHARED_OUT))
+	$(BIN)/pytest -m slow -n logical --dist worksteal --ignore tests/spark
+	$(BIN)/pytest -m slow -n logical --dist loadfile tests/spark
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check

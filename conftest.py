@@ -1,7 +1,7 @@
 """Settings of the whole test suite.
 
 Property tests draw the same examples in every run, so that a red build is red again on the next
-machine. ``HYPOTHESIS_PROFILE=explore make test`` draws new ones, to look for what nobody has seen.
+machine. ``HYPOTHESIS_PROFILE=explore make test`` draws new ones, to look for what no one has seen.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Run: ``python benchmarks/groups.py``.
 
-Each group has ten members, which share the 60 partitions of one topic with nobody but each other.
+Each group has ten members, which share the 60 partitions of one topic with no one but each other.
 Every invariant is checked after each step. "commits" commits the offsets of all partitions every
 five seconds, too. All groups live in one partition of ``__consumer_offsets``, or are spread over
 50 of them. What is measured, and how, is said in ``step_cost.py``.

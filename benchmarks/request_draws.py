@@ -1,7 +1,7 @@
-"""Random typed requests: what members may send, what nobody should, and everything in between.
+"""Random typed requests: what members may send, what no one should, and everything in between.
 
 Every value that a field can hold on the wire may come: empty and blank strings, negative epochs,
-nulls, repetitions, topics that nobody knows, long lists. About half of what is drawn fits the state
+nulls, repetitions, topics that no one knows, long lists. About half of what is drawn fits the state
 of the group, so that requests get beyond the first check.
 """
 

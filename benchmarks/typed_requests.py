@@ -47,7 +47,7 @@ REQUESTS_PER_SEED = 400
 _DURATION_MS = 10**9
 _QUIET_MS = 200_000
 """Longer than any request may be parked: rebalance timeouts that are drawn beyond that are
-answered by nobody in this time, see ``_is_owed``."""
+answered by no one in this time, see ``_is_owed``."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
 _WRITE_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)

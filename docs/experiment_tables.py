@@ -60,10 +60,10 @@ class MeasuredExperiment:
         summary, data = self._summary, self._data
         counts = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
         experiment = summary.experiment
+        protocols = f" x {len(experiment.protocols)} protocols" if experiment.protocols else ""
         return (
-            f"{len(summary.runs):,} runs at commit {data['commit']}: {len(experiment.cells)} cells "
-            f"x {len(experiment.protocols)} protocols x {data['seeds']} seeds; {counts}. "
-            f"{data['note']}\n"
+            f"{len(summary.runs):,} runs at commit {data['commit']}: {len(experiment.cells)} cells"
+            f"{protocols} x {data['seeds']} seeds; {counts}. {data['note']}\n"
         )
 
     def medians(self, metric: str) -> str:

@@ -101,7 +101,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL
 def regenerate(page: str) -> str:
     """The text of a page with every generated part written again.
 
-    Raises KeyError for a part that nobody generates.
+    Raises KeyError for a part that no one generates.
     """
     return _BLOCK.sub(lambda found: f"{found[1]}{_PARTS[found[2]]()}{found[3]}", page)
 

@@ -157,12 +157,11 @@ def _ms(number: str, unit: str) -> int:
 
 
 def _check_plot(plot: Path, scenario: Path | None) -> None:
-    """Find out before the runs what cannot be written. Raises BadInput."""
-    from rebalance_sim.scenarios.pages.timeline import STILL_PICTURES
+    """Find out before the runs what cannot be written. Raises BadInput and
+    ScenarioError."""
+    from rebalance_sim.scenarios.pages.timeline import STILL_PICTURES, check_picture_file
 
-    if plot.suffix not in STILL_PICTURES:
-        kinds = ", ".join(STILL_PICTURES)
-        raise BadInput(f"branch: --plot {plot}: choose one of {kinds}")
+    check_picture_file(plot, STILL_PICTURES)
     check_outputs({"--plot": plot}, [scenario])
     write_text(plot, "")
 

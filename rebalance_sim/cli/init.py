@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.drafts.draft import Draft
 
 _CLIENTS, _TOPIC, _DOWN_MS = 3, "orders:12", 10_000
+_NO_SUBSCRIPTIONS = (
+    "Kafka's tools print no subscriptions: every member subscribes to every topic of the group."
+)
 
 
 def init(
@@ -127,6 +130,7 @@ def _draft(
         draft = replace(
             draft,
             config=group.config,
+            remarks=(*draft.remarks, _NO_SUBSCRIPTIONS),
             not_modelled=(*draft.not_modelled, *group.not_modelled),
         )
     topics = topics or [_topic(_TOPIC)]

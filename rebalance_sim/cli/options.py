@@ -22,7 +22,8 @@ LIMITS = Limits()
 _SEED_MAX = 2**63 - 1
 
 ScenarioFile = Annotated[
-    Path | None, typer.Argument(help="A scenario file; instead, give --profile and --seed.")
+    Path | None,
+    typer.Argument(help="A scenario file, or a trace; instead, give --profile and --seed."),
 ]
 _PROFILE_HELP = "Kind of scenario: a profile's name, or a TOML file."
 OptionalProfile = Annotated[str | None, typer.Option("--profile", "-p", help=_PROFILE_HELP)]

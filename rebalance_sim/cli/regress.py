@@ -42,7 +42,7 @@ def regress(
     fresh: Annotated[
         int | None,
         typer.Option(
-            min=0, max=SEEDS_MOST, help="So many seeds of the profile that nobody has run before."
+            min=0, max=SEEDS_MOST, help="So many seeds of the profile that no one has run before."
         ),
     ] = None,
     fresh_from: Annotated[

@@ -33,7 +33,9 @@ _SHOWS = {".html": "tells the run: verdict, figures, owners, series, and every s
 def run(
     scenarios: Annotated[
         list[Path] | None,
-        typer.Argument(help="Scenario files, one or more; instead, give --profile and --seed."),
+        typer.Argument(
+            help="Scenario files, or traces, one or more; instead, give --profile and --seed."
+        ),
     ] = None,
     profile: cli_options.OptionalProfile = None,
     seed: cli_options.OptionalSeed = None,

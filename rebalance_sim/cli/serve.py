@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import signal
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -41,6 +42,13 @@ def serve(
         list[str] | None, typer.Option(help="A defect to be switched on; may be repeated.")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 0,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 is every one of the machine.")
+    ] = "127.0.0.1",
+    advertised_host: Annotated[
+        str | None,
+        typer.Option(help="Where clients are told to connect, if that is not --host."),
+    ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0, help="End after this time, instead of with Ctrl-C.")
     ] = None,
@@ -56,7 +64,9 @@ def serve(
     need_wire_library("serve")
     settings = _settings(file, topic or [], semantics, defect or [])
     check_folder("serve", "--record", record)
-    asked = _Asked(port, records, seconds, record, stop_at_violation)
+    if host == "0.0.0.0" and advertised_host is None:
+        raise BadInput("--host 0.0.0.0: give --advertised-host, the name that clients connect to")
+    asked = _Asked(port, host, advertised_host or host, records, seconds, record, stop_at_violation)
     return asyncio.run(_serve(settings, asked))
 
 
@@ -64,6 +74,8 @@ class _Asked(NamedTuple):
     """What the command line wants beside the settings."""
 
     port: int
+    host: str
+    advertised_host: str
     records: int
     seconds: float | None
     record: Path | None
@@ -111,11 +123,13 @@ async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
         raise BadInput(f"--record: {settings.semantics} is no release of Kafka: there is no trace")
     _fill(server, asked.records)
     try:
-        await server.start(asked.port)
+        await server.start(asked.port, host=asked.host, advertised_host=asked.advertised_host)
+    except socket.gaierror as problem:
+        raise BadInput(f"--host {asked.host}: {problem.strerror}") from problem
     except OSError as problem:
         reason = problem.strerror or problem
         raise BadInput(
-            f"--port {asked.port}: {reason}; give another, or 0 for any free one"
+            f"--port {asked.port} of {asked.host}: {reason}; give another, or 0 for any free one"
         ) from problem
     host, taken = server.address
     say(f"{host}:{taken}")

@@ -46,11 +46,13 @@ from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.versions.semantics import Semantics
-from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.records import Record, TransactionMarker, TransactionMetadata
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 from rebalance_sim.re2_engine import compile_re2
 
 _LOAD_WINDOW_MS, _LOAD_STEP_MS = 10_000, 50
+_NOT_RECORDED = (TransactionMarker, TransactionMetadata)
+"""Control records, and records of another topic."""
 _OTHER_TOPIC = "\0elsewhere"
 """Begins the names of topics of other users of the broker."""
 _UNTIMED = frozenset({"sleep", "restart_broker", "await"})
@@ -198,7 +200,7 @@ class BrokerRun:
             return None
         self._advance_to(at_ms + lag_ms)
         self._ticket = step.get("async")
-        if op in _READS:
+        if op in _READS and not step.get("request", {}).get("require_stable"):
             self._see_other_records(index)
         else:
             self._commit()
@@ -410,8 +412,10 @@ class BrokerRun:
 
     def _collect(self, *, until_ms: int, cause: str) -> None:
         """Note what the shard wrote since the last call, and the window in which it may have."""
-        for at_ms, records in self._shard.batches[self._seen_batches :]:
-            self._writes.append((at_ms, max(at_ms, until_ms), cause, records))
+        for at_ms, written in self._shard.batches[self._seen_batches :]:
+            records = tuple(one for one in written if not isinstance(one, _NOT_RECORDED))
+            if records:
+                self._writes.append((at_ms, max(at_ms, until_ms), cause, records))
         self._seen_batches = len(self._shard.batches)
 
 

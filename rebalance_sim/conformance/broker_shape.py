@@ -122,6 +122,11 @@ def _partition_number(value: object) -> None:
 
 _PARTITIONS = _map_to(_list_of(_count))
 _MEMBER = {"member_id": _Field(_text), "instance_id": _Field(_or_null(_text), is_required=False)}
+_PRODUCER = {
+    "transactional_id": _Field(_text),
+    "producer": _Field(_text),
+    "producer_epoch": _Field(_number),
+}
 _ANSWER = {"response": _Field(_any_object)}
 _ON_CONNECTION = {"conn": _Field(_text), "bind": _Field(_or_null(_text), is_required=False)}
 
@@ -177,10 +182,36 @@ _STEPS: Mapping[str, _Fields] = {
         **_request(
             {
                 "topics": _Field(_PARTITIONS),
-                **_optional(member_id=_or_null(_text), member_epoch=_number),
+                **_optional(member_id=_or_null(_text), member_epoch=_number, require_stable=_flag),
             }
         ),
         **_ANSWER,
+    },
+    "init_producer_id": {
+        **_request(
+            {
+                "transactional_id": _Field(_text),
+                **_optional(transaction_timeout_ms=_count, producer=_text, producer_epoch=_number),
+            }
+        ),
+        **_ANSWER,
+    },
+    "add_offsets_to_txn": {**_request(_PRODUCER), **_ANSWER},
+    "txn_offset_commit": {
+        **_request(
+            {
+                **_PRODUCER,
+                "offsets": _Field(_map_to(_map_to(_number, key=_partition_number))),
+                **_optional(member_id=_text, member_epoch=_number, instance_id=_or_null(_text)),
+            }
+        ),
+        **_ANSWER,
+        **_optional(version=_count),
+    },
+    "end_txn": {
+        **_request({**_PRODUCER, "committed": _Field(_flag)}),
+        **_ANSWER,
+        **_optional(version=_count),
     },
     "alter_group_config": {"request": _Field(_map_to(_or_null(_number))), **_ANSWER},
     "join_group": {

@@ -47,6 +47,18 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import (
+    DEFAULT_TRANSACTION_TIMEOUT_MS,
+    FIRST_VERSION_OF_TRANSACTIONS_2,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
 Step = Mapping[str, Any]
 _Response = TypeVar("_Response")
@@ -105,6 +117,16 @@ class Steps:
                 return self._offset_commit(step["request"])
             case "offset_fetch":
                 return self._offset_fetch(step["request"])
+            case "init_producer_id":
+                return self._init_producer_id(step["request"])
+            case "add_offsets_to_txn":
+                add = AddOffsetsToTxnRequest(**self._producer(step["request"]))
+                added = self._ask(add, AddOffsetsToTxnResponse)
+                return {"error_code": added.error_code.wire_name}
+            case "txn_offset_commit":
+                return self._txn_offset_commit(step)
+            case "end_txn":
+                return self._end_txn(step)
             case "alter_group_config":
                 alter = AlterGroupConfigRequest(group_id=GROUP, configs=step["request"])
                 altered = self._ask(alter, AlterGroupConfigResponse)
@@ -298,9 +320,58 @@ class Steps:
             member_id=None if member_id is None else self._spelling.real_id(member_id),
             member_epoch=fields.get("member_epoch", -1),
             partitions=self._spelling.partitions(fields["topics"]),
-            require_stable=False,
+            require_stable=fields.get("require_stable", False),
         )
         return self._spelling.offset_fetch(self._ask(request, OffsetFetchResponse))
+
+    # -- transactions ----------------------------------------------------------------------
+
+    def _init_producer_id(self, fields: Step) -> dict[str, Any]:
+        named = {"producer", "producer_epoch"} & fields.keys()
+        request = InitProducerIdRequest(
+            group_id=GROUP,
+            transactional_id=fields["transactional_id"],
+            transaction_timeout_ms=fields.get(
+                "transaction_timeout_ms", DEFAULT_TRANSACTION_TIMEOUT_MS
+            ),
+            **{key: value for key, value in self._producer(fields).items() if "producer" in key}
+            if named
+            else {},
+        )
+        return self._spelling.producer(self._ask(request, InitProducerIdResponse))
+
+    def _producer(self, fields: Step) -> dict[str, Any]:
+        return {
+            "group_id": GROUP,
+            "transactional_id": fields["transactional_id"],
+            "producer_id": self._spelling.producer_id(fields["producer"]),
+            "producer_epoch": fields["producer_epoch"],
+        }
+
+    def _txn_offset_commit(self, step: Step) -> dict[str, Any]:
+        fields = step["request"]
+        offsets = self._by_partition(fields["offsets"])
+        request = TxnOffsetCommitRequest(
+            **self._producer(fields),
+            offsets=offsets,
+            generation_id=fields.get("member_epoch", -1),
+            member_id=self._spelling.real_id(fields["member_id"]) if "member_id" in fields else "",
+            group_instance_id=fields.get("instance_id"),
+            api_version=step.get("version", 3),
+        )
+        return self._spelling.offset_commit(offsets, self._ask(request, TxnOffsetCommitResponse))
+
+    def _end_txn(self, step: Step) -> dict[str, Any]:
+        version = step.get("version", 3)
+        request = EndTxnRequest(
+            **self._producer(step["request"]),
+            committed=step["request"]["committed"],
+            api_version=version,
+        )
+        response = self._ask(request, EndTxnResponse)
+        if version < FIRST_VERSION_OF_TRANSACTIONS_2:
+            return {"error_code": response.error_code.wire_name}
+        return self._spelling.producer(response)
 
 
 def _ticket(step: Step) -> str:

@@ -30,8 +30,14 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetDeleteResponse,
     OffsetFetchResponse,
 )
-from rebalance_sim.protocol.wire.records import Record, to_dict
+from rebalance_sim.protocol.wire.records import OffsetCommit, Record, TxnOffsetCommit, to_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
+from rebalance_sim.protocol.wire.transaction_messages import (
+    NO_PRODUCER_ID,
+    EndTxnResponse,
+    InitProducerIdResponse,
+    TxnOffsetCommitResponse,
+)
 
 GROUP = "group"
 _Member = TypeVar("_Member")
@@ -44,6 +50,7 @@ class Spelling:
         self._incarnation = dict.fromkeys(topics, 1)
         self._real: dict[str, str] = {}
         self._symbols: dict[str, str] = {}
+        self._producers: dict[int, str] = {}
 
     # -- from the trace --------------------------------------------------------------------
 
@@ -140,8 +147,25 @@ class Spelling:
             },
         }
 
+    def producer(self, response: InitProducerIdResponse | EndTxnResponse) -> dict[str, Any]:
+        """A producer with its epoch; it gets the next name if it has none."""
+        known, name = self._producers, None
+        if response.producer_id != NO_PRODUCER_ID:
+            name = known.setdefault(response.producer_id, f"P{len(known) + 1}")
+        return {
+            "error_code": response.error_code.wire_name,
+            "producer": name,
+            "producer_epoch": response.producer_epoch,
+        }
+
+    def producer_id(self, name: str) -> int:
+        """The id that a name stands for; one that no one has if it stands for none."""
+        return next((one for one, known in self._producers.items() if known == name), -2)
+
     def offset_commit(
-        self, partitions: Iterable[TopicPartition], response: OffsetCommitResponse
+        self,
+        partitions: Iterable[TopicPartition],
+        response: OffsetCommitResponse | TxnOffsetCommitResponse,
     ) -> dict[str, Any]:
         """``partitions`` in the order of the request."""
         errors: dict[str, dict[str, str]] = {}
@@ -155,7 +179,11 @@ class Spelling:
         for topic_id, partition in sorted(response.offsets):
             value = response.offsets[TopicPartition(topic_id, partition)]
             offsets.setdefault(name_of(topic_id), {})[str(partition)] = value
-        return {"error_code": response.error_code.wire_name, "offsets": offsets}
+        shown: dict[str, Any] = {"error_code": response.error_code.wire_name, "offsets": offsets}
+        for (topic_id, partition), code in sorted(response.errors.items()):
+            of_topic = shown.setdefault("errors", {}).setdefault(name_of(topic_id), {})
+            of_topic[str(partition)] = code.wire_name
+        return shown
 
     def offset_delete(self, response: OffsetDeleteResponse) -> dict[str, Any]:
         errors: dict[str, dict[str, str]] = {}
@@ -202,6 +230,9 @@ class Spelling:
 
     def record(self, record: Record, hashes: dict[int, int]) -> dict[str, Any]:
         """``hashes`` numbers the metadata hashes in the order of their first appearance."""
+        if type(record) is TxnOffsetCommit:
+            # A recording shows what is in the batch, and not whose transaction it is of.
+            record = OffsetCommit(record.group_id, record.topic, record.partition, record.value)
         out = to_dict(record)
         if "member_id" in out["key"]:
             out["key"]["member_id"] = self.symbolic(out["key"]["member_id"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any, TypeVar
 from rebalance_sim.gateway.rules import Rules
 from rebalance_sim.gateway.server import Found, Server
 from rebalance_sim.gateway.settings import GatewaySettings, load_settings
+from rebalance_sim.invariants.property import Stuck
 from rebalance_sim.scenarios.codec import decode
 
 _T = TypeVar("_T")
 _CALL_S = 30
+_POLL_S = 0.05
 
 
 class Gateway:
@@ -115,6 +118,22 @@ class Gateway:
         """Call ``listener`` with each violation, in the gateway's thread, as it is found."""
         self._listeners.append(listener)
 
+    def unsettled(self, group_id: str) -> Sequence[Stuck]:
+        """What has to happen once nothing disturbs a group, and has not yet: members that are
+        not at rest, partitions on which no one works, records that are not handed out. As far as
+        clients report (docs/gateway.md); empty of others."""
+        return self._call(lambda server: server.unsettled(group_id))
+
+    def assert_settled(self, group_id: str, *, within_s: float = 30.0) -> None:
+        """Raises AssertionError with the first thing that has not happened after this time, or is
+        violated."""
+        end = time.monotonic() + within_s
+        while stuck := self.unsettled(group_id):
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {within_s:g} s: {stuck[0]}")
+            time.sleep(_POLL_S)
+        self.assert_ok()
+
     def assert_ok(self) -> None:
         """Raises AssertionError with the first violation, or the first bug of the gateway, if there
         is one."""
@@ -163,6 +182,11 @@ class Gateway:
     def committed(self, group_id: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> committed offset."""
         return self._call(lambda server: server.committed(group_id))
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """The groups that requests have named."""
+        return self._call(lambda server: server.recordings.group_ids)
 
     def trace(self, group_id: str) -> Mapping[str, Any]:
         """What the group went through, as ``rebalance-sim conformance`` replays it. Raises KeyError

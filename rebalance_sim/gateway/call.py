@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rebalance_sim.gateway.host import GroupHost
+from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import Request
@@ -28,20 +29,29 @@ class Site(Protocol):
     newest: dict[str, int]
     """API -> the newest version that is offered, where that is not the newest served."""
 
+    reports: Reports
+
     def watch(self, group_id: str, client_id: str) -> None:
         """A request of this client, about this group, is about to be handled."""
 
+    def notice_ends(self, client_id: str) -> None:
+        """Connections that this client has closed have ended, whatever is still done for them."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Call:
     """A request. ``error``: with what a rule wants it answered. ``commit_delay_ms``: how long what
-    it writes waits to be committed."""
+    it writes waits to be committed. ``asked``: what the core was asked for it, each with its number
+    (``Reports.sent``) and the answer, once there is one."""
 
     site: Site
     request: Request
     client_host: str
     error: ErrorCode | None = None
     commit_delay_ms: int = 0
+    asked: list[tuple[int, Any, list[Any]]] = field(default_factory=list)
+    is_told: bool = False
+    """Whether its sender has been answered, or will never be."""
 
     @property
     def message(self) -> Message:
@@ -55,6 +65,31 @@ class Call:
 
     async def ask(self, request: Any) -> Any:
         """The coordinator's answer to a request of the core."""
+        self.site.notice_ends(self.request.client_id)
+        answers: list[Any] = []
+        number = self.site.reports.sent(self.request.client_id, request)
+        if number:
+            self.asked.append((number, request, answers))
+        answers.append(await self._answer(request))
+        return answers[0]
+
+    def told(self) -> None:
+        """The answer is about to be sent."""
+        if self.is_told:
+            return
+        self.is_told = True
+        for number, request, answers in self.asked:
+            self.site.reports.answered(self.request.client_id, number, request, answers[0])
+
+    def lost(self) -> None:
+        """The connection has ended before that."""
+        if self.is_told:
+            return
+        self.is_told = True
+        numbers = [number for number, _, _ in self.asked]
+        self.site.reports.lost(self.request.client_id, numbers)
+
+    async def _answer(self, request: Any) -> Any:
         if self.error is not None:
             return error_answer(request, self.error)
         for group_id in group_ids_of(request) or ():

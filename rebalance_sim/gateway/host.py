@@ -1,4 +1,4 @@
-"""A coordinator shard behind sockets: a list for a log, and a clock that is real.
+"""A coordinator shard behind sockets: a log that is compacted, and a clock that is real.
 
 Timers fire at the time for which they are due, before whatever is handled after it: what they
 decide does not depend on how busy the machine is.
@@ -29,7 +29,10 @@ from rebalance_sim.protocol.runtime.coordinator_config import (
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.re2_engine import compile_re2
+from rebalance_sim.sim.broker.log import ReplicaLog
 
+COMPACTED_EVERY = 20_000
+"""So many records are written, at most, until those are removed that later ones replace."""
 WALL_OFFSET_MS = 1
 """Time begins with the gateway; a time of 0 in a record means that there is none."""
 
@@ -37,8 +40,8 @@ WALL_OFFSET_MS = 1
 class GroupHost(Shard):
     """The coordinator of all groups, as its host and as invariants see it (``ShardView``).
 
-    ``log`` has every record, and ``high_watermark`` says how many are committed: all, but while
-    ``holds_commits_ms`` makes them wait. To be made inside a running event loop.
+    All that is in ``log`` is committed, but while ``holds_commits_ms`` makes it wait. To be made
+    inside a running event loop.
     """
 
     name = "gateway"
@@ -62,9 +65,8 @@ class GroupHost(Shard):
         self._numbers = count()
         self._wake_up: asyncio.TimerHandle | None = None
         self.leader_epoch = 0
-        self.now_ms = 0
-        self.log: list[Record] = []
-        self.high_watermark_of_log = 0
+        self.now_ms = self._soonest_ms = 0
+        self.log = ReplicaLog()
         self.holds_commits_ms = 0
         super().__init__(
             journal=self,
@@ -98,17 +100,14 @@ class GroupHost(Shard):
         self.advance()
         self._group_configs = self.coordinator.group_configs
         self.resign(self.now_ms)
-        end = max(0, len(self.log) - lost_records)
-        del self.log[end:]
-        self.high_watermark_of_log = min(self.high_watermark_of_log, end)
-
+        self.log.truncate_to(max(0, self.log.end_offset - lost_records))
         self.call_at(self.now_ms + after_ms, self._load)
 
     def _load(self, at_ms: int) -> None:
-        self.high_watermark_of_log = len(self.log)
+        self.log.high_watermark = self.log.end_offset
         self.leader_epoch += 1
         self.begin_load()
-        self.finish_load(self.log, now_ms=at_ms)
+        self.finish_load(self.log.remaining(), now_ms=at_ms)
 
     def show_topics(self) -> None:
         """The coordinator sees the topics as they are now."""
@@ -123,13 +122,15 @@ class GroupHost(Shard):
         while self._due and self._due[0][0] <= until_ms:
             at_ms, _, act = heapq.heappop(self._due)
             self.now_ms = max(self.now_ms, at_ms)
+            # A timeout of 0 may arm the same timer again and again: time continues meanwhile.
+            self._soonest_ms = self.now_ms + 1
             act(self.now_ms)
-        self.now_ms = until_ms
+        self.now_ms = self._soonest_ms = until_ms
         self._sleep()
 
     def call_at(self, at_ms: int, act: Callable[[int], None]) -> None:
         """Call ``act`` with the time, at this time."""
-        heapq.heappush(self._due, (max(at_ms, self.now_ms), next(self._numbers), act))
+        heapq.heappush(self._due, (max(at_ms, self._soonest_ms), next(self._numbers), act))
         self._sleep()
 
     def stop(self) -> None:
@@ -155,23 +156,23 @@ class GroupHost(Shard):
 
     def log_records(self) -> Sequence[Record]:
         """As of ``ShardView``."""
-        return [*self.log, *self.open_records()]
+        return [*self.log.remaining(), *self.open_records()]
 
     # -- ports -----------------------------------------------------------------------------------
 
     @property
     def high_watermark(self) -> int:
         """As of ``Journal``."""
-        return self.high_watermark_of_log
+        return self.log.high_watermark
 
     @property
     def end_offset(self) -> int:
         """As of ``Journal``."""
-        return len(self.log)
+        return self.log.end_offset
 
     def append(self, records: Sequence[Record]) -> WriteError | None:
         """As of ``Journal``."""
-        self.log += records
+        self.log.append(records, self.leader_epoch)
         return None
 
     def publish(self) -> None:
@@ -179,9 +180,11 @@ class GroupHost(Shard):
         end, epoch = self.end_offset, self.leader_epoch
 
         def commit(at_ms: int) -> None:
-            if epoch == self.leader_epoch and self.is_active and end > self.high_watermark_of_log:
-                self.high_watermark_of_log = end
+            if epoch == self.leader_epoch and self.is_active and end > self.log.high_watermark:
+                self.log.high_watermark = end
                 self.on_high_watermark(at_ms)
+                if end - self.log.cleaned_to > COMPACTED_EVERY:
+                    self.log.compact(end, drops_tombstones=True)
 
         if self.holds_commits_ms:
             self.call_at(self.now_ms + self.holds_commits_ms, commit)

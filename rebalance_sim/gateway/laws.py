@@ -1,7 +1,7 @@
-"""The properties of the coordinator, checked while real clients use it.
+"""The properties, checked while real clients use the coordinator.
 
-What a client has to keep to is not judged: its machine is not here, only what it sends. Nor is what
-must happen eventually, since a session has no set end.
+Of a client that reports, those are judged that can be seen from outside; its machine is not here.
+What must happen eventually is asked for when a test wants to know, since a session has no set end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.property import Violation
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -19,6 +20,11 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 
 MAX_GROUPS = 1_000
 """How many groups are watched; later ones are served all the same."""
+
+FROM_OUTSIDE: tuple[type[Property], ...] = tuple(
+    one for one in PROPERTIES if one.is_seen_from_outside and one.kind is not Kind.SOMETIMES
+)
+"""What is judged of clients that report."""
 
 _OF_ONE = frozenset(
     {
@@ -40,6 +46,7 @@ class _Group:
     config: CoordinatorConfig
     semantics: Semantics
     has_data_plane: bool = False
+    of_clients: Callable[[str], Mapping[str, ClientView]] | None = None
 
     @property
     def now_ms(self) -> int:
@@ -49,7 +56,7 @@ class _Group:
         return self.shard if self.shard.is_active else None
 
     def clients(self) -> Mapping[str, ClientView]:
-        return {}
+        return {} if self.of_clients is None else self.of_clients(self.group_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,8 @@ class Laws:
         self._semantics = semantics
         self._on_violation = on_violation
         self._checkers: dict[str, Checker] = {}
-        self._reported: dict[str, int] = {}
+        self._of_clients: dict[str, Checker] = {}
+        self._reported: dict[Checker, int] = {}
 
     def watch(self, group_id: str, shard: GroupHost) -> None:
         """Watch a group from now on; nothing if that is so already."""
@@ -85,26 +93,57 @@ class Laws:
             return
         view = _Group(group_id, shard, self._config, self._semantics)
         checker = self._checkers[group_id] = Checker(view, stop_at_first=False)
-        self._reported[group_id] = 0
+        self._begin(checker, shard)
+
+    def after_step(self, step: Step) -> None:
+        """Show a step to the groups that it concerns."""
+        for group_id in self._concerned(step):
+            for checkers in (self._checkers, self._of_clients):
+                if group_id in checkers:
+                    self._look(group_id, checkers[group_id], step)
+
+    def after_client_step(
+        self,
+        group_id: str,
+        step: Step,
+        clients: Callable[[str], Mapping[str, ClientView]],
+        shard: GroupHost,
+    ) -> None:
+        """Show a step of a client that reports to the properties that can be judged from outside;
+        ``clients`` are those of a group that do."""
+        checker = self._of_clients.get(group_id)
+        if checker is None:
+            if len(self._of_clients) >= MAX_GROUPS:
+                return
+            view = _Group(group_id, shard, self._config, self._semantics, True, clients)
+            checker = self._of_clients[group_id] = Checker(
+                view, properties=FROM_OUTSIDE, stop_at_first=False, known_issues={}
+            )
+            self._begin(checker, shard)
+        self._look(group_id, checker, step)
+
+    def unsettled(self, group_id: str, at_ms: int) -> list[Stuck]:
+        """What has to happen once nothing disturbs the group, and has not yet, as far as that
+        can be seen from outside: nothing of a group without clients that report."""
+        checker = self._of_clients.get(group_id)
+        return [] if checker is None else checker.liveness.pending(at_ms)
+
+    def _begin(self, checker: Checker, shard: GroupHost) -> None:
+        self._reported[checker] = 0
         if shard.is_active:
             step = Step()
             step.kind, step.shard, step.at_ms = StepKind.COORDINATOR_LOADED, shard, shard.now_ms
             checker.after_step(step)
 
-    def after_step(self, step: Step) -> None:
-        """Show a step to the groups that it concerns."""
-        for group_id in self._concerned(step):
-            checker = self._checkers.get(group_id)
-            if checker is None:
-                continue
-            checker.after_step(step)
-            for violation in checker.violations[self._reported[group_id] :]:
-                self._reported[group_id] += 1
-                self._on_violation(GroupViolation(group_id, violation))
+    def _look(self, group_id: str, checker: Checker, step: Step) -> None:
+        checker.after_step(step)
+        for violation in checker.violations[self._reported[checker] :]:
+            self._reported[checker] += 1
+            self._on_violation(GroupViolation(group_id, violation))
 
     def _concerned(self, step: Step) -> Iterable[str]:
         if step.kind in _OF_ONE:
             named = group_ids_of(step.event if step.request is None else step.request)
             if named is not None:
                 return tuple(named)
-        return tuple(self._checkers)
+        return tuple(dict.fromkeys((*self._checkers, *self._of_clients)))

@@ -7,6 +7,7 @@ members of protocols other than consumers'.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -42,6 +43,8 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 MAX_STEPS = 20_000
 """Of one group; a trace ends there."""
+MAX_ALL_STEPS = 200_000
+"""Of all groups; every trace ends there."""
 
 Trace = dict[str, Any]
 
@@ -53,7 +56,8 @@ class _NoWord(Exception):
 class GroupRecording:
     """The trace of one group, from its first request on."""
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, counts: Counter[str]) -> None:
+        self._counts = counts
         self._topics = {name: topic.partition_count for name, topic in image.by_name.items()}
         self._image = image
         self._spelling = Spelling(self._topics)
@@ -82,11 +86,13 @@ class GroupRecording:
         """Take in a step that concerns the group; ``client_id``: who is being served."""
         if self.ends:
             return
-        if len(self._steps) >= MAX_STEPS:
-            self.ends = f"it had {MAX_STEPS} steps"
+        if len(self._steps) >= MAX_STEPS or self._counts["steps"] >= MAX_ALL_STEPS:
+            self.ends = f"there were {MAX_STEPS} steps of it, or {MAX_ALL_STEPS} of all groups"
             return
+        before = len(self._steps)
         try:
             self._take(step, group_id, client_id)
+            self._counts["steps"] += len(self._steps) - before
         except _NoWord as problem:
             self.ends = str(problem)
 
@@ -188,6 +194,7 @@ class Recordings:
             if getattr(config, field.name) != getattr(default, field.name)
         }
         self._groups: dict[str, GroupRecording] = {}
+        self._counts: Counter[str] = Counter()
         self.client_id = ""
 
     @property
@@ -198,7 +205,7 @@ class Recordings:
     def watch(self, group_id: str, image: MetadataImage) -> None:
         """Record a group from now on; nothing if that is so already."""
         if self._line is not None and group_id not in self._groups:
-            self._groups[group_id] = GroupRecording(image)
+            self._groups[group_id] = GroupRecording(image, self._counts)
 
     def after_step(self, step: Step) -> None:
         """Show a step to the groups that it concerns."""

@@ -17,6 +17,7 @@ from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
 from rebalance_sim.gateway.recording import Recordings
+from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
@@ -24,14 +25,18 @@ from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import Request, frame_of, read_frame, request_of
 from rebalance_sim.gateway.wire.records import batch_of, batches_in
-from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.invariants.property import Stuck
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 HOST = "127.0.0.1"
-MAX_CONNECTIONS = 1_000
+MAX_CONNECTIONS = 5_000
 _KEPT_EXCHANGES = 200
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
+_FIRST_OF_REPORTS = b"{"
+"""A frame begins with its size, which is not so large."""
+_ABOUT_REPORTERS = ("group", "client_id", "library", "protocol")
 _CLOSING = (Action.CLOSE, Action.CLOSE_AFTER)
 
 
@@ -48,6 +53,8 @@ class Exchange(NamedTuple):
 
     def __str__(self) -> str:
         (answer,) = self.answer
+        if self.api == "report":
+            return f"{self.at_ms} ms {self.client_id} reports\n  {_short(self.message)}"
         fault = f"  [{self.fault}]" if self.fault else ""
         return (
             f"{self.at_ms} ms {self.client_id or '-'} {self.api} v{self.version}{fault}\n"
@@ -92,7 +99,10 @@ class Server:
         self.address = (HOST, 0)
         self._on_violation = on_violation
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
-        self._connections: dict[asyncio.Task[None], str] = {}
+        self._connections: dict[asyncio.Task[None], str | None] = {}
+        """Each with the client id of its last request; None: it brings reports."""
+        self._open: dict[Call, asyncio.StreamReader] = {}
+        """Requests under way."""
         self.steps = Steps()
         self.laws = Laws(
             config=settings.coordinator, semantics=semantics, on_violation=self._violated
@@ -105,13 +115,22 @@ class Server:
         )
         self.steps.shard = self.host
         self.recordings = Recordings(settings.coordinator, semantics)
+        self.reports = Reports(
+            self.topics,
+            lambda: self.host.now_ms,
+            self.committed,
+            self._client_step,
+            self._note_report,
+        )
         self.steps.watchers += (self.laws.after_step, self.recordings.after_step)
 
-    async def start(self, port: int = 0) -> None:
-        """Serve on a port of this machine, 0: any free one. Raises OSError if it is taken."""
+    async def start(self, port: int = 0, *, host: str = HOST, advertised_host: str = "") -> None:
+        """Serve on a port of this machine, 0: any free one, at an address of it; clients are told
+        to connect to ``advertised_host``, or to that address. Raises OSError if it is taken."""
         self.host.load()
-        self._server = await asyncio.start_server(self._connected, HOST, port, limit=_BACKLOG_BYTES)
-        self.address = self._server.sockets[0].getsockname()[:2]
+        self._server = await asyncio.start_server(self._connected, host, port, limit=_BACKLOG_BYTES)
+        taken: int = self._server.sockets[0].getsockname()[1]
+        self.address = advertised_host or host, taken
 
     async def stop(self) -> None:
         """Close everything."""
@@ -128,6 +147,12 @@ class Server:
         self.recordings.watch(group_id, self.topics.image)
         self.recordings.client_id = client_id
 
+    def notice_ends(self, client_id: str) -> None:
+        """As of ``Site``."""
+        for call, reader in list(self._open.items()):
+            if call.request.client_id == client_id and reader.at_eof():
+                call.lost()
+
     def move_coordinator(self, *, lost_records: int = 0, load_ms: int = 0) -> None:
         """The coordinator gives up its groups, and loads them again."""
         if lost_records:
@@ -137,7 +162,7 @@ class Server:
     def close_connections(self, client_id: str) -> None:
         """Close the connections of a client; ``*`` stands for any letters."""
         for task, owner in list(self._connections.items()):
-            if fnmatchcase(owner, client_id):
+            if owner is not None and fnmatchcase(owner, client_id):
                 task.cancel()
 
     # -- topics and groups -----------------------------------------------------------------------
@@ -178,6 +203,11 @@ class Server:
         group = self.host.coordinator.project(group_id)
         return frozenset() if group is None else frozenset(group.members)
 
+    def unsettled(self, group_id: str) -> list[Stuck]:
+        """What has to happen once nothing disturbs a group, and has not yet."""
+        self.host.advance()
+        return self.laws.unsettled(group_id, self.host.now_ms)
+
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
         logs = self.topics.by_name[topic].partitions
@@ -209,31 +239,42 @@ class Server:
         ``escapes``.
         """
         try:
-            while (frame := await read_frame(reader)) is not None:
-                request = request_of(frame)
-                task = asyncio.current_task()
+            first = await reader.read(1)
+            task = asyncio.current_task()
+            if first == _FIRST_OF_REPORTS:
+                if task in self._connections:
+                    self._connections[task] = None
+                await self.reports.serve(first, reader, writer)
+                return
+            while (frame := await read_frame(reader, first)) is not None:
+                first, request = b"", request_of(frame)
                 if task in self._connections:
                     self._connections[task] = request.client_id
                 rule = self.rules.take(request)
-                if not await self._answer(request, rule, writer):
+                call = Call(self, request, f"/{HOST}")
+                self._open[call] = reader
+                try:
+                    if await self._answer(call, rule, writer):
+                        continue
                     if rule is not None and rule.action not in _CLOSING:
                         await _hear_nothing(reader, rule.delay_ms)
                     return
+                finally:
+                    del self._open[call]
+                    call.lost()
         except (WireError, ConnectionError):
             pass
         except Exception as problem:
             self.escapes.append(problem)
 
-    async def _answer(
-        self, request: Request, rule: Rule | None, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _answer(self, call: Call, rule: Rule | None, writer: asyncio.StreamWriter) -> bool:
         """Handle a request as its rule wants it. False: it is not answered."""
+        request = call.request
         action = None if rule is None else rule.action
         answers: list[Message | None] = [None]
         self._note(request, answers, "" if action is None else action.value)
         if action in (Action.CLOSE, Action.SILENCE):
             return False
-        call = Call(self, request, f"/{HOST}")
         if rule is not None:
             await self._prepare(rule, call)
         answers[0] = message = await HANDLERS[request.api.name](call)
@@ -241,6 +282,7 @@ class Server:
             return False
         if rule is not None and action is Action.DELAY_ANSWER:
             await asyncio.sleep(rule.delay_ms / 1000)
+        call.told()
         is_unasked = request.api.name == "Produce" and request.message["acks"] == 0
         if not is_unasked:
             writer.write(frame_of(request, message))
@@ -272,6 +314,19 @@ class Server:
                     fault,
                 )
             )
+
+    def _note_report(self, group_id: str, said: Mapping[str, Any]) -> None:
+        shown = {"group_id": group_id} | {
+            key: value for key, value in said.items() if key not in _ABOUT_REPORTERS
+        }
+        at_ms, client_id = self.host.now_ms, str(said.get("client_id"))
+        self._exchanges.append(Exchange(at_ms, client_id, "report", 0, shown, [{}], ""))
+
+    def _client_step(self, group_id: str, step: Step) -> None:
+        self.host.advance()
+        step.at_ms = self.host.now_ms
+        self.steps.number(step)
+        self.laws.after_client_step(group_id, step, self.reports.clients, self.host)
 
     def _violated(self, violation: GroupViolation) -> None:
         of_group = [one for one in self._exchanges if violation.group_id in groups_in(one.message)]

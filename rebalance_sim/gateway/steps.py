@@ -32,8 +32,8 @@ class Steps(ShardListener):
     def show(self, kind: StepKind, outcome: Outcome | None = None, **fields: Any) -> None:
         """Show a step of this kind around."""
         step = Step()
-        self._count += 1
-        step.index, step.at_ms, step.kind = self._count, self.shard.now_ms, kind
+        self.number(step)
+        step.at_ms, step.kind = self.shard.now_ms, kind
         step.shard = self.shard
         if outcome is not None:
             step.records, step.timers = outcome.records, outcome.timers
@@ -41,6 +41,11 @@ class Steps(ShardListener):
             setattr(step, name, value)
         for watcher in self.watchers:
             watcher(step)
+
+    def number(self, step: Step) -> None:
+        """Give a step its place among all."""
+        self._count += 1
+        step.index = self._count
 
     def handled(self, operation: int, request: Request, outcome: Outcome, now_ms: int) -> None:
         """As of ``ShardListener``."""

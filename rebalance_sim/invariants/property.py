@@ -1,6 +1,6 @@
 """What a property is, how it is checked, and what is reported when it is violated.
 
-A property is a class, found by being there: any module below ``properties/`` may define some. One
+A property is a class, discovered by import: any module below ``properties/`` may define some. One
 that is not part of this package is given to the checker beside the others.
 """
 
@@ -22,7 +22,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 _Notes = TypeVar("_Notes", bound=dict[str, Any] | set[str])
 
 THE_GROUP = "the group"
-"""The subject of what is about nobody in particular."""
+"""The subject of what is about no one in particular."""
 
 
 class Kind(StrEnum):
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Deadline(Enum):
-    """When something that must come about eventually is late."""
+    """When something that must happen eventually is late."""
 
     OWN = "the property says itself"
     REMOVAL = "when members that have gone must have been removed"
@@ -70,8 +70,8 @@ class Finding:
 
 
 class Late(NamedTuple):
-    """Something that should have come about by now, as the class of its property saw it.
-    ``since_ms`` is None if nobody saw it begin."""
+    """Something that should have happened by now, as the class of its property saw it.
+    ``since_ms`` is None if no one saw it begin."""
 
     subject: str
     reason: str
@@ -198,14 +198,14 @@ class Property:
     consumer group with classic members too, and when a group is converted. Without
     ``outlives_lost_commits`` it is judged no more once a new leader lacked committed records: what
     clients and answers know is then ahead of the group, which goes back in time. Without
-    ``outlives_clock_steps`` it is judged no more where a client goes by a clock that was set: it
+    ``outlives_clock_steps`` it is judged no more where a client reads a clock that was set: it
     measures what the client does by the world's.
 
     A liveness property (``EVENTUALLY``) defines ``late``; a reachability goal (``SOMETIMES``) has
     ``counters``, one of which must be above 0 (``goal`` makes one).
 
     A property reads the shadow model and never writes to it. What it has to remember itself stands
-    in private attributes, and nobody else reads them; notes about a client that a new process of
+    in private attributes, and no one else reads them; notes about a client that a new process of
     it has nothing to do with are made with ``of_process``.
     """
 
@@ -220,6 +220,9 @@ class Property:
     judges_mixed: ClassVar[bool] = False
     outlives_lost_commits: ClassVar[bool] = True
     outlives_clock_steps: ClassVar[bool] = True
+    is_seen_from_outside: ClassVar[bool] = False
+    """Whether it can be judged of a real client, of which nothing is known but what it sends, what
+    it is answered and what its application is told."""
     deadline: ClassVar[Deadline] = Deadline.SETTLED
     counters: ClassVar[tuple[str, ...]] = ()
     only_with: ClassVar[str | None] = None
@@ -249,7 +252,7 @@ class Property:
                 notes.discard(client)
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterable[Late]:
-        """What has not come about; asked when the ``deadline`` has passed."""
+        """What has not happened; asked when the ``deadline`` has passed."""
         raise NotImplementedError(f"{type(self).__name__} is no liveness property")
 
     @classmethod
@@ -262,7 +265,7 @@ class Property:
 
     @classmethod
     def applies_to(cls, semantics: Semantics) -> bool:
-        """Whether these semantics have what the property is about; else nobody is asked."""
+        """Whether these semantics have what the property is about; else no one is asked."""
         return True
 
     @classmethod

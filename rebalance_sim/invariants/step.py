@@ -161,7 +161,7 @@ class ClientView(Protocol):
 
     @property
     def clock_was_set(self) -> bool:
-        """Whether the clock that it goes by is, or was, another than that of the world."""
+        """Whether the clock that it reads is, or was, another than that of the world."""
         ...
 
     @property
@@ -204,7 +204,7 @@ class WorldView(Protocol):
         ...
 
     def acting_shard(self) -> ShardView | None:
-        """The active shard with the highest leader epoch; None while nobody serves the group."""
+        """The active shard with the highest leader epoch; None while no one serves the group."""
         ...
 
     def clients(self) -> Mapping[str, ClientView]:

@@ -6,7 +6,7 @@ dataclasses, so a new field of the world needs no line here.
 
 - ``None`` is an absent key, or ``"none"``, as which it is written where the field has another
   default. A fault that leaves what it does not name as it is takes ``"none"`` for its empty text.
-- A union of dataclasses, such as a fault, is told apart by the key ``kind``: the class name in
+- A union of dataclasses, such as a fault, is distinguished by the key ``kind``: the class name in
   snake case.
 - An enum is its value, a set is a sorted list.
 """

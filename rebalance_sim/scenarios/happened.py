@@ -66,6 +66,13 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
             f"{_count(metrics, 'records_dropped')} dropped, "
             f"{_count(metrics, 'records_dead_lettered')} written elsewhere",
         )
+    if "transactions_committed" in metrics:
+        yield (
+            "transactions",
+            f"{_count(metrics, 'transactions_committed')} committed, "
+            f"{_count(metrics, 'transactions_aborted')} aborted; "
+            f"producers fenced {_count(metrics, 'producers_fenced')}",
+        )
     if "records_processed_after_loss" in metrics:
         yield (
             "workers",

@@ -29,6 +29,7 @@ from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.data_plane.poison_pills import PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
 from rebalance_sim.sim.data_plane.workers_spec import WorkersSpec
@@ -74,6 +75,7 @@ TABLES: Mapping[str, Any] = {
     "world.clients.client_assignors.streams": StreamsSpec(),
     "world.topics.poison_pills": PoisonPillSpec(effect=PillEffect.CRASH, offset=500),
     "world.clients.workers": WorkersSpec(records_per_second=200),
+    "world.clients.transactions": TransactionsSpec(),
     "world.brokers": BrokerSpec(),
     "world.brokers.event_processing": EventProcessingSpec(),
     "world.network": NetworkSpec(),

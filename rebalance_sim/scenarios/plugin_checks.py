@@ -1,6 +1,6 @@
 """What a thing of a plug-in has to have, asked when it is loaded.
 
-What is missing would otherwise be found out in the middle of a run, or never: a method that nobody
+What is missing would otherwise be found out in the middle of a run, or never: a method that no one
 calls finds nothing.
 """
 

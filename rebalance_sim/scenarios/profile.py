@@ -149,7 +149,8 @@ class Features:
     collection. ``zones``: brokers, clients and three replicas of each partition are spread over
     three racks, with a longer way between them. ``no_listener``: some applications subscribe
     without one. With a data plane, ``workers``: some have a pool of them behind the poll loop;
-    ``poison_pills``: some topics have records that cannot be processed as others are.
+    ``poison_pills``: some topics have records that cannot be processed as others are;
+    ``transactions``: some applications read, process and write in transactions.
     ``limits_apart``, with ``full_group``: one of the
     two limits, of consumer groups and of classic ones, has room to spare.
     """
@@ -191,6 +192,7 @@ class Features:
     workers: float = 0.0
     poison_pills: float = 0.0
     franz_clients: float = 0.0
+    transactions: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -1,7 +1,7 @@
 """The files that scenarios are made from: profiles, built-in or anybody's, and whole scenarios.
 
 A profile of one's own says ``extends = "faulty"``, or the path of another file, and what differs:
-tables are merged key by key, ``faults`` and ``coincidences`` entry by entry, told apart by their
+tables are merged key by key, ``faults`` and ``coincidences`` entry by entry, distinguished by their
 ``kind``. An empty list takes all entries away. A scenario in place of a profile is the same in
 every run but for its seed. The file of an experiment stands for the table ``base`` in it.
 
@@ -24,7 +24,7 @@ from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.toml import parse_toml, read_text
 
 SUFFIX = ".toml"
-"""By this a file is told from a name."""
+"""By this a file is distinguished from a name."""
 
 _EXTENDS = "extends"
 _BASE = "base"
@@ -41,7 +41,7 @@ def is_file(name: str) -> bool:
 PROFILES = tuple(
     sorted(file.name.removesuffix(SUFFIX) for file in _FOLDER.iterdir() if is_file(file.name))
 )
-"""The profiles that come with the simulator, found by being there."""
+"""The profiles that come with the simulator, discovered by import."""
 
 
 def is_scenario(data: Mapping[str, Any]) -> bool:

@@ -16,6 +16,17 @@ from rebalance_sim.sim.spec import WorldSpec
 _OF_CLIENTS = re.compile(r"world\.clients(?P<which>\[\*\]|.*)\.(?P<name>\w+)")
 
 
+def left_out(clients: Iterable[Any]) -> list[Any]:
+    """The tables of clients without settings of one protocol that are ``"none"``: so the cells of
+    an experiment leave out what others have, whose clients speak the other protocol."""
+    return [
+        {key: value for key, value in row.items() if key not in ONLY_OF or value != NONE}
+        if isinstance(row, dict)
+        else row
+        for row in clients
+    ]
+
+
 def check_protocols(
     tables: Mapping[str, Any], world: WorldSpec, settings: Iterable[Setting]
 ) -> None:
@@ -23,7 +34,7 @@ def check_protocols(
     world that they make does not keep. What is set of all clients has to suit one of them."""
     spoken = protocols_spoken(world.clients, world.faults).values()
     suits_one = set()
-    for path, which, name in _of_clients(settings):
+    for path, which, name in _of_clients(one for one in settings if one.plain != NONE):
         if which == "[*]":
             if not any(ONLY_OF[name].protocol in protocols for protocols in spoken):
                 raise ScenarioError(_refusal(name), place=path)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES
+from rebalance_sim.protocol.transactions.transaction_coordinator import ABORT_INTERVAL_MS
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 
@@ -35,6 +36,10 @@ def quiet_period_ms(world: WorldSpec) -> int:
         + request_ms
         + SLACK_BATCHES * max(map(_longest_batch_ms, clients))
     )
+    open_ms = [c.transactions.transaction_timeout_ms for c in clients if c.transactions is not None]
+    if open_ms:
+        # What an application has left open keeps others from its offsets.
+        slack_ms += max(open_ms) + ABORT_INTERVAL_MS
     computing_ms = 0
     if any(client.client_assignors is not None for client in clients):
         computing_ms = slack_ms + rebalance_ms + _WARM_UP_MS

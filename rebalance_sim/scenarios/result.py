@@ -140,7 +140,7 @@ class RunResult:
 
     ``known`` counts, for each known issue of the simulated version, how often it showed;
     ``known_issues`` has them one by one, and ``repaired`` the run without them, if there was one.
-    ``suspected``: what known issues may be the reason of, and nobody has tried: because it was not
+    ``suspected``: what known issues may be the reason of, and no one has tried: because it was not
     asked for, or the run violates something else anyway.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``not_judged``: why liveness was not judged at the end, whatever the outcome;
@@ -231,8 +231,9 @@ _HEADLINES = (
 
 def verdict_of(result: RunResult) -> Verdict:
     """The outcome in words. What was not judged is said."""
-    told = [result.reason if result.outcome not in ("ok", "known") else "", result.not_judged]
-    more = "; ".join(dict.fromkeys(filter(None, told)))
+    why = result.reason if result.outcome not in ("ok", "known") else ""
+    left_out = [one for one in (*result.replaced, result.not_judged) if one not in why]
+    more = "; ".join(filter(None, (why, *left_out)))
     words = f"{result.outcome}: {OUTCOMES[result.outcome]}"
     return Verdict(f"{words} ({more})" if more else words, _KINDS.get(result.outcome, "bad"))
 

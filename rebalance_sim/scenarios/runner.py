@@ -23,7 +23,7 @@ from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import Prove, prove_known
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.result import RunResult, Suspected, ViolationRow
-from rebalance_sim.scenarios.scenario import Scenario, load_scenario
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, load_scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.scenarios.world_of import world_of
@@ -32,7 +32,7 @@ from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.phases import PhaseSpan
 from rebalance_sim.sim.streams import Branch
-from rebalance_sim.sim.trace import Trace
+from rebalance_sim.sim.trace import FullTrace, Trace
 from rebalance_sim.sim.world import World
 
 FRAMES_SHOWN = 3
@@ -60,7 +60,7 @@ class LivenessCheck(Protocol):
         """What is late at this time, with the reason."""
 
     def owes_nothing(self, at_ms: int) -> bool:
-        """Whether nothing has to come about that a world at rest may still bring about."""
+        """Whether nothing has to happen that a world at rest may still bring about."""
         ...
 
     @property
@@ -128,6 +128,8 @@ def run(
     scenario = _read(scenario)
     chosen = every_property() if properties is None else properties
     watch = make_watcher or (lambda view: Checker(view, properties=chosen))
+    if isinstance(trace, FullTrace) and branch is None:
+        trace.scenario = dump_scenario(scenario, defaults=False)
     with rare_collections():
         result = _Run(
             scenario, trace or Trace(), watch, metrics_interval_ms, leaps, branch

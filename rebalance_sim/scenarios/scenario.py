@@ -19,10 +19,11 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.protocol_settings import check_protocols
+from rebalance_sim.scenarios.protocol_settings import check_protocols, left_out
 from rebalance_sim.scenarios.recurring import each_time
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
+from rebalance_sim.scenarios.traces.trace_file import is_trace_file, scenario_text
 from rebalance_sim.sim.checks import NONE
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.phases import Phase, check_phases
@@ -42,7 +43,7 @@ COUNT = "count"
 class Scenario:
     """What to run, and how far.
 
-    Raises ScenarioError, with the place, for a topic that nobody creates, for a client without
+    Raises ScenarioError, with the place, for a topic that no one creates, for a client without
     topics, and for phases that are none.
     """
 
@@ -105,12 +106,13 @@ class Scenario:
 
 
 def load_scenario(path: str | Path, settings: Iterable[Setting] = ()) -> Scenario:
-    """Read a scenario from a TOML file; ``settings`` in place of what it says there.
+    """Read a scenario from a TOML file, or from the trace of a run of it; ``settings`` in place of
+    what it says there.
 
     Raises ScenarioError, in one line with file, place and remedy, for everything that is wrong with
     the file, also if it cannot be read.
     """
-    text = read_text(path)
+    text = scenario_text(path) if is_trace_file(path) else read_text(path)
     try:
         return parse_scenario(text, settings)
     except ScenarioError as problem:
@@ -150,7 +152,7 @@ def scenario_of(
     world = tables.get("world")
     names: dict[str, list[str]] = {}
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
-        world["clients"] = list(counted(world["clients"], names))
+        world["clients"] = left_out(counted(world["clients"], names))
     if isinstance(world, dict) and isinstance(world.get("faults"), list):
         faults = each_time(world["faults"], world)
         world["faults"] = [_of_counted(fault, names) for fault in faults]

@@ -50,6 +50,9 @@ _WORDS: Mapping[str, str] = {
     "poison_pill_hits": "times an application came to a poison pill",
     "poison_pill_hits_max": "times applications came to the same poison pill, at most",
     "records_processed_after_loss": "records of lost partitions that workers processed",
+    "transactions_committed": "transactions that applications committed",
+    "transactions_aborted": "transactions that applications aborted",
+    "producers_fenced": "producers that were fenced",
     "fatal_clients": "clients that ended with an error",
 }
 

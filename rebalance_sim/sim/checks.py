@@ -40,7 +40,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def legal_topic(topic: str, name: str) -> None:
-    """Raises ValueError for a topic name that Kafka takes from nobody (``Topic.validate`` of
+    """Raises ValueError for a topic name that Kafka takes from no one (``Topic.validate`` of
     4.3.1); ``name`` is that of the field."""
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         shown = topic if len(topic) <= 60 else f"{topic[:60]}..."

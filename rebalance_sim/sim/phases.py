@@ -17,9 +17,9 @@ from rebalance_sim.sim.checks import at_least, unique
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.group import Group
-from rebalance_sim.sim.leaps import MOMENT_MS, has_its_members, is_in_routine
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.observe.sums import Sums
+from rebalance_sim.sim.rest import MOMENT_MS, has_its_members, is_in_routine
 
 OF_THE_RUN = frozenset(
     (
@@ -233,7 +233,7 @@ class Phases:
         return (
             not metrics.rebalances.open_count
             and self._next_change_ms is None
-            and all(has_its_members(group, may_storm=False) for group in groups.values())
+            and all(has_its_members(group) for group in groups.values())
             and all(_is_done(client) for client in self._clients())
             and not any(metrics.ownership[name].unowned_count for name in groups if self._in(name))
         )
@@ -262,4 +262,4 @@ class Phases:
 
 
 def _is_done(client: ClientProcess) -> bool:
-    return client.member.state is ClientState.FATAL or is_in_routine(client, may_storm=False)
+    return client.member.state is ClientState.FATAL or is_in_routine(client)

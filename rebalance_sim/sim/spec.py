@@ -33,7 +33,7 @@ from rebalance_sim.sim.protocol_settings import fitting
 CLIENTS_MOST = 10_000
 FAULTS_MOST = 100_000
 TIME_MOST_MS = 10 * 366 * 24 * 60 * 60 * 1_000
-"""Ten years: nobody waits for more."""
+"""Ten years: no one waits for more."""
 
 __all__ = [
     "ADMIN",
@@ -85,7 +85,7 @@ class WorldSpec:
     """Whether clients fetch, buffer and process records, so that there are lag, redelivered and
     lost records; without it they keep up with whatever is produced."""
     admin_interval_ms: int | None = None
-    """About how often an administrator describes and lists the groups; none: nobody does."""
+    """About how often an administrator describes and lists the groups; none: no one does."""
 
     def __post_init__(self) -> None:
         not_empty(self, "group_id")
@@ -131,6 +131,11 @@ class WorldSpec:
                 raise ValueError(
                     f"clients: {client.name} has processing_records_per_second, which means "
                     "nothing without data_plane: set that to true"
+                )
+            if client.transactions is not None and not self.data_plane:
+                raise ValueError(
+                    f"clients: {client.name} has transactions, which have no records without "
+                    "data_plane: set that to true"
                 )
             if client.workers is not None and not self.data_plane:
                 raise ValueError(
@@ -217,7 +222,7 @@ class WorldSpec:
             )
         if fault.needs_data_plane and not self.data_plane:
             raise ValueError(
-                f"{place}: a {fault.kind} goes by records, and there are none without data_plane: "
+                f"{place}: a {fault.kind} needs records, and there are none without data_plane: "
                 "set that to true"
             )
         names = {client.name for client in self.clients}

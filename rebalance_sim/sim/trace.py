@@ -123,10 +123,12 @@ class Trace:
 
 class FullTrace(Trace):
     """Keeps the steps as well: ``lines`` in JSON, ``batches`` as the acting leaders wrote them.
-    Their times are those of the scenario: what a leap leaves out has passed."""
+    Their times are those of the scenario: what a leap leaves out has passed. ``scenario`` is the
+    text of what was run, if who ran it said so."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.scenario = ""
         self.lines: list[str] = []
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
         self._leapt_ms = 0

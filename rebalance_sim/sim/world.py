@@ -160,6 +160,7 @@ class World:
             end_ms=self._latest_end_ms,
             pills=PoisonPills({topic.name: topic.poison_pills for topic in spec.topics}),
             has_workers=any(client.workers is not None for client in spec.clients),
+            has_transactions=any(client.transactions is not None for client in spec.clients),
         )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
@@ -425,7 +426,7 @@ class World:
                     ownership.add(TopicPartition(topic_id, number))
 
     def on_topic_deleted(self, topic: Topic) -> None:
-        """Nobody need own, or can fetch, the partitions of a topic any more."""
+        """No one need own, or can fetch, the partitions of a topic any more."""
         for number in range(topic.partition_count):
             self.metrics.on_partition_deleted(TopicPartition(topic.topic_id, number))
         self.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)

@@ -1,4 +1,4 @@
-"""Whether the rows of a sweep are those of its plan, told from the summaries of its batches."""
+"""Whether the rows of a sweep are those of its plan, known from the summaries of its batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_complete(out: Location, plan: SweepPlan) -> Summary:
 
     def check(index: int, summary: Summary) -> None:
         seeds = plan.batch_seeds(index)
-        expected = (seeds.start, seeds.stop, len(seeds) * len(plan.variants))
+        expected = (seeds.start, seeds.stop, len(plan.batch_units(index)))
         if (summary.first, summary.end, summary.rows) != expected:
             raise SweepError(
                 f"batch {index} of {out} has {summary.rows} rows of the seeds "

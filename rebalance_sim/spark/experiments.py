@@ -1,8 +1,8 @@
 """An experiment: every cell of a design under every version and protocol, as one sweep.
 
-All runs of a seed are in the same batch. So every batch has cheap and dear cells in the same
-proportion, none of them decides when the last one ends, and an experiment that was interrupted has
-whole seeds to continue from.
+All runs of a seed are in the same batch, unless there are few seeds. So every batch has cheap and
+dear cells in the same proportion, none of them decides when the last one ends, and an experiment
+that was interrupted has whole seeds to continue from.
 """
 
 from __future__ import annotations

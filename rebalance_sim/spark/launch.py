@@ -31,7 +31,7 @@ OF_WORKERS: Mapping[str, str] = {
     "spark.executorEnv.OMP_NUM_THREADS": "1",
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
 }
-"""What a sweep sets wherever nobody else has: it makes tasks cheap and changes no result."""
+"""What a sweep sets wherever no one else has: it makes tasks cheap and changes no result."""
 
 _LOG4J = """\
 rootLogger.level = warn

@@ -1,7 +1,8 @@
 """What a sweep will do, fixed before it starts and stored beside its results.
 
-The unit of work is a batch: a run of consecutive seeds. Its borders follow from the seed range and
-the batch size alone, never from the number of cores, so a sweep can continue elsewhere.
+The unit of work is a batch: a run of consecutive seeds, or, of an experiment with few seeds, a part
+of what one is run for. Its borders follow from the plan alone, never from the number of cores, so a
+sweep can continue elsewhere.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ PROVEN_OF = 8
 
 SEED_MAX = 2**63 - 1
 BATCH_SIZE_MAX = 100_000
+BATCHES_AT_LEAST = 16
+"""So many batches even a small sweep should have, so that no core is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +104,11 @@ class SweepPlan:
     ``code_digest`` covers the source of what runs a scenario; ``python`` is the minor version,
     because the standard library's samplers may change with it. ``metrics_seeds`` seeds at most,
     evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``variants``:
-    each seed is run once for each of them, all in the same batch; a comparison has one for each
-    protocol, an experiment one for each cell and protocol, a sweep has a single one.
-    ``keeps_rebalances``: there is a row for each rebalance, too. ``prove``: one of ``PROVE``.
-    ``leap``: runs leap over rest.
+    each seed is run once for each of them, all in the same batch, unless that would make too few
+    batches of an experiment; a comparison has one for each protocol, an experiment one for each
+    cell and protocol, a sweep has a single one.
+    ``keeps_rebalances``: it is an experiment, and there is a row for each rebalance, too.
+    ``prove``: one of ``PROVE``. ``leap``: runs leap over rest.
     ``plugins``: modules that are loaded before anything is run. ``begun_with``: with how many seeds
     it was begun, if it was extended since, else 0. Raises SweepError on a batch size outside
     1 .. 100,000, an interval below 1, a negative number of seeds, or a variant that is named twice.
@@ -149,11 +153,19 @@ class SweepPlan:
 
     @property
     def batch_count(self) -> int:
-        return -(-len(self.seeds) // self.batch_size)
+        return -(-len(self.seeds) // self.batch_size) * self._parts
+
+    @property
+    def _parts(self) -> int:
+        """How many batches share a seed: more than one in an experiment that had too few. Reports
+        of it read all rows; those of a comparison need whole seeds in a batch."""
+        if not self.keeps_rebalances or self.batch_size > 1:
+            return 1
+        return min(len(self.variants), -(-BATCHES_AT_LEAST // len(self.seeds)))
 
     def batch_seeds(self, index: int) -> range:
         """The seeds of batch ``index``, ascending."""
-        first = self.seeds.first + index * self.batch_size
+        first = self.seeds.first + index // self._parts * self.batch_size
         return range(first, min(first + self.batch_size, self.seeds.end))
 
     @property
@@ -167,10 +179,10 @@ class SweepPlan:
         return tuple(variant.protocol for variant in self.variants if variant.protocol)
 
     def batch_units(self, index: int) -> list[Unit]:
-        """The runs of batch ``index``: by ascending seed, and all variants of one together."""
-        return [
-            Unit(variant, seed) for seed in self.batch_seeds(index) for variant in self.variants
-        ]
+        """The runs of batch ``index``: by ascending seed, and the variants of one in order."""
+        part, parts, count = index % self._parts, self._parts, len(self.variants)
+        variants = self.variants[part * count // parts : (part + 1) * count // parts]
+        return [Unit(variant, seed) for seed in self.batch_seeds(index) for variant in variants]
 
     def metrics_interval_of(self, seed: int) -> int | None:
         """How often this seed is sampled, in simulated milliseconds; None for not at all."""

@@ -1,6 +1,6 @@
 """Drivers that work in the same folder report each other.
 
-Two do no harm: rows depend on the plan alone. But they do the same work, and nobody means that.
+Two do no harm: rows depend on the plan alone. But they do the same work, and no one means that.
 """
 
 from __future__ import annotations

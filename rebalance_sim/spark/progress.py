@@ -22,4 +22,4 @@ OnProgress = Callable[[Progress], None]
 
 
 def ignore(progress: Progress) -> None:
-    """Show nobody how far a sweep is."""
+    """Show no one how far a sweep is."""

@@ -49,7 +49,7 @@ def check_setup(
 ) -> SparkSetup:
     """Find what Spark needs, in seconds and without starting it.
 
-    ``session``: one to use. Raises SparkSetupError if there is no pyspark, no Java, nobody at the
+    ``session``: one to use. Raises SparkSetupError if there is no pyspark, no Java, no one at the
     master's address, or if a master or settings cannot apply any more.
     """
     if importlib.util.find_spec("pyspark") is None:

@@ -9,7 +9,7 @@ from typing import Any
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.batch import seed_body
 from rebalance_sim.spark.options import SweepOptions
-from rebalance_sim.spark.plan import BATCH_SIZE_MAX, SeedRange, Unit
+from rebalance_sim.spark.plan import BATCH_SIZE_MAX, BATCHES_AT_LEAST, SeedRange, Unit
 from rebalance_sim.spark.runner import load_runner
 from rebalance_sim.spark.store import container
 from rebalance_sim.spark.supervised import supervised
@@ -20,7 +20,6 @@ LONGEST_S = 30.0
 # An object should be worth a request, and its footer small beside its rows; yet fit into memory.
 SMALLEST_BYTES = 256 * 1024
 LARGEST_BYTES = 64 * 1024 * 1024
-BATCHES_AT_LEAST = 16
 # More objects than this are slow to list and to read, and wear out a driver.
 BATCHES_AT_MOST = 5_000
 PROBE_SEEDS = 20
@@ -35,7 +34,10 @@ STEPS = tuple(
 def measured_batch_size(
     variants: Sequence[Variant], seeds: SeedRange, options: SweepOptions
 ) -> int:
-    """Run the first seeds, for one short batch's time at most, and choose from what they took."""
+    """Run the first seeds, for one short batch's time at most, and choose from what they took.
+    Of few seeds each is a batch of its own, whatever it takes."""
+    if len(seeds) < 2 * BATCHES_AT_LEAST:
+        return 1
     body = seed_body(load_runner(options.runner))
     last = min(seeds.end, seeds.first + PROBE_SEEDS)
     probe = [Unit(variant, seed) for seed in range(seeds.first, last) for variant in variants]

@@ -28,7 +28,7 @@ def test_calls_of_a_run_are_the_same_each_time_and_none_is_lost() -> None:
     for _ in range(2):
         steps, stats = profiled(paths)
         called = list(calls_by_part(stats))
-        stopped = len(paths)  # nobody but the profiler's user calls what ends it
+        stopped = len(paths)  # no one but the profiler's user calls what ends it
         total = stats.total_calls - stopped  # type: ignore[attr-defined]
         assert sum(one.calls for one in called) == total
         counts.append((steps, sorted(one[:3] for one in called if one.part != "Python")))

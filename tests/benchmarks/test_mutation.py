@@ -170,7 +170,7 @@ def test_a_mutant_of_a_report_is_judged_by_the_tests_that_reach_it(tmp_path: Pat
         ("stuck", "vacuous", False),
     ],
 )
-def test_a_run_is_worse_if_it_fails_or_judges_nobody_and_did_not_before(
+def test_a_run_is_worse_if_it_fails_or_judges_no_one_and_did_not_before(
     before: str, after: str, is_worse: bool
 ) -> None:
     def run(outcome: str) -> Run:

@@ -188,7 +188,7 @@ branch good.toml --at 1s --where "fences = 1" => 'fences = 1' | write a metric
 branch good.toml --at 1s --property nope  => does not violate 'nope' | nothing
 branch good.toml --at 1s --issue nope     => does not show 'nope' | nothing
 branch good.toml --at 1s --property a --issue b => branch: | give one of --property, --issue
-branch good.toml --at 1s --plot x.html    => --plot x.html | choose one of .svg, .png, .pdf
+branch good.toml --at 1s --plot x.html    => x.html: no kind of picture is '.html' | choose one of .svg, .png, .pdf
 branch good.toml --at 1s --plot no/x.svg  => cannot write no/x.svg | give another file
 explore --members 0                       => members: | must lie within [1, 3]
 run --profile calm --seed                 => '--seed' | requires an argument
@@ -245,7 +245,7 @@ world.faults=[{kind="broker_crash",at_ms=1,duration_ms=0}] => world.faults[0] | 
 world.faults=[{kind="broker_crash",at_ms=1,duration_ms=5,broker=99}] => broker 99 | must lie within
 world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker=99}] => world: faults[0]: broker 99 | must lie within
 world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker_id=1}] => world.faults[0].broker_id | did you mean 'broker'?
-world.faults=[{kind="client_crash",at_ms=1,client="nobody",down_ms=5}] => 'nobody' | one of the clients
+world.faults=[{kind="client_crash",at_ms=1,client="no one",down_ms=5}] => 'no one' | one of the clients
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
 phases=3                                   => phases | must be a list, not an integer
 phases=[{from_ms=3}]                       => phases[0]: key 'name' is missing | add it

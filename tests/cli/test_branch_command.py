@@ -123,14 +123,14 @@ def test_a_bound_on_a_metric_may_be_asked_about(call: Call) -> None:
     for sign in (">", "<="):
         where = f"deploy.unowned_partition_ms {sign} {unowned_ms:.0f}"
         out = call(
-            "branch", deploy, "--at", "60s", "--seeds", "0:6", "--where", where, "--json"
+            "branch", deploy, "--at", "60s", "--seeds", "0:3", "--where", where, "--json"
         ).out
         found = json.loads(out)
         assert found["question"].startswith(f"has deploy.unowned_partition_ms {sign} ")
         assert found["is_so"] is (sign == "<=")
         [row] = found["moments"]
         shares.append(row["count"])
-    assert sum(shares) == 6
+    assert sum(shares) == 3
 
 
 def test_the_shares_are_drawn(call: Call, tmp_path: Path) -> None:
@@ -164,3 +164,10 @@ def test_without_a_question_it_is_about_what_the_run_came_to() -> None:
     passed = run_branch(generate("calm", 1), None)
     question = question_about(passed, **nothing)
     assert (str(question), question.is_in(passed)) == ("does not pass", False)
+
+
+def test_the_trace_of_a_run_is_branched_as_its_scenario_is(call: Call, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    call("run", CHANCE, "--trace", trace)
+    asked = ("--at", "6s", "--seeds", "3:13", "--json")
+    assert call("branch", trace, *asked).out == call("branch", CHANCE, *asked).out

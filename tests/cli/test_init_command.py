@@ -43,6 +43,7 @@ Dynamic configs for group payments are:
   consumer.session.timeout.ms=30000 sensitive=false synonyms={}
   share.auto.offset.reset=earliest sensitive=false synonyms={}
 """
+DESCRIBED_BY_TOOLS = Path(__file__).parent / "described"
 
 
 @pytest.fixture
@@ -118,6 +119,52 @@ def test_a_described_group_has_its_members_topics_and_settings(call: Call, at: P
     assert world.config.group_consumer_session_timeout_ms == 30_000
     assert world.config.group_consumer_min_session_timeout_ms == 30_000
     assert run(load_scenario("group.toml")).outcome == "ok"
+
+
+def test_a_consumer_group_that_a_broker_described_keeps_dynamic_members_dynamic(
+    call: Call, at: Path
+) -> None:
+    """As the tools of Kafka 4.3.1 printed it: one member is static, and the other one's cell blank;
+    settings at their defaults are not named."""
+    outcome = call(
+        "init", "group.toml", "--from-describe", str(DESCRIBED_BY_TOOLS / "consumer.txt")
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "left out: controller.listener.names\n" in outcome.out
+    assert "every member subscribes to every topic" in outcome.out
+    world = load_scenario("group.toml").world
+    assert {one.name: one.partition_count for one in world.topics} == {"orders": 6, "refunds": 2}
+    assert [(one.name, one.instance_id) for one in world.clients] == [
+        ("app", "pod-1"),
+        ("other", None),
+    ]
+    assert {(one.kind, one.server_assignor, one.group_id) for one in world.clients} == {
+        ("java", None, "new")
+    }
+    assert world.config.group_consumer_session_timeout_ms == 7_000
+    assert run(load_scenario("group.toml")).outcome == "ok"
+
+
+def test_a_classic_group_stays_one_though_its_table_has_a_column_of_epochs(
+    call: Call, at: Path
+) -> None:
+    outcome = call("init", "group.toml", "--from-describe", str(DESCRIBED_BY_TOOLS / "classic.txt"))
+    assert (outcome.code, outcome.err) == (0, "")
+    world = load_scenario("group.toml").world
+    assert {(one.kind, one.assignors) for one in world.clients} == {("classic", ("range",))}
+    assert sorted(one.instance_id or "" for one in world.clients) == ["pod-1", "pod-2"]
+
+
+def test_a_bound_that_was_printed_stands_and_words_are_settings_too(call: Call, at: Path) -> None:
+    Path("described.txt").write_text(
+        DESCRIBED
+        + "  group.consumer.migration.policy=DISABLED sensitive=false synonyms={}\n"
+        + "  group.consumer.min.session.timeout.ms=1000 sensitive=false synonyms={}\n"
+    )
+    assert call("init", "own.toml", "--from-describe", "described.txt").code == 0
+    config = load_scenario("own.toml").world.config
+    assert config.group_consumer_min_session_timeout_ms == 1_000
+    assert config.group_consumer_migration_policy == "disabled"
 
 
 def test_both_may_be_given(call: Call, at: Path) -> None:

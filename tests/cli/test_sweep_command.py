@@ -32,7 +32,7 @@ def test_a_sweep_prints_outcomes_findings_and_the_report_path(
     lines = out.splitlines()
     assert lines[0] == "50 seeds of mixed: 35 ok, 5 violation, 5 known, 5 stuck"
     assert re.search(r"50 seeds in [\d.]+ s: [\d,.]+ seeds/s", out)
-    assert "violated client.exclusive in 5 runs  Nobody else owns it." in lines
+    assert "violated client.exclusive in 5 runs  No one else owns it." in lines
     assert "known    KAFKA-16147 in 5 runs" in lines
     assert lines[-1].startswith("report: ") and lines[-1].endswith("out/report.md")
     assert "6 of 6 batches to run" in err

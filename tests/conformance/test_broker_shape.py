@@ -192,7 +192,7 @@ BROKEN: dict[str, tuple[Document, str]] = {
         with_step({"op": "dance", "at_ms": 0}),
         "step 1 (dance at 0 ms): field 'op' names no operation",
     ),
-    "an answer that nobody waits for": (
+    "an answer that no one waits for": (
         with_step({"op": "await", "at_ms": 5, "id": "a", "response": {}}),
         "field 'id' names no request before it: 'a'",
     ),
@@ -218,7 +218,7 @@ BROKEN: dict[str, tuple[Document, str]] = {
         ),
         "field 'request.offsets.foo.one': expected a partition number in quotes",
     ),
-    "a field that nobody knows": (
+    "a field that no one knows": (
         with_step({"op": "sleep", "at_ms": 5, "sms": 5}),
         "field 'sms': expected one of",
     ),

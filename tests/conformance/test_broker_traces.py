@@ -27,12 +27,14 @@ RECORDED_AT_LEAST = {
     "kafka-4.3.1-more": 59,
     "kafka-4.3.1-probes": 11,
     "kafka-4.3.1-restart": 6,
+    "kafka-4.3.1-transactions": 24,
     "kafka-4.3.1-wide": 14,
     "kafka-4.3.1-wide-batching": 9,
     "kafka-4.4.0": 42,
     "kafka-4.4.0-batching": 4,
     "kafka-4.4.0-probes": 11,
     "kafka-4.4.0-restart": 6,
+    "kafka-4.4.0-transactions": 24,
     "kafka-4.4.0-wide": 7,
 }
 

@@ -228,13 +228,13 @@ def test_an_edited_trace_of_a_classic_client_is_not_met(
 
 
 def test_an_answer_to_a_leader_with_a_member_that_never_joined_is_refused(tmp_path: Path) -> None:
-    def nobody(document: dict[str, Any]) -> None:
+    def intruder(document: dict[str, Any]) -> None:
         event = find(document, kind="response", api="JoinGroup", id=11, client="A")
-        event["body"]["members"][0]["member_id"] = "nobody"
+        event["body"]["members"][0]["member_id"] = "no one"
 
     eager = FOLDER / "java" / "classic_eager.json"
     with pytest.raises(TraceError, match="JoinGroup is missing"):
-        load_client_trace(edited(tmp_path, eager, nobody))
+        load_client_trace(edited(tmp_path, eager, intruder))
 
 
 # --- gaps that the tolerance for times would hide ------------------------------------------------
@@ -276,7 +276,7 @@ def test_a_late_answer_is_followed_by_the_minimum_backoff() -> None:
     "name", ["connections_killed", "regex_change", "target_returns_while_revoking", "poll_paused"]
 )
 def test_a_recording_a_few_milliseconds_different_is_met_as_well(tmp_path: Path, name: str) -> None:
-    """What is inferred from a trace does not hang on single milliseconds."""
+    """What is inferred from a trace does not depend on single milliseconds."""
     noise = random.Random(name)
 
     def shift(document: dict[str, Any]) -> None:

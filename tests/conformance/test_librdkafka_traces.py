@@ -103,7 +103,7 @@ def _what(event: dict[str, Any]) -> str:
     ],
 )
 def test_a_recording_a_few_milliseconds_different_is_met_as_well(tmp_path: Path, name: str) -> None:
-    """What is inferred from a trace does not hang on single milliseconds.
+    """What is inferred from a trace does not depend on single milliseconds.
 
     A trace with retries (`coordinator_restart`) is none for this: their distances are all that is
     known of the random draws behind them.

@@ -37,6 +37,7 @@ DOCUMENTS: Mapping[str, str] = {
     "assignors": "assignors.md",
     "defects": "defects.md",
     "sweep": "spark-sweep.md",
+    "transactions": "transactions.md",
 }
 """KEY -> file name."""
 

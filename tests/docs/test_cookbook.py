@@ -63,6 +63,18 @@ def test_a_first_run_of_an_experiment_passes(file: Path) -> None:
     assert set(experiment.metrics) <= set(result.metrics)
 
 
+def test_the_pages_count_the_questions() -> None:
+    """The page itself lists each of them once, and reports name only such as there are."""
+    for page in ("README.md", "docs/getting-started.md"):
+        counts = re.findall(r"(\d+) (?:questions|experiments)", (ROOT / page).read_text("utf-8"))
+        assert counts == [str(len(RECIPES))], page
+    lists, _, reports = COOKBOOK.partition("\n## Public reports\n")
+    listed = re.findall(r"`(\w+)`", lists.partition("\n## ")[0].partition("|---|---|\n")[2])
+    assert sorted(listed) == [file.stem for file in RECIPES]
+    rows = [row.split(" | ")[1] for row in reports.splitlines() if row.startswith("| ")][1:]
+    assert rows and set(re.findall(r"`(\w+)`", " ".join(rows))) <= set(listed)
+
+
 def _value(text: str) -> float:
     return float(text.replace(",", "").replace("_", ""))
 

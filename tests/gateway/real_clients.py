@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -9,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import pytest
 
 from rebalance_sim import Gateway
+from rebalance_sim.conformance.record.jars import default_jars
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 COORDINATOR = {
@@ -79,8 +83,39 @@ def until(holds: Callable[[], bool]) -> None:
     """Wait for something. Raises AssertionError after ``DEADLINE_S``."""
     end = time.monotonic() + DEADLINE_S
     while not holds():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
+
+
+def java_command(folder: Path) -> str:
+    """That of Java's client, compiled into this folder. Skips the test without a JDK or jars."""
+    javac, jars = shutil.which("javac"), default_jars("4.3.1")
+    if javac is None or not jars.exists():
+        pytest.skip("needs a JDK, and the jars that `rebalance-sim record --version 4.3.1` fetches")
+    _build([javac, "-cp", f"{jars}/*", "-d", str(folder), str(CLIENTS / "Client.java")])
+    # A JVM that starts soon, as there are many of them.
+    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    return f"java {options} -cp '{folder}:{jars}/*' Client {{bootstrap}} {{group}} {{topic}}"
+
+
+def franz_command(folder: Path) -> str:
+    """That of franz-go, built into this folder. Skips the test without Go or its modules."""
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        pytest.skip("needs Go")
+    source = CLIENTS / "franz"
+    _build([go, "build", "-C", str(source), "-o", str(folder / "franz"), "."])
+    return f"{folder / 'franz'} {{bootstrap}} {{group}} {{topic}}"
+
+
+def _build(words: list[str]) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        missing = [line for line in said if "dial tcp" in line or "proxy" in line]
+        if missing:
+            pytest.skip(f"needs modules that cannot be fetched: {missing[0]}")
+        raise AssertionError("\n".join(said))
 
 
 def command(library: str, *more: str) -> str:

@@ -6,10 +6,10 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from real_clients import command, consumer, read, until
+from real_clients import CLIENTS as CLIENT_FOLDER
+from real_clients import command, consumer, franz_command, java_command, read, until
 
 import rebalance_sim as rs
 from rebalance_sim.cli.main import invoke
@@ -21,11 +21,26 @@ CLIENTS = {
     "kafka-python": ("kafka_python",),
     "aiokafka": ("aio",),
 }
-KNOWN = {
-    # aiokafka 0.14 ends with an unknown error where offsets are not stable.
-    "aiokafka": {"error.fetch"},
+BUILT = {
+    "java-classic": (java_command, "classic"),
+    "java-consumer": (java_command, "consumer"),
+    "franz-go-classic": (franz_command, "classic"),
+    "franz-go-consumer": (franz_command, "consumer"),
 }
-"""What is not expected of a client. kafka-python 3.0 hangs in some runs, wherever it joins."""
+KNOWN = {
+    "aiokafka": {"error.fetch"},
+    "librdkafka-consumer": {"static.kill"},
+    "java-consumer": {"static.kill"},
+    "franz-go-classic": {"topic.again"},
+    "franz-go-consumer": {
+        *("topic.again", "static.restart"),
+        *("pause.alone", "pause.long", "error.unknown"),
+    },
+}
+"""What is not expected of a client: docs/findings.md. kafka-python 3.0 drops a join in some runs,
+wherever it joins."""
+IN_SOME_RUNS = {"java-consumer": {"static.kill"}}
+"""Held where the client takes longer to start than a session."""
 
 
 def certify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, str]]:
@@ -55,14 +70,36 @@ def test_a_client_that_keeps_to_the_protocol_is_certified(capsys, tmp_path):
 
 def test_a_client_that_does_not_leave_is_found_out(capsys, tmp_path):
     script = tmp_path / "client.py"
-    text = Path(command("librdkafka").split()[1]).read_text()
-    script.write_text(text.replace("consumer.close()", "import os\nos._exit(0)"))
+    text = (CLIENT_FOLDER / "librdkafka.py").read_text()
+    script.write_text(text.replace("consumer.close()", "os._exit(0)"))
+    (tmp_path / "reporter.py").write_text((CLIENT_FOLDER / "reporter.py").read_text())
     words = f"{sys.executable} {script} {{bootstrap}} {{group}} {{topic}} consumer"
     code = invoke(["certify", "--command", words, "--scenario", "leave.last"])
     assert code == 1
     printed = capsys.readouterr().out
     assert "failed   leave.last" in printed
     assert "the group is empty 4 s after its last member has ended: 1" in printed
+
+
+def test_a_client_that_keeps_what_is_revoked_is_found_out_by_what_it_reports(capsys, tmp_path):
+    script = tmp_path / "client.py"
+    text = (CLIENT_FOLDER / "librdkafka.py").read_text()
+    # To its application a partition is never revoked.
+    script.write_text(
+        text.replace(
+            'on_revoke=lambda _, partitions: reporter.callback("revoked", partitions)',
+            "on_revoke=lambda _, partitions: None",
+        )
+    )
+    (tmp_path / "reporter.py").write_text((CLIENT_FOLDER / "reporter.py").read_text())
+    words = f"{sys.executable} {script} {{bootstrap}} {{group}} {{topic}} consumer"
+    out = ["--out", str(tmp_path / "out")]
+    code = invoke(["certify", "--command", words, "--scenario", "join.later", *out])
+    assert code == 1
+    assert "client.revoke_before_ack" in capsys.readouterr().out
+    found = (tmp_path / "out" / "join.later" / "violation.txt").read_text()
+    assert "ConsumerGroupHeartbeat" in found
+    assert "reports" in found
 
 
 @pytest.mark.parametrize(
@@ -89,15 +126,28 @@ def test_options_that_will_not_do_are_refused(capsys, arguments, problem):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("client", [name for name in CLIENTS if name != "kafka-python"])
-def test_every_scenario_holds_for_real_clients(capsys, client):
-    words = command(*CLIENTS[client])
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("client", [*(name for name in CLIENTS if name != "kafka-python"), *BUILT])
+def test_every_scenario_holds_for_real_clients(capsys, tmp_path, client):
+    if client in BUILT:
+        build, protocol = BUILT[client]
+        words = f"{build(tmp_path)} {protocol}"
+    else:
+        words = command(*CLIENTS[client])
     code, outcomes = certify(
         capsys, "--command", words, "--static-command", f"{words} {{instance_id}}", "--jobs", "4"
     )
     failed = {name for name, outcome in outcomes.items() if outcome == "failed"}
-    assert failed == KNOWN.get(client, set())
+    assert failed | IN_SOME_RUNS.get(client, set()) == KNOWN.get(client, set())
     assert code == (1 if failed else 0)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_client_of_java_is_certified(capsys, tmp_path, protocol):
+    words = f"{java_command(tmp_path)} {protocol}"
+    options = ["--scenario", "join.two", "--scenario", "leave.last", "--jobs", "2"]
+    code, outcomes = certify(capsys, "--command", words, *options)
+    assert (code, outcomes) == (0, {"join.two": "held", "leave.last": "held"})
 
 
 # -- serve -----------------------------------------------------------------------------------------
@@ -159,6 +209,8 @@ def test_serve_ends_with_the_first_violation_and_shows_what_came_before(tmp_path
         (["--topic", "orders"], "--topic 'orders': write name=partitions, as in orders=4"),
         (["--defect", "none"], "no defect 'none'"),
         (["no-such.toml"], "no-such.toml: cannot be read"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: give --advertised-host"),
+        (["--host", "no.such.host.invalid"], "--host no.such.host.invalid: "),
         (["--semantics", "kip-848", "--record", "x"], "--record: kip-848 is no release of Kafka"),
     ],
 )
@@ -171,4 +223,4 @@ def test_serve_says_that_a_port_is_taken(capsys):
     with rs.Gateway() as broker:
         port = broker.bootstrap.split(":")[1]
         assert invoke(["serve", "--port", port]) == 2
-    assert f"--port {port}: " in capsys.readouterr().err
+    assert f"--port {port} of 127.0.0.1: " in capsys.readouterr().err

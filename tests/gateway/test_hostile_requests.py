@@ -46,6 +46,26 @@ def test_so_are_a_hundred_thousand(is_mutated):
         asyncio.run(_survives(range(first, first + 10_000), is_mutated=is_mutated))
 
 
+def test_a_timer_that_arms_itself_again_at_once_does_not_stop_the_clock():
+    # As a join phase does that lasts no time, and that no one joins.
+    async def fire() -> list[int]:
+        server = new_server()
+        fired: list[int] = []
+
+        def again(at_ms: int) -> None:
+            fired.append(at_ms)
+            server.host.call_at(at_ms, again)
+
+        server.host.call_at(0, again)
+        await asyncio.sleep(0.05)
+        server.host.stop()
+        return fired
+
+    fired = asyncio.run(fire())
+    assert len(fired) > 1
+    assert fired == sorted(set(fired))
+
+
 def test_who_does_not_wait_for_answers_is_not_read_any_more():
     with rs.Gateway(topics={"orders": 1}) as broker:
         host, port = broker.bootstrap.split(":")

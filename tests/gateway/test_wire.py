@@ -1,4 +1,4 @@
-"""The codec against the library whose schemas it goes by, and bytes that are no requests."""
+"""The codec against the library whose schemas it uses, and bytes that are no requests."""
 
 from __future__ import annotations
 

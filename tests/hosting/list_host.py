@@ -62,7 +62,7 @@ class ListHost(MinimalShard):
         """Send a request; its answer comes under this name."""
 
         def reply(response: Any) -> None:
-            assert name not in self.replies, "nobody is answered twice"
+            assert name not in self.replies, "no one is answered twice"
             self.replies[name] = response
 
         self.shard.on_request(

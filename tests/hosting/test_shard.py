@@ -169,7 +169,7 @@ def test_a_parked_request_is_answered_when_the_shard_is_given_up() -> None:
 # -- timers --------------------------------------------------------------------------------
 
 
-def test_a_session_ends_when_nobody_sends_heartbeats() -> None:
+def test_a_session_ends_when_no_one_sends_heartbeats() -> None:
     host = joined()
     host.advance_to(SESSION_MS - 1)
     assert "timer session" not in host.lines
@@ -406,7 +406,7 @@ def test_a_load_brings_back_what_is_in_the_journal_and_what_is_not_committed_of_
     host = joined()
     host.ask("b", heartbeat("b"))
     host.shard.crash(host.now_ms)
-    assert "b" not in host.replies, "the dead tell nobody"
+    assert "b" not in host.replies, "the dead tell no one"
     host.load()
     assert list(group_of(host).members) == ["a", "b"]
     [row] = host.shard.read(ConsumerGroupDescribeRequest(group_ids=("group",)), host.now_ms)

@@ -22,13 +22,13 @@ ONCE_WRONG = (
     *(99, 180, 228, 330),  # An empty group that could not be written, and conversions to and fro.
     *(548, 704),  # Who has left for a while joins again without its instance id.
     *(643, 759),  # A conversion of a group without members could not be written.
-    675,  # A group that is back after one has the timeouts of before.
+    675,  # A group that is back after one has the previous timeouts.
     *(1092, 1238),  # A JoinGroup that names its member meets a group of offsets alone.
     *(5, 34),  # A refused conversion has answered a SyncGroup; an instance id that is empty.
     366,  # A timer that was armed by what the lost batch had said.
     1192,  # A session that the lost batch had made shorter.
     *(751, 1138),  # A classic group that is back had lost its sync timer.
-    2182,  # A member joins anew in the place of a static one, with what it subscribed to.
+    2182,  # A member joins again in the place of a static one, with what it subscribed to.
     *(162, 328),  # A JoinGroup whose write is taken back counts as if it still waited.
     2196,  # Of two conversions that are lost, the first says what the group was.
     309,  # The id of a topic is what a request says, whatever the client calls it.

@@ -131,7 +131,7 @@ def test_without_linger_each_operation_is_written_at_once() -> None:
     assert desk.end_offset == 1
     assert not desk.writer.batch
     desk.advance_to(1_000)
-    assert desk.published_at_ms == [], "whoever adds publishes"
+    assert desk.published_at_ms == [], "who adds publishes"
 
 
 def test_an_adaptive_linger_waits_only_for_what_comes_at_the_same_time() -> None:
@@ -223,7 +223,7 @@ def test_without_linger_what_cannot_be_written_is_not_in_force() -> None:
     desk.error = WriteError.STORAGE
     assert desk.add(commit(0), commit(1)) is WriteError.STORAGE
     assert desk.memory.in_force == {}
-    assert desk.lost == [], "nobody else waits for it"
+    assert desk.lost == [], "no one else waits for it"
 
 
 def test_a_batch_that_was_dropped_is_not_written_later() -> None:
@@ -252,8 +252,8 @@ def test_a_record_takes_what_its_encoding_takes() -> None:
 
 def answer(operation: int) -> Answer:
     """An answer of which only the number matters."""
-    nobody: Any = None
-    return Answer(Asked(operation, None, nobody), nobody)
+    unset: Any = None
+    return Answer(Asked(operation, None, unset), unset)
 
 
 def operations(answers: Iterable[Answer]) -> list[int]:
@@ -315,7 +315,7 @@ def test_an_answer_waits_no_longer_than_the_commit_timeout() -> None:
     assert counter.timed_out == [1]
     counter.wait_until(160)
     assert counter.timed_out == [1, 2]
-    assert not counter.alarms.asked, "nobody waits any more"
+    assert not counter.alarms.asked, "no one waits any more"
 
 
 def test_what_will_never_be_committed_is_taken_out_of_the_queue() -> None:

@@ -135,7 +135,7 @@ class ClientWorld(CoordinatorWorld):
         return []
 
     def falsify(self, name: str, event: Any, effects: tuple[Any, ...] = ()) -> Step:
-        """Show a client's event with these effects, whoever made them up."""
+        """Show a client's event with these effects, made up or not."""
         return self.show(
             StepKind.CLIENT_EVENT, client=self.processes[name], event=event, effects=effects
         )

@@ -68,7 +68,7 @@ def classic_double_assignment(bench: ClassicWorld) -> None:
 
 
 def silent(outcome: Outcome) -> Outcome:
-    """Nobody who waits is answered."""
+    """No one who waits is answered."""
     return replace(outcome, completions=())
 
 

@@ -37,7 +37,7 @@ FIRST = TopicPartition(ORDERS.topic_id, 0)
 
 
 @mutant(settled)
-def keeps_groups_of_nobody(world: CoordinatorWorld) -> None:
+def keeps_groups_of_no_one(world: CoordinatorWorld) -> None:
     """Everybody leaves, nothing was ever committed, and the next check leaves the group alone."""
     for member_id in ("a", "b"):
         world.heartbeat(member_id, LEAVE_EPOCH)

@@ -61,7 +61,7 @@ def test_it_stops_at_the_first_violation_and_says_where():
 
 
 def test_it_goes_on_if_asked_to_and_reports_each_property_once():
-    """A run that goes on shows all properties that one defect violates."""
+    """A run that continues shows all properties that one defect violates."""
     world = settled()
     everything = [*parts_of(world, "a"), *parts_of(world, "b")]
     for _ in range(3):
@@ -118,7 +118,7 @@ def deposed() -> tuple[CoordinatorWorld, OneShard]:
 
 
 def test_a_deposed_leader_has_books_of_its_own():
-    """It goes on from its own log, and does not confuse those of the new leader."""
+    """It continues from its own log, and does not confuse those of the new leader."""
     world, new = deposed()
     world.commits_at_once = False
     world.join("c")
@@ -127,7 +127,7 @@ def test_a_deposed_leader_has_books_of_its_own():
     assert world.violated == []
 
 
-def test_a_deposed_leader_does_not_serve_the_group_even_if_nobody_else_does():
+def test_a_deposed_leader_does_not_serve_the_group_even_if_no_one_else_does():
     """Clients are not held against what was never committed."""
     world, new = deposed()
     assert world.checker.model.acting_ledger() is None

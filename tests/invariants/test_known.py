@@ -76,7 +76,7 @@ def dropped_topic(world: CoordinatorWorld) -> None:
 def test_a_shipped_defect_is_suspected_in_its_version_and_news_where_it_was_switched_on(
     story, defect, version
 ):
-    """The run goes on. A sweep for that very defect must report it."""
+    """The run continues. A sweep for that very defect must report it."""
     world = world_of(story, SEMANTICS[version])
     ((violation, times),) = world.checker.suspected
     assert defect in violation.suspects and times == 1

@@ -45,7 +45,7 @@ def test_a_group_at_rest_owes_nothing(quiet):
 
 
 def test_there_is_no_verdict_without_a_calm():
-    """While faults go on, nothing has to come about."""
+    """While faults go on, nothing has to happen."""
     world = ClientWorld("a", stop_at_first=False)
     crash(world, "a")
     assert late(world) == []
@@ -76,7 +76,7 @@ def test_a_load_in_the_quiet_period_starts_the_bounds_anew(quiet):
 
 @pytest.mark.parametrize("is_from_before", [True, False])
 def test_a_leave_from_before_the_quiet_period_starts_the_bounds_anew(is_from_before):
-    """The network was slow when it was sent. One that is sent later starts nothing anew."""
+    """The network was slow when it was sent. One that is sent later starts nothing again."""
     world = ClientWorld("a", "b", stop_at_first=False)
     world.checker.liveness.on_quiet_period_start(world.now_ms + is_from_before)
     bound_ms = world.checker.liveness.quiet.bound_ms
@@ -105,7 +105,7 @@ def test_all_is_judged_once_the_bounds_have_passed_that_a_load_began_anew(quiet)
     assert not liveness.not_judged(due_ms + 1_000)
 
 
-def test_partitions_of_a_ghost_are_worked_on_by_nobody(quiet):
+def test_partitions_of_a_ghost_are_worked_on_by_no_one(quiet):
     """defects L2, with the reason."""
     crash(quiet, "a")
     reasons = {stuck.reason for stuck in quiet.checker.liveness.verdict(FOREVER_MS)}
@@ -155,7 +155,7 @@ def test_a_leave_that_never_ends_is_late(quiet):
 
 
 def test_clients_that_do_not_want_to_work_are_left_alone(quiet):
-    """Unsubscribed, failed for good, or away from poll: nobody waits for them."""
+    """Unsubscribed, failed for good, or away from poll: no one waits for them."""
     quiet.handle("a", Unsubscribe())
     quiet.run_for(20_000)
     assert quiet.member("a").state is ClientState.UNSUBSCRIBED

@@ -1,4 +1,7 @@
-"""Every property is violated by every defect and mutant that it claims to notice."""
+"""Every property is violated by every defect and mutant that it claims to notice.
+
+That nothing is violated without the defect, ``tests/scenarios/test_defects.py`` says.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.runner import run
 
@@ -20,7 +22,7 @@ CLAIMS = [(spec.id, name) for spec in (*INVARIANTS, *LIVENESS) for name in spec.
 
 
 @cache
-def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], ...]:
+def findings(name: str) -> tuple[tuple[str, str], ...]:
     """(property id, what was seen) of everything that a defect violates, in a defect's scenario or
     a falsified world."""
     if name in FALSIFIED:
@@ -29,14 +31,12 @@ def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], .
         violations = world.checker.violations
     else:
         checkers: list[Checker] = []
-        # The version of the scenario may have shipped with the defect.
-        issue = {} if with_defect else {name: KNOWN_ISSUES.get(name, ())}
 
         def watch(view):
-            checkers.append(Checker(view, stop_at_first=False, known_issues=issue))
+            checkers.append(Checker(view, stop_at_first=False, known_issues={}))
             return checkers[-1]
 
-        result = run(defect_scenario(name, with_defect=with_defect), make_watcher=watch)
+        result = run(defect_scenario(name), make_watcher=watch)
         late = checkers[0].liveness.verdict(result.simulated_ms)
         violations = checkers[0].violations
     return (
@@ -45,23 +45,15 @@ def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], .
     )
 
 
-def violated_by(name: str, *, with_defect: bool = True) -> frozenset[str]:
+def violated_by(name: str) -> frozenset[str]:
     """Ids of all properties that a defect violates."""
-    return frozenset(property_id for property_id, _ in findings(name, with_defect=with_defect))
+    return frozenset(property_id for property_id, _ in findings(name))
 
 
 @pytest.mark.parametrize(("property_id", "name"), CLAIMS, ids=lambda value: value)
 def test_a_property_is_violated_by_what_it_claims_to_notice(property_id, name):
     """An invariant that never fired on a planted bug has proved nothing."""
     assert property_id in violated_by(name)
-
-
-@pytest.mark.parametrize(
-    "name", sorted({name for _, name in CLAIMS if not name.startswith("test:")})
-)
-def test_the_same_scenario_breaks_nothing_without_the_defect(name):
-    """It is the defect that violates the property, not the scenario."""
-    assert violated_by(name, with_defect=False) == frozenset()
 
 
 @pytest.mark.parametrize(("profile", "seed"), sorted(CLEAN))

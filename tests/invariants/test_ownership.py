@@ -22,7 +22,7 @@ def write_for(world: CoordinatorWorld, member_id: str, record, owned) -> None:
 
 
 def test_a_finding_names_the_partition_and_both_holders():
-    """Whoever reads it at night needs no log."""
+    """To read it needs no log."""
     world = settled()
     mine, others = parts_of(world, "a"), parts_of(world, "b")
     world.write(current("b", 3, [*others, mine[0]]))

@@ -70,13 +70,13 @@ def test_every_property_names_what_violates_it_and_that_exists():
 
 
 def test_every_falsified_world_serves_a_property():
-    """None is kept that nobody needs."""
+    """None is kept that no one needs."""
     wanted = {name for spec in (*INVARIANTS, *LIVENESS) for name in spec.violated_by}
     assert set(FALSIFIED) <= wanted
 
 
 def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener():
-    """A trigger that is misspelt would be a property that nobody checks."""
+    """A trigger that is misspelt would be a property that no one checks."""
     received = set()
     for kind in INVARIANTS:
         methods = {name for name in dir(kind) if name.startswith(("on_", "before_"))}

@@ -16,7 +16,7 @@ def test_nothing_is_met_by_a_sweep_that_saw_nothing():
     assert unmet_goals({}) == [item for item in GOALS if item.only_with is None]
 
 
-def test_a_sweep_in_which_nobody_computes_need_not_see_what_becomes_of_computations():
+def test_a_sweep_in_which_no_one_computes_need_not_see_what_becomes_of_computations():
     """But one in which a member was told to compute a target must; likewise for classic groups."""
     reported = {COMPUTATION_NOTIFIED: 1}
     unmet = [item for item in GOALS if item.only_with != CLASSIC_JOIN]
@@ -42,7 +42,7 @@ def test_a_counter_at_zero_meets_nothing():
 
 
 def test_every_row_of_the_reconciliation_table_must_be_visited():
-    """But for the state of newer software, which nobody writes here."""
+    """But for the state of newer software, which no one writes here."""
     rows = {(s, w) for s, w in TRANSITIONS if s is not MemberState.UNKNOWN}
     counters = {f"reconciliation.{s.name}.{w.name}" for s, w in rows}
     assert counters == {

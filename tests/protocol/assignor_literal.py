@@ -13,7 +13,7 @@ from assignor_builders import Target
 from rebalance_sim.protocol.assignors.server import GroupSpec
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-NOBODY = -1
+NO_OWNER = -1
 
 
 class Literal:
@@ -27,7 +27,7 @@ class Literal:
         self.topics = sorted(
             topic_ids, key=lambda t: (-Fraction(counts[t], len(self.subs[t])), len(self.subs[t]), t)
         )
-        self.owner = {(t, p): NOBODY for t in self.topics for p in range(counts[t])}
+        self.owner = {(t, p): NO_OWNER for t in self.topics for p in range(counts[t])}
         self.load = [0] * len(members)
         for i, m in enumerate(members):
             for topic_id, p in m.current:
@@ -36,7 +36,7 @@ class Literal:
 
     def give(self, partition: tuple[str, int], receiver: int) -> None:
         giver = self.owner[partition]
-        if giver != NOBODY:
+        if giver != NO_OWNER:
             self.load[giver] -= 1
         self.owner[partition] = receiver
         self.load[receiver] += 1
@@ -51,7 +51,7 @@ class Literal:
         for topic_id in self.topics:
             rank = {i: r for r, i in enumerate(self.ranking(topic_id))}
             for partition in self.of_topic(topic_id):
-                if self.owner[partition] == NOBODY:
+                if self.owner[partition] == NO_OWNER:
                     self.give(partition, min(rank, key=lambda i: (self.load[i], rank[i])))
 
     def balance(self) -> int:

@@ -116,7 +116,7 @@ class HoldingShard(MinimalShard):
 
     @property
     def held(self) -> list[Continuation]:
-        """What hangs on commits."""
+        """What depends on commits."""
         return [answer.on_commit for answer in self.shard.answers if answer.on_commit is not None]
 
     def request(self, request: Request, **options: Any) -> Response | None:

@@ -118,7 +118,7 @@ quiet_acts = st.one_of(
     st.just(grow),
     st.sampled_from([0, 50, 1_500]).map(set_callback_ms),
 )
-"""Nothing is lost, and nobody stays away from a rebalance: whoever does, and is static, is carried
+"""Nothing is lost, and no one stays away from a rebalance: who does, and is static, is carried
 along with what it said long ago, and works on what others are given (classic C9)."""
 quiet_steps = st.lists(
     st.tuples(quiet_acts, st.sampled_from([1, 300, 1_500, 4_000, 12_000])), max_size=20

@@ -17,7 +17,7 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 READS: tuple[Any, ...] = (
-    ConsumerGroupDescribeRequest(group_ids=(GROUP_ID, "nobody")),
+    ConsumerGroupDescribeRequest(group_ids=(GROUP_ID, "no one")),
     ListGroupsRequest(),
     *(
         OffsetFetchRequest(
@@ -39,7 +39,7 @@ def keeper(bench: Bench) -> GroupCoordinator:
         config=CoordinatorConfig(),
         semantics=bench.semantics,
         image=bench.shard.coordinator.image,
-        new_member_id=lambda: "nobody asks for one",
+        new_member_id=lambda: "no one asks for one",
         keeps_history=True,
     )
     for offset, record in enumerate(bench.shard.log):

@@ -254,7 +254,7 @@ class Bench:
         return row
 
     def restart(self) -> None:
-        """The broker fails and loads the log anew."""
+        """The broker fails and loads the log again."""
         self._watch(self.shard.restart)
 
     # -- time and topics -------------------------------------------------------------------
@@ -389,7 +389,7 @@ def load(semantics: Semantics, records: Iterable[Record], *, strict: bool) -> Gr
 
 
 def recount(group: ConsumerGroup) -> dict[str, Any]:
-    """The derived state, counted anew from members and target alone (coordinator §1.1, §3.2,
+    """The derived state, counted again from members and target alone (coordinator §1.1, §3.2,
     §6.1)."""
     members = group.members.values()
 

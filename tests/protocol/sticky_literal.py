@@ -1,7 +1,7 @@
 """The general sticky algorithm word for word, with a scan for each choice, to judge the fast one.
 
-Claims are kept, the rest goes one by one to whoever has least, and then single partitions are
-moved from members with much to members with little, until no move improves anything.
+Claims are kept, the rest goes one by one to the member that has least, and then single partitions
+are moved from members with much to members with little, until no move improves anything.
 """
 
 from __future__ import annotations

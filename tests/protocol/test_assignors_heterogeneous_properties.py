@@ -91,7 +91,7 @@ class TestUniformHeterogeneous:
 
     @checked
     @given(case=cases(min_members=1), newcomer=ids)
-    def test_28_a_member_without_subscription_changes_nobody_else(
+    def test_28_a_member_without_subscription_changes_no_one_else(
         self, case: Case, newcomer: str
     ) -> None:
         assume(newcomer not in case.spec.members)

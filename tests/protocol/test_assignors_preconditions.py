@@ -55,7 +55,7 @@ def test_uniform_refuses_leftovers_of_overlapping_targets() -> None:
 
 
 def test_uniform_refuses_overlapping_targets_where_the_counts_match() -> None:
-    """As Kafka's own does (4.3.1): foo-1, which nobody has, is left over."""
+    """As Kafka's own does (4.3.1): foo-1, which no one has, is left over."""
     with pytest.raises(PartitionAssignorError, match="left over"):
         UniformAssignor().assign(TWO_HOLD_ONE, {"foo": 2})
 

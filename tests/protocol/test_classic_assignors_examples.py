@@ -90,7 +90,7 @@ def test_a_newcomer_gets_the_last_partitions_of_each() -> None:
     assert assign("sticky", {"t": 6}, members) == {"A": "t0 t1", "B": "t3 t4", "C": "t2 t5"}
 
 
-def test_what_is_transferring_rests_with_nobody_for_one_generation() -> None:
+def test_what_is_transferring_rests_with_no_one_for_one_generation() -> None:
     first = [cooperative("A", "t0 t1 t2", 3), cooperative("B", "t3 t4 t5", 3), member("C", "t")]
     assert assign("cooperative-sticky", {"t": 6}, first) == {"A": "t0 t1", "B": "t3 t4", "C": ""}
     then = [

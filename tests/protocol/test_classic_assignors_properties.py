@@ -68,7 +68,7 @@ Story = list[tuple[Counts, list[ClaimingMember], Assigned]]
 
 
 def story(assignor: ClassicAssignor, seed: int) -> Story:
-    """Generations of a group whose members come, go, subscribe anew, and miss answers."""
+    """Generations of a group whose members come, go, subscribe again, and miss answers."""
     rng = random.Random(seed)
     names = "xyz"[: rng.randint(1, 3)]
     counts = {topic: rng.randint(0, 7) for topic in names}
@@ -93,7 +93,7 @@ def story(assignor: ClassicAssignor, seed: int) -> Story:
         reported.append((dict(counts), members, result))
         for client in clients:
             if assignor.supports_cooperative and rng.random() < 0.15:
-                continue  # It misses the answer, and goes on with what it has.
+                continue  # It misses the answer, and continues with what it has.
             client.generation = generation
             client.take(result[client.member_id], generation)
     return reported
@@ -151,7 +151,7 @@ def test_the_order_of_the_member_list_does_not_matter(name: str, seed: int) -> N
 @checked
 @given(seed=st.integers(0, 2**32))
 def test_cooperative_sticky_never_revokes_and_assigns_in_one_round(seed: int) -> None:
-    """classic C10, C11: nobody gets what another member that is still there claims to own."""
+    """classic C10, C11: no one gets what another member that is still there claims to own."""
     for _, members, result in story(COOPERATIVE, seed):
         claims = owned(members)
         for member_id, share in shares(result).items():
@@ -226,7 +226,7 @@ def test_no_more_moves_than_a_departure_takes(
 
 @checked
 @given(seed=st.integers(0, 2**32))
-def test_nobody_is_much_fuller_than_who_could_relieve_it(seed: int) -> None:
+def test_no_member_is_much_fuller_than_who_could_relieve_it(seed: int) -> None:
     """No single move makes two members' loads more alike."""
     assignor = CLASSIC_ASSIGNORS["sticky"]
     for _, members, result in story(assignor, seed):
@@ -270,7 +270,7 @@ def test_kafka_14639_gives_it_to_somebody_else_at_once() -> None:
 
 
 def test_librdkafka_4783_does_not_come_to_an_end() -> None:
-    """Nobody can relieve a, so it never gets even; b and c pass one partition to and fro."""
+    """No one can relieve a, so it never gets even; b and c pass one partition to and fro."""
     defective = with_defect("librdkafka-4783")
     topics = {"a": ("x", "y"), "b": ("y",), "c": ("y",)}
     members = [Client(name, subs, None).claim(COOPERATIVE) for name, subs in topics.items()]

@@ -30,7 +30,7 @@ LOAD_DEFECTS = ("KAFKA-17306", "KAFKA-20254")
 # -- classic groups ------------------------------------------------------------------------
 
 
-def nobody_syncs_but_heartbeats_go_on(semantics: Semantics) -> Any:
+def no_one_syncs_but_heartbeats_go_on(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics).stable("A", rebalance_ms=5_000)
     bench.send_join("A", rebalance_ms=5_000)
     for _ in range(20):
@@ -281,7 +281,7 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "PR-451": (session_of_a_synced_member, 12_000, 10_000),
     "mut-silent-leader": (silent_static_leader, "B", "A"),
     "sim-kept-timers": (classic_member_goes_on_as_a_consumer, True, False),
-    "KAFKA-12890": (nobody_syncs_but_heartbeats_go_on, "Empty", "CompletingRebalance"),
+    "KAFKA-12890": (no_one_syncs_but_heartbeats_go_on, "Empty", "CompletingRebalance"),
     "KAFKA-7824": (first_join_is_retried_without_an_id, 1, 4),
     "KAFKA-9801": (static_member_returns_before_the_assignment, [2, 3], []),
     "KAFKA-7909": (pending_id_expires_during_a_rebalance, [ErrorCode.NONE], [None]),

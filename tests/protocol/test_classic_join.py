@@ -136,7 +136,7 @@ def test_joins_at_0_1000_and_2500_ms_form_generation_1_at_6_seconds() -> None:
     assert bench.members() == {"A", "B", "C"}
 
 
-def test_nobody_else_comes_and_the_delay_is_not_extended() -> None:
+def test_no_one_else_comes_and_the_delay_is_not_extended() -> None:
     bench = ClassicBench(delay_ms=3_000)
     bench.join("A")
     bench.wait(2_999)
@@ -385,7 +385,7 @@ def test_a_tie_of_votes_goes_to_the_order_of_the_leader() -> None:
     assert bench.group.protocol_name == "sticky"
 
 
-def test_a_full_group_takes_nobody_but_its_members() -> None:
+def test_a_full_group_takes_no_one_but_its_members() -> None:
     bench = ClassicBench(group_max_size=2).stable("A", "B")
     assert codes(bench.send_join("C")) == [ErrorCode.GROUP_MAX_SIZE_REACHED]
     assert codes(bench.send_join("B")) == [ErrorCode.NONE]
@@ -396,7 +396,7 @@ def test_while_preparing_only_those_who_wait_count_for_the_size() -> None:
     bench.send_join("A")
     assert codes(bench.send_join("C")) == [ErrorCode.MEMBER_ID_REQUIRED]
     assert bench.send_join("C") is None
-    assert codes(bench.send_join("B")) == [ErrorCode.GROUP_MAX_SIZE_REACHED], "the seat is gone"
+    assert codes(bench.send_join("B")) == [ErrorCode.GROUP_MAX_SIZE_REACHED], "the place is gone"
     assert bench.members() == {"A", "C"}
 
 

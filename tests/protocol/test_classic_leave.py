@@ -64,7 +64,7 @@ def test_leaving_during_a_rebalance_may_end_it() -> None:
 def test_a_batch_is_answered_entry_by_entry_and_starts_one_rebalance() -> None:
     bench = ClassicBench().stable("A", "B", "C")
     generation = bench.generation
-    assert bench.leave("B", "nobody", ("C", "i"), ("", "i"), ("", None)) == [
+    assert bench.leave("B", "no one", ("C", "i"), ("", "i"), ("", None)) == [
         NONE,
         UNKNOWN,
         UNKNOWN,
@@ -75,16 +75,16 @@ def test_a_batch_is_answered_entry_by_entry_and_starts_one_rebalance() -> None:
     assert (bench.state, bench.generation) == (PREPARING, generation)
 
 
-def test_a_batch_in_which_nobody_leaves_changes_nothing() -> None:
+def test_a_batch_in_which_no_one_leaves_changes_nothing() -> None:
     bench = ClassicBench().stable("A")
-    assert bench.leave("nobody") == [UNKNOWN]
+    assert bench.leave("no one") == [UNKNOWN]
     assert bench.state is STABLE
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_id() -> None:
     bench = ClassicBench().stable("A", instance="i")
     assert bench.leave(("", "j")) == [UNKNOWN]
-    assert bench.leave(("nobody", "i")) == [ErrorCode.FENCED_INSTANCE_ID]
+    assert bench.leave(("no one", "i")) == [ErrorCode.FENCED_INSTANCE_ID]
     assert bench.leave(("", "i")) == [NONE]
     assert not bench.group.static_members
 
@@ -156,7 +156,7 @@ def test_the_last_member_leaves_while_an_id_is_pending() -> None:
     bench.send_join("B")
     bench.leave("A")
     assert bench.state is PREPARING
-    assert bench.due_ms("classic-join") == bench.shard.now_ms, "nobody supplies a timeout"
+    assert bench.due_ms("classic-join") == bench.shard.now_ms, "no one supplies a timeout"
     bench.wait(0)
     assert (bench.state, bench.generation) == (EMPTY, 2)
     assert codes(bench.send_join("B")) == [NONE]

@@ -157,7 +157,7 @@ def test_parked_requests_are_told_that_the_coordinator_has_moved() -> None:
     assert bench.group.num_awaiting_join == 0
 
 
-def test_parked_syncs_are_told_as_well_and_a_dead_group_answers_nobody() -> None:
+def test_parked_syncs_are_told_as_well_and_a_dead_group_answers_no_one() -> None:
     bench = ClassicBench().stable("A", "B")
     bench.send_join("A")
     bench.send_join("B")

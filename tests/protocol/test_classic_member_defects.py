@@ -1,4 +1,4 @@
-"""Each defect of classic clients does its harm in a story, and nobody else does it."""
+"""Each defect of classic clients does its harm in a story, and no one else does it."""
 
 from __future__ import annotations
 

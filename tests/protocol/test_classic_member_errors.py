@@ -354,7 +354,7 @@ def test_searches_of_the_application_back_off_longer_and_longer() -> None:
     assert gaps == [100, 200, 400, 800, 1_000, 1_000]
 
 
-def test_nobody_searches_while_the_application_is_away_and_the_member_has_not_joined() -> None:
+def test_no_one_searches_while_the_application_is_away_and_the_member_has_not_joined() -> None:
     driver = Driver()
     driver.handle(PollingStopped())
     driver.wait(0)

@@ -27,7 +27,7 @@ def assert_exclusive(story: ClassicStory) -> None:
     for name, process in story.processes.items():
         member = process.member
         if process.is_alive and not member.config.is_cooperative:
-            # classic C9: whoever has asked to be in the next generation has given everything up.
+            # classic C9: who has asked to be in the next generation has given everything up.
             assert not (member.classic_state.is_rebalancing and member.assigned), name
         if (
             not process.is_alive
@@ -35,7 +35,7 @@ def assert_exclusive(story: ClassicStory) -> None:
             or member.member_id not in group.members
             or member.member_epoch != group.generation_id
         ):
-            continue  # nobody, or a zombie, whose commits are refused
+            continue  # no one, or a zombie, whose commits are refused
         for partition in member.assigned:
             assert owners.setdefault(partition, name) == name, (partition, owners, name)
 

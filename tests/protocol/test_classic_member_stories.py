@@ -38,7 +38,7 @@ def shares(story: ClassicStory) -> list[int]:
     ("starts_ms", "generation_after_ms"),
     [
         ((0,), 3_010),
-        ((0, 0, 0), 6_010),  # whoever comes after the first extends it, at once or later
+        ((0, 0, 0), 6_010),  # who comes after the first extends it, at once or later
         ((0, 1_000, 2_500), 6_010),  # the tick at 3 s extends it, the one at 6 s does not
         ((0, 1_000, 2_990), 6_010),
         ((0, 1_000, 3_020), 9_010),
@@ -211,18 +211,21 @@ def test_a_topic_that_is_created_anew_is_the_same_one_to_its_members() -> None:
     story.start("A")
     story.run_for(3_000)
     story.consume("A", 9)
-    anew = Topic(topic_id="foo-anew", name="foo", partition_count=2)
-    story.set_image(MetadataImage([anew], version=story.image.version + 1))
+    again = Topic(topic_id="foo-again", name="foo", partition_count=2)
+    story.set_image(MetadataImage([again], version=story.image.version + 1))
     generation = story.group.generation_id
     story.run_for(3_000)
-    assert story.owned() == {"A": "foo-anew-0 foo-anew-1"}
+    assert story.owned() == {"A": "foo-again-0 foo-again-1"}
     assert {state.position for state in story.member("A").assigned.values()} == {0}
     assert story.group.generation_id == generation
     assert story.callbacks("A") == [(ASSIGNED, "foo-0 foo-1")]
     story.close("A")
     story.run_for(10)
     commit = story.requests("A", SendCommit)[-1]
-    assert sorted(commit.offsets) == [TopicPartition("foo-anew", 0), TopicPartition("foo-anew", 1)]
+    assert sorted(commit.offsets) == [
+        TopicPartition("foo-again", 0),
+        TopicPartition("foo-again", 1),
+    ]
 
 
 # --- lost requests and answers -------------------------------------------------------------------
@@ -297,7 +300,7 @@ def test_a_coordinator_that_moves_in_the_middle_of_a_rebalance_forgets_it() -> N
 # --- cooperative ----------------------------------------------------------------------------------
 
 
-def test_a_cooperative_chain_keeps_what_is_kept_and_ends_when_nobody_revokes() -> None:
+def test_a_cooperative_chain_keeps_what_is_kept_and_ends_when_no_one_revokes() -> None:
     story = ClassicStory(assignors=("cooperative-sticky",))
     story.start("A")
     story.run_for(3_000)
@@ -392,7 +395,7 @@ def test_an_application_may_ask_for_a_rebalance() -> None:
     assert story.group.generation_id == generation + 1
 
 
-def test_heartbeats_go_on_during_a_slow_callback_and_nobody_else_gets_the_partitions() -> None:
+def test_heartbeats_go_on_during_a_slow_callback_and_no_one_else_gets_the_partitions() -> None:
     story = ClassicStory()
     story.start("A")
     story.run_for(3_000)

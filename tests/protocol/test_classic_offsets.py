@@ -47,7 +47,7 @@ def completing(bench: ClassicBench) -> None:
         (stable, "A", 0, NONE),
         (stable, "A", 1, ILLEGAL),
         (stable, "A", -1, ILLEGAL),
-        (stable, "nobody", 0, UNKNOWN),
+        (stable, "no one", 0, UNKNOWN),
         (preparing, "A", 0, NONE),
         (preparing, "A", 1, ILLEGAL),
         (completing, "A", 0, ErrorCode.REBALANCE_IN_PROGRESS),
@@ -131,11 +131,11 @@ def fetched(bench: ClassicBench, **identity: Any) -> int:
     return int(response.offsets[FOO_0])
 
 
-def test_a_classic_group_checks_nobody_who_fetches() -> None:
+def test_a_classic_group_checks_no_one_who_fetches() -> None:
     bench = ClassicBench().stable("A")
     bench.commit_offset("A", 1)
     assert fetched(bench) == 5
-    assert fetched(bench, member_id="nobody", member_epoch=7) == 5
+    assert fetched(bench, member_id="no one", member_epoch=7) == 5
 
 
 # -- expiry --------------------------------------------------------------------------------

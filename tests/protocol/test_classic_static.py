@@ -44,7 +44,7 @@ def test_a_static_member_needs_no_id_in_advance() -> None:
 # -- stable: no rebalance ------------------------------------------------------------------
 
 
-def test_a_follower_returns_with_its_assignment_and_nobody_notices() -> None:
+def test_a_follower_returns_with_its_assignment_and_no_one_notices() -> None:
     bench = static_pair()
     old_id, generation = bench.id("B"), bench.generation
     response = bench.send_join("B2", instance="b")
@@ -167,7 +167,7 @@ def test_a_return_that_changes_the_selected_protocol_starts_a_rebalance() -> Non
     assert bench.generation == 2
 
 
-def test_nobody_waits_for_the_sync_of_an_id_that_has_been_replaced() -> None:
+def test_no_one_waits_for_the_sync_of_an_id_that_has_been_replaced() -> None:
     bench = static_pair()
     bench.send_join("A", instance="a")
     bench.send_join("B", instance="b")
@@ -230,7 +230,7 @@ def test_the_session_of_the_old_id_ends_without_effect() -> None:
 
 @pytest.mark.parametrize(
     ("name", "instance", "code"),
-    [("A", "b", FENCED), ("A", "c", UNKNOWN), ("nobody", "a", FENCED)],
+    [("A", "b", FENCED), ("A", "c", UNKNOWN), ("no one", "a", FENCED)],
 )
 def test_an_instance_id_belongs_to_one_member_id(name: str, instance: str, code: ErrorCode) -> None:
     bench = static_pair()

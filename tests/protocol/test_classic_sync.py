@@ -66,7 +66,7 @@ def test_a_follower_that_syncs_later_is_answered_at_once() -> None:
 
 def test_who_is_forgotten_gets_no_assignment_and_made_up_ids_are_ignored() -> None:
     bench = completing()
-    bench.sync("A", give={"A": (0,), "nobody": (1, 2, 3)})
+    bench.sync("A", give={"A": (0,), "no one": (1, 2, 3)})
     response = bench.sync("B")
     assert response is not None
     assert response.assignment is None
@@ -170,7 +170,7 @@ def test_a_sync_is_answered_with_the_assignor_that_it_names_and_its_sender_offer
     assert codes(bench.sync("A", protocol="roundrobin")) == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
 
 
-def test_nobody_syncs_in_a_group_that_is_missing_or_empty() -> None:
+def test_no_one_syncs_in_a_group_that_is_missing_or_empty() -> None:
     bench = ClassicBench()
     assert codes(bench.sync("A", generation=1)) == [ErrorCode.UNKNOWN_MEMBER_ID]
     bench.send_join("A")
@@ -262,7 +262,7 @@ def test_heartbeats_tell_the_state_and_renew_the_session() -> None:
     [
         ("B", 1, None, ErrorCode.ILLEGAL_GENERATION),
         ("B", 3, None, ErrorCode.ILLEGAL_GENERATION),
-        ("nobody", 2, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("no one", 2, None, ErrorCode.UNKNOWN_MEMBER_ID),
         ("B", 2, "i", ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )

@@ -178,7 +178,7 @@ def test_between_equal_ranks_the_name_decides() -> None:
     assert bench.prepare("A").assignor_name == "x"
 
 
-def test_an_assignor_that_nobody_can_run_gives_way_to_the_next() -> None:
+def test_an_assignor_that_no_one_can_run_gives_way_to_the_next() -> None:
     bench = ComputingBench()
     old, new = {"maximum_version": 0}, {"minimum_version": 1, "metadata_version": 1}
     bench.join_with("A", offer("x", **old), offer("y"))
@@ -213,7 +213,7 @@ def test_when_the_only_reader_leaves_a_brokers_assignor_takes_over() -> None:
     bench.leave("A")
     bench.wait(0)
     assert (bench.chosen, bench.epochs) == (None, (4, 4))
-    # Nobody is refused for what was so before.
+    # No one is refused for what was so before.
     assert_accepted(bench.join_with("B", offer(maximum_version=0, reason=1)))
 
 
@@ -226,7 +226,7 @@ def test_the_smallest_member_id_that_reads_everything_is_chosen() -> None:
     bench.join_with("C")
     assert bench.chosen == "B"
     bench.join_with("A")
-    assert bench.chosen == "B"  # Whoever has been chosen goes on.
+    assert bench.chosen == "B"  # Who has been chosen continues.
 
 
 def test_a_chosen_member_that_can_no_longer_read_everything_is_replaced_before_it_has_begun() -> (
@@ -388,7 +388,7 @@ def test_user_data_of_a_classic_member_is_metadata_of_version_minus_1() -> None:
     )
 
 
-def test_a_classic_member_that_nobody_reads_brings_a_brokers_assignor() -> None:
+def test_a_classic_member_that_no_one_reads_brings_a_brokers_assignor() -> None:
     bench = assigned()
     join_classic(bench, b"user data")
     assert (bench.chosen, bench.epochs) == (None, (2, 2))

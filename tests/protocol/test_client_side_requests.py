@@ -77,14 +77,14 @@ def test_a_classic_group_is_none_to_assign() -> None:
 
 
 @pytest.mark.parametrize("group_epoch", [0, 2])
-def test_a_result_for_another_epoch_than_the_prepared_one_is_nobodys(group_epoch: int) -> None:
+def test_a_result_for_another_epoch_than_the_prepared_one_is_no_ones(group_epoch: int) -> None:
     bench = computing()
     response = bench.install("A", group_epoch, WHOLE)
     assert response.error_code.name == "UNKNOWN_MEMBER_ID"
     assert bench.chosen == "A"
 
 
-def test_a_result_without_a_preparation_is_nobodys() -> None:
+def test_a_result_without_a_preparation_is_no_ones() -> None:
     bench = ComputingBench()
     bench.join_with("A")
     assert bench.asks_to_compute("A")

@@ -24,8 +24,12 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     DeleteGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ReplayError
-from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
+from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.transaction_messages import (
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 
 CLEAN = SEMANTICS["kafka-4.4-clean"]
 
@@ -220,6 +224,45 @@ def offsets_of_a_deleted_group(semantics: Semantics) -> Any:
     return bench.fetched("foo-0")["foo-0"]
 
 
+def in_transaction(semantics: Semantics, member_epoch: int = 2) -> tuple[Bench, Any]:
+    """A producer hands in an offset of A, which is at epoch 2; what that is answered."""
+    bench = Bench(semantics)
+    bench.join("A")
+    named = {"group_id": GROUP_ID, "transactional_id": "t"}
+    producer = bench.send(InitProducerIdRequest(**named))
+    partition = next(iter(parts("foo[0]")))
+    answer = bench.send(
+        TxnOffsetCommitRequest(
+            **named,
+            producer_id=producer.producer_id,
+            producer_epoch=0,
+            offsets={partition: 5},
+            generation_id=member_epoch,
+            member_id="A",
+            api_version=5,
+        )
+    )
+    return bench, answer.errors[partition].name
+
+
+def fetch_of_a_pending_offset(semantics: Semantics) -> Any:
+    bench, _ = in_transaction(semantics)
+    partitions = frozenset(parts("foo[0]"))
+    fetch = OffsetFetchRequest(group_id=GROUP_ID, partitions=partitions, require_stable=True)
+    return sorted(code.name for code in bench.send(fetch).errors.values())
+
+
+def successor_of_an_open_transaction(semantics: Semantics) -> Any:
+    bench, _ = in_transaction(semantics)
+    bench.send(InitProducerIdRequest(group_id=GROUP_ID, transactional_id="t"))
+    bench.wait(1)
+    return bench.fetched("foo-0")["foo-0"]
+
+
+def transaction_at_an_old_epoch(semantics: Semantics) -> Any:
+    return in_transaction(semantics, member_epoch=1)[1]
+
+
 def offset_deleted_before_a_failover(semantics: Semantics) -> Any:
     bench = Bench(semantics)
     bench.commit("", -1, {"foo-0": 5})
@@ -376,6 +419,9 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
         ("STALE_MEMBER_EPOCH", 100),
         ("NONE", 50),
     ),
+    "mut-abort-keeps-offsets": (successor_of_an_open_transaction, -1, 5),
+    "mut-fetch-shows-pending": (fetch_of_a_pending_offset, ["UNSTABLE_OFFSET_COMMIT"], []),
+    "mut-txn-commit-no-fence": (transaction_at_an_old_epoch, "ILLEGAL_GENERATION", "NONE"),
     "mut-config-at-load": (interval_is_altered, 6_000, 5_000),
     "mut-delete-keeps-offsets": (offsets_of_a_deleted_group, -1, 5),
     "mut-early-grant": (second_member_joins, "", "foo-2"),

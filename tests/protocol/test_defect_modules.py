@@ -97,7 +97,7 @@ FOR_PLUG_INS = {"now_ms", "context", "after_load", "on_members_removed", "comput
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_rule_is_changed_by_a_version_or_a_defect(family: type) -> None:
-    """A decision that nobody makes otherwise is no rule but plain code."""
+    """A decision that no one makes otherwise is no rule but plain code."""
     of_versions = {change for one in SEMANTICS.values() for change in one.changes}
     of_clients = {change for one in CLIENT_VERSIONS for change in one.changes}
     of_defects = {rule for one in DEFECTS.values() for rule in one.rules}

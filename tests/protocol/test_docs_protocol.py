@@ -23,7 +23,7 @@ def test_what_stands_in_a_generated_part_is_replaced() -> None:
     assert regenerate(fresh) == fresh
 
 
-def test_a_part_that_nobody_generates_is_an_error() -> None:
+def test_a_part_that_no_one_generates_is_an_error() -> None:
     with pytest.raises(KeyError, match="nonsense"):
         regenerate("<!-- generated: nonsense -->\n<!-- end -->")
 

@@ -171,7 +171,7 @@ def test_topics_that_are_gone_are_left_out() -> None:
 
 def test_groups_that_are_no_consumer_groups_are_not_found_and_the_rest_is_empty() -> None:
     bench = listing()
-    rows = bench.send(ConsumerGroupDescribeRequest(group_ids=("b", "nobody", "", GROUP_ID)))
+    rows = bench.send(ConsumerGroupDescribeRequest(group_ids=("b", "no one", "", GROUP_ID)))
     assert [row.error_code.name for row in rows] == [
         "NONE",
         "GROUP_ID_NOT_FOUND",

@@ -229,7 +229,7 @@ def test_the_new_target_sticks_to_what_the_old_id_had() -> None:
     assert had < bench.group.target_of("Y")
 
 
-def test_the_old_id_is_nobody_afterwards() -> None:
+def test_the_old_id_is_no_one_afterwards() -> None:
     bench = away()
     bench.join("A2", instance_id="i")
     assert_refused(
@@ -272,7 +272,7 @@ def test_assignment_epochs_stay_0_after_a_return_until_the_partition_moves() -> 
 
 
 def test_a_return_under_the_id_of_another_member_replaces_both() -> None:
-    """A client that reuses a living member's id gets the static seat; nothing is held twice."""
+    """It gets the place of the static member; nothing is held twice."""
     bench = away()
     assert_accepted(bench.join("B", instance_id="i"))
     assert bench.wrote == "8†A 7†A 5†A 5B 7B 8B 5B 8B"

@@ -66,7 +66,7 @@ FULL = "The consumer group has reached its maximum capacity of 2 members."
 
 
 @both_versions
-def test_a_full_group_takes_nobody_else_but_serves_its_members(version: str) -> None:
+def test_a_full_group_takes_no_one_else_but_serves_its_members(version: str) -> None:
     bench = Bench(version, group_consumer_max_size=2)
     bench.join("A")
     bench.join("B")

@@ -122,7 +122,7 @@ def test_a_pattern_known_from_another_member_bumps_at_once(version: str) -> None
 
 
 @both_versions
-def test_a_changed_pattern_takes_its_predecessor_along_if_nobody_else_has_it(version: str) -> None:
+def test_a_changed_pattern_takes_its_predecessor_along_if_no_one_else_has_it(version: str) -> None:
     bench = resolved(version)
     bench.beat("A", subscribed_topic_regex="b.*")
     # 4.3 gives up at once what it no longer subscribes to; 4.1 waits for the new target.
@@ -245,7 +245,7 @@ def test_what_a_resolution_found_is_hashed_as_it_is_when_the_result_is_applied()
     assert bench.group.metadata_hash == metadata_hash(("foo1", "foo2"), image)
 
 
-def test_a_pattern_that_nobody_has_any_more_is_not_stored() -> None:
+def test_a_pattern_that_no_one_has_any_more_is_not_stored() -> None:
     bench = bench_with()
     bench.join("A", None, subscribed_topic_regex="foo.*")
     bench.join("B", "bar")
@@ -255,7 +255,7 @@ def test_a_pattern_that_nobody_has_any_more_is_not_stored() -> None:
     assert resolution_after(bench, "B") == "16(b.*) 3"
 
 
-def test_a_resolution_whose_group_is_gone_writes_nothing_and_blocks_nobody() -> None:
+def test_a_resolution_whose_group_is_gone_writes_nothing_and_blocks_no_one() -> None:
     bench = bench_with()
     bench.join("A", None, subscribed_topic_regex="foo.*")
     bench.leave("A")

@@ -210,7 +210,7 @@ def test_a_recreated_topic_is_another_topic() -> None:
     assert bench.assigned("A") == "foo2-0"
 
 
-def test_topics_that_nobody_subscribes_to_and_unchanged_ones_cost_nothing() -> None:
+def test_topics_that_no_one_subscribes_to_and_unchanged_ones_cost_nothing() -> None:
     bench = Bench()
     bench.join("A")
     bench.set_topic("other", 5)
@@ -244,7 +244,7 @@ def test_the_hash_is_0_if_no_subscribed_topic_exists() -> None:
     assert bench.group.metadata_hash == 0
 
 
-def test_the_hash_forgets_what_nobody_subscribes_to_any_more() -> None:
+def test_the_hash_forgets_what_no_one_subscribes_to_any_more() -> None:
     alone = Bench(topics={"foo": 3, "bar": 1})
     alone.join("A")
     bench = Bench(topics={"foo": 3, "bar": 1})

@@ -55,7 +55,7 @@ def with_assignors(assignors: dict[str, Any]) -> Any:
 # -- 5.3 the vote --------------------------------------------------------------------------
 
 
-def test_nobody_voted_the_first_configured_one_is_taken() -> None:
+def test_no_one_voted_the_first_configured_one_is_taken() -> None:
     assert VotingBench().vote("A", None) == "uniform"
     bench = VotingBench(group_consumer_assignors=("range", "uniform"))
     assert bench.vote("A", None) == "range"

@@ -180,7 +180,7 @@ def test_an_application_that_stays_away_costs_the_membership_at_once() -> None:
     story.stall("b")
     story.run_for(10_000)
     assert story.owned()["a"] == "foo-0 foo-1 foo-2 foo-3"
-    assert story.callbacks("b")[-1][0] == "onPartitionsAssigned"  # nobody is there to be told
+    assert story.callbacks("b")[-1][0] == "onPartitionsAssigned"  # no one is there to be told
     story.resume("b")
     story.run_for(5_000)
     assert "onPartitionsLost" in [kind for kind, _ in story.callbacks("b")]
@@ -203,7 +203,7 @@ def test_a_lost_join_is_asked_for_again() -> None:
     assert story.owned() == {"a": "foo-0 foo-1 foo-2 foo-3"}
 
 
-def test_an_answer_that_nobody_waits_for_is_refused() -> None:
+def test_an_answer_that_no_one_waits_for_is_refused() -> None:
     story = LibrdkafkaClassicStory()
     story.start("a")
     story.run_for(3_000)

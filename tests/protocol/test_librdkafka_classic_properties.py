@@ -26,7 +26,7 @@ def assert_exclusive(story: LibrdkafkaClassicStory) -> None:
     for name, process in story.processes.items():
         member = process.member
         if process.is_alive and not member.config.is_cooperative:
-            # classic C9: whoever has asked to be in the next generation has given everything up.
+            # classic C9: who has asked to be in the next generation has given everything up.
             assert not (member.join_state is JoinState.WAIT_JOIN and member.assigned), name
         if (
             not process.is_alive

@@ -44,7 +44,7 @@ def of_topic(topic_id: str) -> set[TopicPartition]:
 
 
 class LibrdkafkaDriver(Driver):
-    """See ``Hand``; the connection to the coordinator comes about at once."""
+    """See ``Hand``; the connection to the coordinator is established at once."""
 
     assignors_by_name = LIBRDKAFKA_ASSIGNORS
 

@@ -161,7 +161,7 @@ def test_an_acknowledgement_that_was_given_up_is_repeated() -> None:
         ((), INTERVAL_MS),
         # The line is looked at when nothing was sent for a second, two, three, ...
         ((600,), INTERVAL_MS + 600),
-        # ... which a request begins anew ...
+        # ... which a request begins again ...
         ((600, INTERVAL_MS + 50), INTERVAL_MS + 1_050),
         # ... and when it is used more than a second after the last look.
         (tuple(range(700, INTERVAL_MS + 2_000, 400)), INTERVAL_MS + 900),
@@ -329,7 +329,7 @@ def test_after_any_other_refusal_there_is_an_error_and_silence(error_code: Error
     story.wait(60_000)
     assert len(story.heartbeats) == count
     assert story.member.state is ClientState.FATAL
-    assert len(story.callbacks()) == 1, "nothing is called back any more"
+    assert len(story.callbacks()) == 1, "no callback runs any more"
 
 
 # --- with the repair of coordinator D12 ----------------------------------------------------------

@@ -445,7 +445,7 @@ def test_close_does_not_wait_for_the_answer_to_a_leave_longer_than_an_interval()
     assert story.member.is_closed
 
 
-def test_close_after_a_fatal_error_returns_at_once_and_tells_nobody() -> None:
+def test_close_after_a_fatal_error_returns_at_once_and_tells_no_one() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)
     story.wait(INTERVAL_MS)
@@ -480,7 +480,7 @@ def test_close_without_a_coordinator_does_not_leave() -> None:
     assert story.last.member_epoch >= 0
 
 
-def test_close_in_the_moment_of_a_repetition_sends_nothing_to_nobody() -> None:
+def test_close_in_the_moment_of_a_repetition_sends_nothing_to_no_one() -> None:
     story = LibrdkafkaStory()
     story.join()
     story.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -104,7 +104,7 @@ def test_34_a_commit_waits_for_the_coordinator_with_the_offsets_of_its_creation(
 
 
 @pytest.mark.parametrize("error_code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH])
-def test_a_final_error_leaves_the_interval_timer_alone_and_fences_nobody(
+def test_a_final_error_leaves_the_interval_timer_alone_and_fences_no_one(
     error_code: ErrorCode,
 ) -> None:
     story = stable(auto_commit_interval_ms=1_000)
@@ -220,7 +220,7 @@ def test_a_synchronous_commit_is_retried_until_it_succeeds() -> None:
 def test_a_commit_that_was_overtaken_leaves_out_what_a_younger_one_has_stored(
     answer: ErrorCode | None, repeated: dict[TopicPartition, int]
 ) -> None:
-    """And no more: what nobody will repeat goes out again, with the offset of the younger one. That
+    """And no more: what no one will repeat goes out again, with the offset of the younger one. That
     is what it does without sim-overtaken-commit."""
     story = stable(rules=SEMANTICS["kafka-4.3-clean"].member)
     story.handle(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 3, P1: 8}))

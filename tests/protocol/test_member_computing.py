@@ -207,7 +207,7 @@ def test_a_lost_request_ends_the_process(is_install: bool) -> None:
     assert story.step == "PREPARING"
 
 
-def test_a_result_that_nobody_waits_for_any_more_is_dropped() -> None:
+def test_a_result_that_no_one_waits_for_any_more_is_dropped() -> None:
     story = member_at_rest()
     story.receive(asks_to_compute=True)
     story.answer_prepare()

@@ -462,7 +462,7 @@ def test_heartbeats_in_flight_are_counted_with_and_without_the_leave_of_a_poll_e
     story.stabilise(0)
     story.wait(INTERVAL_MS)
     story.wait(2_000)
-    assert story.state is S.STABLE  # no round has begun, so nobody has looked at the poll timer
+    assert story.state is S.STABLE  # no round has begun, so no one has looked at the poll timer
     story.handle(Tick())
     assert story.state is S.STALE
     assert (story.member.heartbeats_in_flight, story.member.answered_by_handler_in_flight) == (2, 1)

@@ -233,7 +233,7 @@ def _check(story: Story) -> None:
         assert member.current.partitions == set(member.assigned)
 
 
-def test_a_callback_that_nobody_runs_cannot_complete() -> None:
+def test_a_callback_that_no_one_runs_cannot_complete() -> None:
     story = Story()
     story.stabilise(0)
     with pytest.raises(ProtocolBug, match="none runs"):

@@ -1,7 +1,7 @@
 """As what topics stand in offset requests, and what a member does when an id is unknown.
 
 The expectations were seen on kafka-clients 4.3.1 and Apache Kafka 4.3.1: a topic deleted, and one
-created anew under its name, beneath a running consumer.
+created again under its name, beneath a running consumer.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def test_the_next_generation_follows_the_epoch() -> None:
     assert (response.generation_id, response.leader) == (epoch + 1, bench.id("A"))
 
 
-def test_nobody_rejoins_and_the_group_is_empty() -> None:
+def test_no_one_rejoins_and_the_group_is_empty() -> None:
     bench = mixed()
     epoch = bench.consumers.group_epoch
     bench.consume("X", -1)
@@ -265,7 +265,7 @@ def test_all_timers_are_classic_from_here_on() -> None:
 def test_who_did_not_sync_before_is_removed_when_the_group_is_a_consumer_group_again(
     version: str, stays: bool
 ) -> None:
-    """Finding sim-kept-timers: the timer goes on while the group is a classic one."""
+    """Finding sim-kept-timers: the timer continues while the group is a classic one."""
     bench = mixed("A", "B", semantics=SEMANTICS[version])
     generation = bench.consumers.members["X"].member_epoch
     bench.join("A", metadata=subscription(generation=generation), rebalance_ms=2_000)
@@ -321,7 +321,7 @@ def test_there_and_back_again() -> None:
     assert bench.consumers.classic_member_count == 2
 
 
-# -- a classic member takes the last seat of the consumer protocol -------------------------
+# -- a classic member takes the last member of the consumer protocol -------------------------
 
 
 def last_seat(version: str = "kafka-4.3", **options: Any) -> ClassicBench:
@@ -340,7 +340,7 @@ def test_a_replacement_with_the_same_subscription_starts_no_rebalance() -> None:
     assert bench.beat("A", instance="i") is NONE
     synced = bench.sync("A", instance="i")
     assert synced is not None
-    assert spelled(synced.assignment) == [0, 1, 2, 3], "the target of the seat"
+    assert spelled(synced.assignment) == [0, 1, 2, 3], "the target of that member"
     assert bench.timers() == {"classic-session A"}
 
 

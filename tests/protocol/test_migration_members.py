@@ -32,7 +32,7 @@ def test_who_is_called_back_and_does_not_come_is_out_after_its_rebalance_timeout
     bench.consume("Y")
     assert bench.beat("A", generation=3) is REBALANCE
     bench.wait(3_000)
-    assert bench.beat("A", generation=3) is REBALANCE, "which does not start the timer anew"
+    assert bench.beat("A", generation=3) is REBALANCE, "which does not start the timer again"
     bench.wait(999)
     assert bench.id("A") in bench.consumers.members
     bench.wait(1)
@@ -118,7 +118,7 @@ def test_members_of_both_protocols_may_leave_in_one_batch_at_the_price_of_one_ep
     bench = mixed()
     bench.consume("Y", instance_id="i")
     before = bench.consumers.group_epoch
-    assert bench.leave("A", "X", ("", "j"), ("nobody", "i"), ("Z", None)) == [
+    assert bench.leave("A", "X", ("", "j"), ("no one", "i"), ("Z", None)) == [
         NONE,
         NONE,
         UNKNOWN,
@@ -132,10 +132,10 @@ def test_members_of_both_protocols_may_leave_in_one_batch_at_the_price_of_one_ep
     assert not bench.consumers.members
 
 
-def test_a_batch_in_which_nobody_leaves_writes_nothing() -> None:
+def test_a_batch_in_which_no_one_leaves_writes_nothing() -> None:
     bench = mixed()
     batches = len(bench.shard.batches)
-    assert bench.leave("nobody") == [UNKNOWN]
+    assert bench.leave("no one") == [UNKNOWN]
     assert len(bench.shard.batches) == batches
 
 
@@ -165,7 +165,7 @@ def test_each_protocol_has_its_own_words_for_a_refused_commit(
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("A", ILLEGAL), ("X", ErrorCode.STALE_MEMBER_EPOCH), ("nobody", UNKNOWN)]
+    ("name", "code"), [("A", ILLEGAL), ("X", ErrorCode.STALE_MEMBER_EPOCH), ("no one", UNKNOWN)]
 )
 def test_each_protocol_has_its_own_words_for_a_refused_fetch(name: str, code: ErrorCode) -> None:
     bench = mixed()

@@ -45,7 +45,7 @@ def test_a_classic_member_joins_as_a_follower_without_members() -> None:
     response = bench.join("A", protocols=("sticky", "range"))
     assert response is not None
     assert (response.generation_id, response.protocol_type) == (3, "consumer")
-    assert response.protocol_name == "sticky", "its own first choice; nobody votes"
+    assert response.protocol_name == "sticky", "its own first choice; no one votes"
     assert (response.leader, response.members, response.skip_assignment) == ("", (), False)
     assert bench.wrote() == "5 3 7 7 6 8"
 
@@ -96,7 +96,7 @@ def test_without_classic_members_any_protocol_will_do() -> None:
     assert codes(bench.join("A", protocols=("anything",))) == [NONE]
 
 
-def test_a_full_group_takes_nobody_but_members_and_heirs() -> None:
+def test_a_full_group_takes_only_members_and_their_successors() -> None:
     bench = ClassicBench(group_consumer_max_size=2)
     bench.consume("X", instance_id="i")
     bench.join("A")
@@ -126,7 +126,7 @@ def test_an_empty_consumer_group_gives_way_under_every_policy(policy: str) -> No
     bench = ClassicBench(group_consumer_migration_policy=policy, semantics=CLEAN_SEMANTICS)
     bench.consume("X")
     bench.consume("X", -1)
-    assert codes(bench.send_join("A", member_id="nobody")) == [UNKNOWN]
+    assert codes(bench.send_join("A", member_id="no one")) == [UNKNOWN]
     assert bench.consumers.group_epoch == 3, "and not if the join is refused"
     response = bench.join("A")
     assert response is not None
@@ -140,7 +140,7 @@ def test_a_shipped_coordinator_forgets_an_empty_group_of_which_it_refuses_a_join
     bench.consume("X")
     bench.consume("X", -1)
     written = len(bench.shard.batches)
-    assert codes(bench.send_join("A", member_id="nobody")) == [UNKNOWN]
+    assert codes(bench.send_join("A", member_id="no one")) == [UNKNOWN]
     assert len(bench.shard.batches) == written
     assert not bench.shard.coordinator.groups_of(ConsumerGroup)
     (described,) = bench.shard.request(ConsumerGroupDescribeRequest(group_ids=("group",)))
@@ -152,7 +152,7 @@ def test_a_shipped_coordinator_forgets_an_empty_group_of_which_it_refuses_a_join
 # -- static members ------------------------------------------------------------------------
 
 
-def test_a_classic_member_takes_over_an_instance_that_nobody_has_left() -> None:
+def test_a_classic_member_takes_over_an_instance_that_no_one_has_left() -> None:
     bench = mixed()
     bench.consume("Y", instance_id="i")
     response = bench.send_join("B", instance="i")
@@ -174,7 +174,7 @@ def test_an_empty_instance_id_is_one_as_any_other() -> None:
 
 @pytest.mark.parametrize(
     ("member_id", "instance", "code"),
-    [("X", "i", FENCED), ("nobody", "j", UNKNOWN), ("Y", "i", NONE)],
+    [("X", "i", FENCED), ("no one", "j", UNKNOWN), ("Y", "i", NONE)],
 )
 def test_a_static_join_with_an_id(member_id: str, instance: str, code: ErrorCode) -> None:
     bench = mixed()
@@ -310,7 +310,7 @@ def test_a_leave_alone_calls_back_in_4_1_only(version: str, code: ErrorCode) -> 
         ("A", 3, None, NONE),
         ("A", 2, None, ILLEGAL),
         ("A", 4, None, ILLEGAL),
-        ("nobody", 3, None, UNKNOWN),
+        ("no one", 3, None, UNKNOWN),
         ("X", 3, None, UNKNOWN),
         ("A", 3, "i", UNKNOWN),
     ],
@@ -344,7 +344,7 @@ def test_a_sync_names_the_members_first_protocol(
 
 
 def test_who_leaves_takes_the_rebalance_timer_of_a_load_along() -> None:
-    """A load arms one for whoever has to revoke something, of either protocol."""
+    """A load arms one for one that has to revoke something, of either protocol."""
     leaver = member(mixed(), "A")
     cancelled = {command.key.kind for command in member_timers("group", leaver)}
     assert cancelled == {"session", "rebalance", "mixed-join", "mixed-sync"}

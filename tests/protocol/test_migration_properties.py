@@ -125,7 +125,7 @@ class RandomMigration(RuleBasedStateMachine):
         response = self.bench.sync(
             name,
             generation=generation,
-            give={name: (0, 1), "nobody": (2,)},
+            give={name: (0, 1), "no one": (2,)},
             instance=instance_of(name),
             protocol=None,
         )

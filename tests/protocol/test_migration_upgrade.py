@@ -299,7 +299,7 @@ def test_a_broker_that_takes_partitions_by_name_refuses_a_join_beside_a_negative
 def test_a_topic_created_anew_after_the_conversion_is_owned_by_name(
     semantics: str, given: int
 ) -> None:
-    """The classic member goes on with the numbers it has, whatever id the topic has by then."""
+    """The classic member continues with the numbers it has, whatever id the topic has by then."""
     bench = ClassicBench(SEMANTICS[semantics], topics={"foo": 4})
     bench.join("A", metadata=subscription(("foo",)))
     bench.sync("A", give={"A": (2, 3)})

@@ -427,7 +427,7 @@ def test_the_check_comes_again_and_after_a_load_too() -> None:
 
 
 def recreated() -> Bench:
-    """The topic foo, created anew: its id is foo2."""
+    """The topic foo, created again: its id is foo2."""
     bench = Bench()
     bench.set_topic("foo", 2, topic_id="foo2")
     return bench

@@ -156,7 +156,7 @@ def test_each_member_of_a_batch_has_a_reason_of_its_own() -> None:
         # Who is not removed has no say.
         bench.shard.request(
             LeaveGroupRequest(
-                group_id=GROUP_ID, members=(*members, MemberIdentity("nobody", None, "bored"))
+                group_id=GROUP_ID, members=(*members, MemberIdentity("no one", None, "bored"))
             )
         )
         assert bench.group.rebalance_cause is cause

@@ -300,7 +300,7 @@ class RandomHistory(RuleBasedStateMachine):
             return
         group_epoch, target_epoch = self.bench.epochs
         if group_epoch < self.epochs_seen[0]:
-            # Deleted and created anew within one step? Only waiting can do both.
+            # Deleted and created again within one step? Only waiting can do both.
             assert self.script[-1][0] == "wait"
             self.epochs_seen = (0, 0)
         assert target_epoch <= group_epoch

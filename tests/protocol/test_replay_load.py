@@ -131,7 +131,7 @@ def test_a_torn_log_leaves_one_owner_on_the_map(version: str) -> None:
     assert len(held) > len(set(held)) == len(loaded.current_partition_epoch)
 
 
-def test_tombstones_of_nobody_are_ignored() -> None:
+def test_tombstones_of_no_one_are_ignored() -> None:
     coordinator = Bench().shard.coordinator
     for record in (
         ConsumerGroupCurrentMemberAssignment(GROUP_ID, "A", None),

@@ -78,7 +78,7 @@ def test_the_heir_of_a_task_is_whoever_has_a_good_copy_of_it() -> None:
     assert TopicPartition("foo", 2) in shares["C"].active
 
 
-def test_a_task_that_nobody_has_a_good_copy_of_goes_to_whoever_has_come_furthest() -> None:
+def test_a_task_that_no_one_has_a_good_copy_of_goes_to_whoever_has_come_furthest() -> None:
     shares = placed(
         group(
             streams_member("A", "", {"foo-0": 9_000}),

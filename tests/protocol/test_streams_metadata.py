@@ -66,7 +66,7 @@ def test_bytes_that_are_cut_short_or_too_long_are_refused(
 
 
 @pytest.mark.parametrize("version", [-1, 2])
-def test_versions_that_nobody_knows_are_refused(version: int) -> None:
+def test_versions_that_no_one_knows_are_refused(version: int) -> None:
     with pytest.raises(ValueError, match=f"version {version} of the metadata is not known"):
         encode_member(StreamsMember(process_id="p"), version)
     with pytest.raises(ValueError, match=f"version {version} of the metadata is not known"):

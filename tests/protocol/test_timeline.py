@@ -37,7 +37,7 @@ class Follower:
         self.coordinator = GroupCoordinator(
             config=CoordinatorConfig(),
             image=bench.shard.coordinator.image,
-            new_member_id=lambda: "nobody",
+            new_member_id=lambda: "no one",
             semantics=DEFAULT_SEMANTICS,
             keeps_history=True,
         )
@@ -171,7 +171,7 @@ def test_which_requests_are_reads() -> None:
 def test_without_history_nothing_can_be_undone() -> None:
     coordinator = GroupCoordinator(
         config=CoordinatorConfig(),
-        new_member_id=lambda: "nobody",
+        new_member_id=lambda: "no one",
         semantics=DEFAULT_SEMANTICS,
     )
     with pytest.raises(ValueError, match="keeps no history"):

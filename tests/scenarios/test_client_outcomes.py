@@ -86,6 +86,17 @@ def test_a_client_that_starts_and_fails_again_and_again_never_was_stable() -> No
     assert (started, unstable, idle) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_client_that_is_too_slow_for_its_group_does_not_matter_once_it_has_left(
+    leaves: bool,
+) -> None:
+    both = {"processing_ms": 3_000, "max_poll_interval_ms": 5_000}
+    fault = (ClientClose(at_ms=15_000, client="a"), ClientClose(at_ms=15_000, client="b"))
+    result = result_of(both=both, faults=fault[: 2 * leaves])
+    assert bool(result.not_judged) is not leaves
+    assert result.outcome == ("ok" if leaves else "not-judged")
+
+
 def test_a_spare_consumer_is_idle_though_it_is_stable() -> None:
     assert counts(result_of(partitions=1)) == (2, 0, 0, 1)
 

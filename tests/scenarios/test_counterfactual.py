@@ -192,7 +192,7 @@ def violated(property_id: str) -> tuple[ViolationRow, ...]:
 
 
 @pytest.mark.parametrize(
-    ("twin", "outcome", "verdict"),
+    ("repaired_run", "outcome", "verdict"),
     [
         (result("ok"), "known", REPAIRED),
         (result("known", suspected("D12", property_id="another.one")), "known", REPAIRED),
@@ -202,13 +202,13 @@ def violated(property_id: str) -> tuple[ViolationRow, ...]:
         (result("error", reason="KeyError"), "error", None),
     ],
 )
-def test_verdicts(twin: RunResult, outcome: str, verdict: str | None) -> None:
-    run_once, asked = runs(twin)
+def test_verdicts(repaired_run: RunResult, outcome: str, verdict: str | None) -> None:
+    run_once, asked = runs(repaired_run)
     judged = prove_known(shipped(), result("known", suspected()), run_once)
     assert judged.outcome == outcome
     assert [row.verdict for row in judged.known_issues] == ([verdict] if verdict else [])
     assert asked == [("KAFKA-20332",)]
-    assert judged.repaired is not None and judged.repaired.outcome == twin.outcome
+    assert judged.repaired is not None and judged.repaired.outcome == repaired_run.outcome
     assert bool(judged.violations) is (outcome == "violation")
 
 
@@ -294,7 +294,7 @@ def test_a_run_that_ends_early_may_have_violated_something_before(outcome: str) 
 
 
 def test_an_issue_of_the_run_is_not_suspected_where_it_is_switched_on() -> None:
-    """Whoever switches a defect on wants to find it."""
+    """Who switches a defect on wants to find it."""
     assert run(defect_scenario("KAFKA-20332")).outcome == "violation"
     unknown = run(shipped(), make_watcher=lambda view: Checker(view, known_issues={}))
     assert unknown.outcome == "violation"

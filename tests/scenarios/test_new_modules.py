@@ -38,7 +38,7 @@ DEFECT = Defect(
 '''
 
 VERSION = '''
-"""A release that nobody has made."""
+"""A release that no one has made."""
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.versions.shared_defects import EVERY_BROKER, EVERY_VERSION
@@ -59,6 +59,22 @@ VERSION = Version(
         *(one for one in EVERY_BROKER if one != "PR-23542"),
         "TICKET-1",
     ),
+)
+'''
+
+CLIENT_VERSION = '''
+"""A release of the Java client that no one has made."""
+
+from rebalance_sim.protocol.clients.common.client_version import ClientVersion
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+
+
+class AcknowledgesOnce(MemberRules):
+    repeats_partial_acknowledgement = False
+
+
+VERSION = ClientVersion(
+    library="kafka-clients", name="4.5", about="what it will do", changes=(AcknowledgesOnce,)
 )
 '''
 
@@ -112,11 +128,21 @@ faults = [{ kind = "cable_trip", probability = 1.0, pause_ms = [700, 900] }]
 coincidences = [{ kind = "death_at_growth", probability = 1.0 }]
 """
 
-DEFECT_AND_VERSION = """
+DEFECT_AND_VERSIONS = """
+from dataclasses import replace
+
 from rebalance_sim import defect_scenario, run
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, RELEASES, SEMANTICS
 from rebalance_sim.cli.main import invoke
+from rebalance_sim.protocol.clients.kinds import KINDS
+from rebalance_sim.protocol.clients.versions import client_rules, versions_of
 
+assert versions_of("java")[-1] == "4.5"
+mine = client_rules(KINDS["java"], "4.5", DEFAULT_SEMANTICS)
+assert not mine.repeats_partial_acknowledgement
+scenario = defect_scenario("mut-early-grant", with_defect=False)
+clients = tuple(replace(one, version="4.5") for one in scenario.world.clients)
+assert run(replace(scenario, world=replace(scenario.world, clients=clients))).outcome == "ok"
 new = RELEASES["4.5"]
 assert "mut-early-grant" in new.with_defects("mut-early-grant").defects
 assert set(DEFAULT_SEMANTICS.shipped_defects) - set(new.shipped_defects) == {
@@ -173,13 +199,14 @@ def printed_by(program: str, package: Path) -> str:
     return done.stdout
 
 
-def test_a_defect_and_a_version_are_found_by_being_there(package: Path) -> None:
+def test_a_defect_and_versions_of_broker_and_client_are_discovered(package: Path) -> None:
     (package / "protocol/defects/ticket_1.py").write_text(DEFECT)
     (package / "protocol/versions/kafka_4_5.py").write_text(VERSION)
+    (package / "protocol/clients/versions/kafka_clients_4_5.py").write_text(CLIENT_VERSION)
     scenarios = package / "scenarios/defects"
     known = (scenarios / "mut-early-grant.toml").read_text()
     (scenarios / "TICKET-1.toml").write_text(known.replace("mut-early-grant", "TICKET-1"))
-    first, second, scenario = printed_by(DEFECT_AND_VERSION, package).split("\n", 2)
+    first, second, scenario = printed_by(DEFECT_AND_VERSIONS, package).split("\n", 2)
     assert [first, second] == ["violation", "ok"]
     assert 'semantics = "kafka-4.5"' in scenario
 

@@ -30,7 +30,7 @@ def a_run(profile: str, seed: int) -> tuple[World, list[OwnershipInterval]]:
 
 @pytest.mark.parametrize("protocol", DEFAULT_PROTOCOLS)
 def test_intervals_add_up_to_what_the_metrics_say(protocol: str) -> None:
-    """Time that is owned is all there is, but for what nobody owned; twice where two did."""
+    """Time that is owned is all there is, but for what no member owned; twice where two did."""
     tried = 0
     for seed in range(12):
         profile = f"faulty+{protocol}"

@@ -70,6 +70,21 @@ def test_a_file_that_gives_a_client_a_setting_which_its_protocol_lacks_is_refuse
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("name", SET)
+def test_none_leaves_it_out_so_that_cells_of_an_experiment_may_differ_in_their_protocol(
+    kind: str, name: str
+) -> None:
+    data = tables(kind, **{name: "none"})
+    without = tables(kind)
+    if kind == "librdkafka-classic" and name == "assignors":
+        return  # It has to name some.
+    assert scenario_of(data) == scenario_of(without)
+    assert scenario_of(without, [Setting.of(f"world.clients[*].{name}", "none")]) == scenario_of(
+        without
+    )
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.parametrize("name", SET)
 def test_so_is_one_that_is_set_by_path_or_varied(kind: str, name: str) -> None:
     path = f"world.clients[*].{name}"
     setting = Setting.of(path, SET[name][0])

@@ -60,6 +60,14 @@ def test_an_ok_run_whose_liveness_was_not_judged_says_so() -> None:
     assert "(the quiet period ended first)" in verdict_of(result).text
 
 
+def test_a_known_run_names_the_properties_that_a_rule_replaces() -> None:
+    replaced = "target.current is not judged where rule r acted"
+    result = replace(rs.run(rs.generate("calm", 1)), outcome="known", replaced=(replaced,))
+    assert f"({replaced})" in verdict_of(result).text
+    result = replace(result, outcome="partly-judged", reason=replaced)
+    assert verdict_of(result).text.count(replaced) == 1
+
+
 def test_figures_on_top_are_the_metrics_in_their_units() -> None:
     result = replace(
         rs.run(rs.generate("calm", 1)),

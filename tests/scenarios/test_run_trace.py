@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from functools import cache
@@ -13,7 +14,8 @@ from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.scenario import Scenario, load_scenario
+from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.traces.exchanges import ADMIN, exchanges_of
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, read_trace, run_trace_of, trace_lines
 from rebalance_sim.scenarios.traces.selection import Selection, step_named
@@ -49,8 +51,8 @@ def test_every_request_that_a_broker_handles_was_sent_by_a_client(profile: str, 
     kinds = Counter(step["kind"] for step in trace.steps)
     assert sum(e.handled is not None for e in exchanges) == kinds["coordinator.request"]
     assert sum(e.released is not None for e in exchanges) == kinds["response.released"]
-    from_nobody = {e.request["type"] for e in exchanges if e.client == ADMIN}
-    assert from_nobody.isdisjoint(MEMBERS_ONLY)
+    from_no_one = {e.request["type"] for e in exchanges if e.client == ADMIN}
+    assert from_no_one.isdisjoint(MEMBERS_ONLY)
     answered = sum("response" in (step.get("event") or ()) for step in trace.steps)
     assert sum(e.received is not None for e in exchanges) == answered > 0
     for exchange in exchanges:
@@ -70,6 +72,26 @@ def test_a_trace_file_ends_with_the_verdict_and_is_read_back(tmp_path: Path) -> 
         violations=list(result.violations),
     )
     assert read.violated_at(result.violations[0].step) == [result.violations[0]]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_a_trace_file_is_a_scenario_file_too(tmp_path: Path, suffix: str) -> None:
+    scenario = generate("faulty", 3)
+    result = run(scenario, trace=(trace := FullTrace()))
+    text = "".join(f"{line}\n" for line in trace_lines(trace, result)).encode()
+    file = tmp_path / f"trace{suffix}"
+    file.write_bytes(gzip.compress(text) if suffix.endswith(".gz") else text)
+    assert load_scenario(file) == scenario
+    assert load_scenario(file, [Setting.of("world.seed", 4)]).seed == 4
+    assert run(str(file)).digest == result.digest
+
+
+@pytest.mark.parametrize("last", ["", '{"kind": "verdict"}', "[]", '{"scenario": ""}', "{"])
+def test_a_trace_without_its_scenario_is_no_scenario(tmp_path: Path, last: str) -> None:
+    file = tmp_path / "trace.jsonl"
+    file.write_text(last)
+    with pytest.raises(ScenarioError, match=rf"{file}: has no scenario in its last line"):
+        load_scenario(file)
 
 
 @pytest.mark.parametrize("line", ['{"step": 1}', "[]", "7", "{", '{"kind": "x", "step": "1"}'])

@@ -1,4 +1,4 @@
-"""A run that leaves nobody to judge says so."""
+"""A run that leaves no one to judge says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
 from rebalance_sim.sim.faults.client_close import ClientClose
 
 SCENARIO = """
-name = "nobody"
+name = "no one"
 
 [world]
 seed = 1

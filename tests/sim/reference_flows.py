@@ -104,7 +104,7 @@ class NaiveFlows:
         return max(0, min(end - flow.fetched, self.fetch // self.latency_ms, room))
 
     def _process(self) -> None:
-        """Deal out the millisecond: whoever wants no more than an equal share gets what it wants,
+        """Deal out the millisecond: who wants no more than an equal share gets what it wants,
         and the others share the rest."""
         left = self.capacity
         waiting = [flow for flow in self.flows if flow.is_served]

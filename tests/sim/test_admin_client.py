@@ -1,4 +1,4 @@
-"""Somebody looks at the groups now and then: sees what is committed, and disturbs nobody."""
+"""Somebody looks at the groups now and then: sees what is committed, and disturbs no one."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_it_goes_on_after_brokers_died() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nobody_notices_that_somebody_looks(seed: int) -> None:
+def test_no_one_notices_that_somebody_looks(seed: int) -> None:
     alone = random_spec(seed)
     plain = World(alone, make_checker=Answers)  # type: ignore[arg-type]
     looked_at = World(replace(alone, admin_interval_ms=700), make_checker=Answers)  # type: ignore[arg-type]

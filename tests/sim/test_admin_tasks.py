@@ -127,7 +127,7 @@ def test_a_deletion_that_only_the_deposed_leader_had_did_not_happen() -> None:
     assert outcomes(story) == ["group_delete: NONE"]
 
 
-def test_an_administrator_who_reaches_nobody_gives_up_in_the_end() -> None:
+def test_an_administrator_who_reaches_no_one_gives_up_in_the_end() -> None:
     cut_off = ClientPartition(
         at_ms=19_000, duration_ms=100_000, client="admin", direction=Direction.BOTH
     )
@@ -163,11 +163,11 @@ def test_offsets_of_a_group_at_work_are_not_for_administrators() -> None:
     assert set(offsets(story).values()) == {0}
 
 
-def test_offsets_of_topics_that_nobody_reads_are_deleted() -> None:
+def test_offsets_of_topics_that_no_one_reads_are_deleted() -> None:
     planned = (
         OffsetsAlter(at_ms=500, topic="orders", group="standalone", offset=5),
         OffsetsDelete(at_ms=10_000, topic="orders", partitions=(0, 1, 9), group="standalone"),
-        OffsetsDelete(at_ms=11_000, topic="orders", group="nobody"),
+        OffsetsDelete(at_ms=11_000, topic="orders", group="no one"),
     )
     story = watched(*planned)
     story.run()

@@ -74,7 +74,7 @@ def test_operations_of_one_window_are_committed_together() -> None:
 
 
 @pytest.mark.parametrize("linger_ms", [-1, 0, 50])
-def test_nobody_is_answered_before_the_high_watermark_has_passed_what_was_decided(
+def test_no_one_is_answered_before_the_high_watermark_has_passed_what_was_decided(
     linger_ms: int,
 ) -> None:
     """Nor who wrote nothing, while a batch is open or a replica slow."""
@@ -164,7 +164,7 @@ def story_of_a_leave(*planned: Fault) -> Watched:
 
 
 def test_a_timer_that_went_with_a_failed_batch_is_a_known_issue() -> None:
-    """coordinator D14: nobody looks after the session of b any more."""
+    """coordinator D14: no one looks after the session of b any more."""
     watched = story_of_a_leave()
     watched.world.run()
     assert not watched.violated()

@@ -255,7 +255,7 @@ def test_a_failover_that_is_quick_causes_no_rebalance() -> None:
 
 
 def test_a_position_in_a_partition_that_the_client_cannot_know_yet_is_asked_for_again() -> None:
-    """The leader sees the topic anew, with more partitions; b still takes it for the old one."""
+    """The leader sees the topic again, with more partitions; b still takes it for the old one."""
     watched = story(
         classic("a"),
         classic("b"),

@@ -131,7 +131,7 @@ def test_a_slow_member_is_replaced_and_what_it_hands_in_late_is_refused() -> Non
     notified_ms = prepared_by_slow["at_ms"] - 4
     assert by_another["at_ms"] > notified_ms + REBALANCE_TIMEOUT_MS
     assert installed["response"]["error_code"] == "UNKNOWN_MEMBER_ID"
-    # It is slow and not gone: nobody has been fenced.
+    # It is slow and not gone: no one has been fenced.
     assert watched.world.metrics.fences == 0
     assert sizes(watched) == {"a": 2, "b": 2, "c": 2}
 

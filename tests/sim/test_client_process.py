@@ -283,7 +283,7 @@ def test_a_crashed_static_member_fails_until_its_old_session_is_over() -> None:
     assert watched.state("a") == "STABLE"
 
 
-def test_nobody_restarts_a_client_that_has_no_supervisor() -> None:
+def test_no_one_restarts_a_client_that_has_no_supervisor() -> None:
     faults = (ClientCrash(at_ms=20_000, client="a", down_ms=1_000),)
     clients = (client("a", instance_id="one", restart_after_fatal_ms=None), client("b"))
     watched = Watched(spec(*clients, faults=faults, duration_ms=100_000))

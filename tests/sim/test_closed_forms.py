@@ -36,7 +36,7 @@ def figures(*clients: ClientSpec, **settings: Any) -> dict[str, float]:
 
 
 @both_protocols
-def test_a_lone_member_that_is_killed_leaves_its_partitions_to_nobody(
+def test_a_lone_member_that_is_killed_leaves_its_partitions_to_no_one(
     settings: dict[str, Any],
 ) -> None:
     calm = figures(client("a", **settings))
@@ -92,10 +92,10 @@ def test_the_first_assignment_waits_for_the_callback(callback_ms: int) -> None:
 
 @both_protocols
 def test_a_deleted_topic_ends_what_its_partitions_cost(settings: dict[str, Any]) -> None:
-    """Nobody ever comes, so that all of their time counts."""
+    """No one ever comes, so that all of their time counts."""
     faults = (TopicDelete(at_ms=KILLED_MS, topic="orders"),)
-    nobody = client("a", start_ms=KILLED_MS + 10_000, **settings)
-    found = figures(nobody, faults=faults)
+    late = client("a", start_ms=KILLED_MS + 10_000, **settings)
+    found = figures(late, faults=faults)
     assert found["unowned_partition_ms"] == PARTITIONS * KILLED_MS
     assert found["unowned_partition_ms_max"] == KILLED_MS
 

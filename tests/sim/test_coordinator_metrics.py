@@ -190,7 +190,7 @@ def test_counters_begin_anew_with_the_process() -> None:
     crash = BrokerCrash(at_ms=20_000, duration_ms=15_000, broker=0)
     found = series(client("a"), faults=(crash,), until_ms=60_000)
     assert found.at(19_000, "consumer_group_rebalance_count", 0) == 1
-    assert found.at(30_000, "consumer_group_rebalance_count", 0) is None  # nobody answers
+    assert found.at(30_000, "consumer_group_rebalance_count", 0) is None  # no one answers
     assert found.at(40_000, "consumer_group_rebalance_count", 0) == 0
 
 
@@ -277,7 +277,7 @@ def reloaded(world: World, shard: ShardHost) -> GroupCoordinator:
         config=world.config,
         semantics=world.semantics,
         image=shard.coordinator.image,
-        new_member_id=lambda: "nobody asks for one",
+        new_member_id=lambda: "no one asks for one",
         compile_regex=compile_re2,
     )
     for record in records[: len(records) - not_committed]:

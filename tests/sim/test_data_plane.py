@@ -21,7 +21,9 @@ from rebalance_sim.sim.faults.client_partition import ClientPartition
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
@@ -148,6 +150,30 @@ def test_two_partitions_share_an_application_that_is_too_slow_for_both() -> None
     assert [lag(world, number) - first[number] for number in range(3)] == [80 * 30] * 3
 
 
+@pytest.mark.parametrize(("records_per_second", "rate"), [(10, 10), (None, 0)])
+def test_a_topic_that_is_created_has_the_records_that_it_is_given(
+    records_per_second: int | None, rate: int
+) -> None:
+    """Also in partitions that it gets later."""
+    created = TopicCreate(
+        at_ms=20_000, topic="later", partition_count=1, records_per_second=records_per_second
+    )
+    grown = TopicGrow(at_ms=30_000, topic="later", partition_count=2)
+    world = watched(client("a"), records_per_second=100, faults=(created, grown))
+    world.advance_to(50_000)
+    logs = world.world.topic_logs
+    ends = [logs.end_offset(TopicPartition("later:1", number), 50_000) for number in range(2)]
+    assert ends == [30 * rate, 20 * rate]
+
+
+def test_a_topic_that_is_created_again_has_the_records_of_its_name() -> None:
+    deleted = TopicDelete(at_ms=20_000, topic="orders")
+    created = TopicCreate(at_ms=30_000, topic="orders", partition_count=1)
+    world = watched(client("a"), records_per_second=100, faults=(deleted, created))
+    world.advance_to(50_000)
+    assert world.world.topic_logs.end_offset(TopicPartition("orders:2", 0), 50_000) == 100 * 20
+
+
 # --- who can be fetched from ---------------------------------------------------------------------
 
 
@@ -193,7 +219,7 @@ def test_what_is_buffered_is_processed_although_the_leader_is_gone() -> None:
     assert after["records_processed"] - before["records_processed"] == pytest.approx(200, abs=1)
 
 
-def test_nobody_waits_for_records_of_a_deleted_topic() -> None:
+def test_no_one_waits_for_records_of_a_deleted_topic() -> None:
     gone = TopicDelete(at_ms=50_000, topic="orders")
     world = watched(client("a", processing_records_per_second=50), faults=(gone,))
     world.advance_to(50_000)
@@ -435,7 +461,7 @@ def test_the_first_record_after_a_move_is_timed_from_both_sides() -> None:
 
 
 def test_a_zombie_processes_what_the_new_owner_processes_too() -> None:
-    # Cut off from broker 0, which coordinates the group, b goes on fetching from the others.
+    # Cut off from broker 0, which coordinates the group, b keeps fetching from the others.
     cut = ClientPartition(at_ms=20_000, duration_ms=79_000, client="b", broker=0)
     world = watched(eager("a"), eager("b"), partition_count=2, faults=(cut,))
     before = metrics_at(world, 20_000)

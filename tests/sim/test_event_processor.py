@@ -173,7 +173,7 @@ def test_a_load_takes_what_there_is_to_read_and_what_any_load_takes() -> None:
         seen[rate] = {
             s.value for s in samples if s.metric == "partition_load_time_max" and s.node_id == 1
         }
-    # Nothing is written after the load but what the only member goes on with, which is nothing.
+    # Nothing is written after the load but what the only member continues with, which is nothing.
     assert seen == {None: {20}, 10: {20 + records * 100}}
 
 

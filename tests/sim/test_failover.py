@@ -277,7 +277,7 @@ def test_a_broker_with_lagging_metadata_catches_up_at_the_end() -> None:
     watched.run()
 
 
-def test_without_a_controller_nobody_replaces_a_dead_leader_and_no_topic_is_created() -> None:
+def test_without_a_controller_no_one_replaces_a_dead_leader_and_no_topic_is_created() -> None:
     faults = (
         ControllerOutage(at_ms=20_000, duration_ms=20_000),
         BrokerCrash(at_ms=25_000, duration_ms=34_000, broker=0),
@@ -360,7 +360,7 @@ def test_a_session_that_runs_out_while_the_coordinator_is_stalled_ends_afterward
     assert watched.fetchable("a") == set(range(6))
 
 
-def test_a_client_over_its_quota_is_answered_late_and_nobody_else_is() -> None:
+def test_a_client_over_its_quota_is_answered_late_and_no_one_else_is() -> None:
     quota = RequestQuota(at_ms=20_000, duration_ms=30_000, throttle_ms=8_000, clients=("b",))
     watched = Watched(spec(client("a"), client("b"), faults=(quota,)))
     watched.advance_to(49_999)

@@ -351,7 +351,7 @@ def test_a_fluid_goes_as_far_as_single_records_within_two_batches(
 
 
 def test_a_batch_in_hand_is_ended_before_the_next_poll() -> None:
-    """An application that was kept from its records, or did not run, goes on where it was."""
+    """An application that was kept from its records, or did not run, continues where it was."""
     pair = Pair(
         fetch_records=1_000,
         latency_ms=1,

@@ -148,7 +148,7 @@ def test_an_autoscaler_that_cannot_be_is_refused(values: dict[str, Any], message
 
 def test_an_autoscaler_without_records_is_refused() -> None:
     fault = LagAutoscaler(at_ms=0, duration_ms=1, clients=("a",), lag_threshold_records=10)
-    with pytest.raises(ValueError, match=r"faults\[0\]: a lag_autoscaler goes by records.*true"):
+    with pytest.raises(ValueError, match=r"faults\[0\]: a lag_autoscaler needs records.*true"):
         spec(client("a"), faults=(fault,))
 
 

@@ -187,7 +187,7 @@ def test_a_backlog_is_worked_off_while_the_rest_is_left_out() -> None:
 
 
 def test_what_lasts_over_a_leap_is_measured_in_full() -> None:
-    """Nobody consumes ``orders`` for five minutes, nine of which in ten are left out."""
+    """No one consumes ``orders`` for five minutes, nine of which in ten are left out."""
     down = [ClientClose(at_ms=100_000, client=name, down_ms=300_000) for name in ("a", "b")]
     leapt, whole = (result.metrics for result in both(at_rest(*down)))
     assert whole["unowned_partition_ms"] > 6 * 300_000
@@ -213,6 +213,22 @@ def test_what_is_still_to_come_of_a_fault_is_not_left_out(fault: Fault) -> None:
     assert (leapt.outcome, leapt.simulated_ms) == (whole.outcome, whole.simulated_ms)
     for name in ("rebalances", "session_timeouts", "partition_moves", "joins_sent"):
         assert leapt.metrics[name] == whole.metrics[name]
+
+
+@pytest.mark.parametrize("at_ms", [400_000, 520_000, 830_000])
+def test_who_looks_for_topics_sees_a_new_partition_when_it_would_without_a_leap(at_ms: int) -> None:
+    """Every five minutes, counted from when it started."""
+    of = spec(
+        client("a", kind="classic"),
+        faults=(TopicGrow(at_ms=at_ms, topic="orders", partition_count=9),),
+        duration_ms=1_200_000,
+        quiet_period_ms=500_000,
+    )
+    leapt, whole = both(of)
+    assert leapt.leapt_ms > 800_000
+    for result in (leapt, whole):
+        waits_ms = 300_000 - at_ms % 300_000
+        assert result.metrics["unowned_partition_ms_max"] == pytest.approx(waits_ms, abs=5_000)
 
 
 def test_times_are_those_of_the_scenario() -> None:

@@ -165,7 +165,7 @@ def test_a_group_of_both_libraries_shares_its_topic_whoever_leads(
 
 
 def test_a_silent_coordinator_costs_the_membership_after_a_session() -> None:
-    """librdkafka counts by itself; Java keeps what it has for as long as nobody tells it."""
+    """librdkafka counts by itself; Java keeps what it has for as long as no one tells it."""
     cut = ClientPartition(at_ms=20_000, duration_ms=SESSION_MS + 8_000, client="a")
     watched = story(librdkafka("a"), librdkafka("b"), faults=(cut,))
     watched.advance_to(20_000 + SESSION_MS + 1_000)
@@ -418,7 +418,7 @@ def test_the_library_knows_no_topic_ids() -> None:
 
 def test_a_leader_that_assigns_for_ever_falls_silent_and_is_removed() -> None:
     """The defect librdkafka-4783, in the library's own assignor: ``a`` alone reads one topic, and
-    the other two pass the one partition of the other to and fro, in whoever leads."""
+    the other two pass the one partition of the other to and fro, in the one that leads."""
     topics = (TopicSpec(name="x", partition_count=3), TopicSpec(name="y", partition_count=1))
     settings = {"max_poll_interval_ms": 20_000}
     clients = (

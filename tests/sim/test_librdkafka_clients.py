@@ -199,7 +199,7 @@ def test_while_a_callback_runs_nothing_at_all_is_fetched() -> None:
 
 
 def test_a_static_member_cannot_be_told_to_leave_for_good() -> None:
-    """librdkafka has no such option: its seat is kept until the session is over."""
+    """librdkafka has no such option: its place is kept until the session is over."""
     close = ClientClose(at_ms=20_000, client="a", operation=MembershipOperation.LEAVE_GROUP)
     watched = Watched(spec(librdkafka("a", instance_id="seat"), client("b"), faults=(close,)))
     watched.advance_to(40_000)

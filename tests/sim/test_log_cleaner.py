@@ -1,4 +1,4 @@
-"""The log cleaner: what a long run keeps of its commits, and that nobody notices."""
+"""The log cleaner: what a long run keeps of its commits, and that no one notices."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_an_answer_to_a_closed_connection_loses_the_requests_behind_the_next(wir
         wire.connection.send(correlation_id, request)
     wire.connection.close()
     wire.run_to(200)
-    wire.broker.release()  # the kernel takes this answer, and learns that nobody wants it
+    wire.broker.release()  # the kernel takes this answer, and learns that no one wants it
     wire.run_to(300)
     wire.broker.release()  # this one cannot be written
     wire.run_to(400)

@@ -117,14 +117,14 @@ def test_a_partition_is_owned_from_the_end_of_one_callback_to_the_beginning_of_t
     assert unowned_ms == 4 * 250 - (200 - 130) - (250 - 130)
 
 
-def test_the_group_stands_still_while_nobody_owns_anything(story: Story) -> None:
+def test_the_group_stands_still_while_no_one_owns_anything(story: Story) -> None:
     story.at(100, a=(0, 1), b=(2, 3))
     story.at(200, a=())
     story.at(250, b=())
     story.at(400, b=(0,))
     assert story.owned.group_stopped_ms == 150
     story.at(900, b=())
-    assert story.owned.group_stopped_ms == 150  # nobody has come back yet
+    assert story.owned.group_stopped_ms == 150  # no one has come back yet
 
 
 def test_the_time_before_the_first_owner_is_no_standstill(story: Story) -> None:

@@ -1,4 +1,4 @@
-"""A broker with classic groups: parked requests, what hangs on commits, and how all that fails.
+"""A broker with classic groups: parked requests, what depends on commits, and how all that fails.
 
 Source: classic §2, §8. The clients are played by hand.
 """
@@ -67,7 +67,7 @@ class Story:
         return self.watched.steps(kind, **wanted)
 
     def joined(self, *names: str) -> list[Driver]:
-        """Members of one generation, which the first of them leads; nobody has synced."""
+        """Members of one generation, which the first of them leads; no one has synced."""
         hands = self.hands(*names)
         for driver in hands:
             driver.join()
@@ -240,8 +240,8 @@ def test_a_coordinator_that_resigns_with_an_open_batch_refuses_what_is_in_it() -
     assert leader.generation_id == generation_id + 1
 
 
-def test_a_coordinator_that_resigns_while_it_loads_has_nobody_to_answer() -> None:
-    """It had resigned before: whoever was parked then has been answered then."""
+def test_a_coordinator_that_resigns_while_it_loads_has_no_one_to_answer() -> None:
+    """It had resigned before: who was parked then has been answered then."""
     moves = [
         CoordinatorMove(at_ms=at_ms, to_broker=broker)
         for at_ms, broker in ((10_000, 1), (10_100, 0), (10_110, 2))
@@ -274,7 +274,7 @@ def test_while_it_loads_a_coordinator_calms_who_sends_heartbeats_and_puts_off_al
     assert shard.state.value == "loading"
 
 
-def test_a_coordinator_that_dies_answers_nobody_and_forgets_the_rebalance() -> None:
+def test_a_coordinator_that_dies_answers_no_one_and_forgets_the_rebalance() -> None:
     story = Story(BrokerCrash(at_ms=10_000, duration_ms=5_000))
     leader, follower = story.stable("a", "b")
     generation_id = leader.generation_id
@@ -364,7 +364,7 @@ def test_a_join_that_waits_behind_somebody_elses_write_is_refused_with_it() -> N
     leader.join()
     story.wait(100)
     assert leader.codes[-1] == "NONE", "to the coordinator the follower has joined"
-    assert len(follower.answers) == answers, "nobody is answered twice"
+    assert len(follower.answers) == answers, "no one is answered twice"
 
 
 @pytest.mark.parametrize("linger_ms", [0, 20])

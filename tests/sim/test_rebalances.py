@@ -122,7 +122,7 @@ def test_a_newcomer_to_an_eager_group_stops_everybody() -> None:
     assert cost["group_records_written"] == 1
 
 
-def test_a_newcomer_to_a_cooperative_group_stops_nobody_and_takes_two_generations() -> None:
+def test_a_newcomer_to_a_cooperative_group_stops_no_one_and_takes_two_generations() -> None:
     """Cooperative: a moved partition has no owner for r and the second of two rounds; a kept one
     has one all the time."""
     cost = classic_scale_out("cooperative-sticky")
@@ -172,7 +172,7 @@ def test_a_killed_static_member_is_in_its_own_way_until_its_session_ends() -> No
     assert least_ms <= found["crash_detection_ms_max"] <= SESSION_TIMEOUT_MS + DELTA_MS
 
 
-def test_a_client_that_nobody_knew_is_missed_by_nobody() -> None:
+def test_a_client_that_no_one_knew_is_missed_by_no_one() -> None:
     faults = (ClientCrash(at_ms=20_000, client="b"),)
     late = client("b", start_ms=19_999)
     watched = Watched(spec(client("a"), late, faults=faults))
@@ -181,7 +181,7 @@ def test_a_client_that_nobody_knew_is_missed_by_nobody() -> None:
 
 
 def test_an_application_that_does_not_poll_holds_the_episode_open() -> None:
-    """Its coordinator waits for the revocation, and so does whoever is to get the partition."""
+    """Its coordinator waits for the revocation, and so does who is to get the partition."""
     stall_ms = 12_000
     faults = (PollStall(at_ms=19_000, duration_ms=stall_ms, client="a"),)
     world = spec(client("a"), client("b", start_ms=20_000), faults=faults)
@@ -196,7 +196,7 @@ def test_an_application_that_does_not_poll_holds_the_episode_open() -> None:
     assert cost["rebalance_episodes_open"] == -1
 
 
-def test_nobody_watches_a_group_at_rest() -> None:
+def test_no_one_watches_a_group_at_rest() -> None:
     watched = Watched(spec(client("a"), client("b")))
     watched.advance_to(30_000)
     assert not watched.world.metrics.rebalances.is_watching

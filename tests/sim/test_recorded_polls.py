@@ -21,7 +21,7 @@ RECORDED = sorted(path.stem for path in FOLDER.glob("*-[0-9]*.jsonl"))
 NOISE_MS = 1_500
 """How much later than the simulated ones a recorded member may be: a heartbeat that just missed,
 and a machine with other work."""
-PHASES = 60
+PHASES = 30
 CLASSIC = {"kind": "classic", "heartbeat_interval_ms": 1_000, "session_timeout_ms": 6_000}
 SETTINGS: dict[str, dict[str, Any]] = {
     "consumer": {"kind": "java"},

@@ -185,7 +185,7 @@ def test_one_partition_is_compacted_while_another_loads() -> None:
     assert_all_own_everything(watched)
 
 
-# --- nobody is disturbed --------------------------------------------------------------------------
+# --- no one is disturbed --------------------------------------------------------------------------
 
 
 def of_group(lines: Iterable[str], group_id: str) -> list[dict[str, Any]]:
@@ -326,7 +326,7 @@ def test_the_owners_of_one_group_are_read_off_a_trace_of_several() -> None:
 
 
 def with_a_move(defects: tuple[str, ...]) -> Scenario:
-    """Broker 0 loses the partition of group-b, and goes on leading that of group."""
+    """Broker 0 loses the partition of group-b, and continues leading that of group."""
     world = spec(
         *clients(max_poll_interval_ms=10_000),
         brokers=brokers(),

@@ -10,7 +10,7 @@ from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.world import World
 
-KEY = session_key("no-such-group", "nobody")
+KEY = session_key("no-such-group", "no one")
 
 
 def active_world() -> World:

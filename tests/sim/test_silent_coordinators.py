@@ -121,7 +121,7 @@ def test_a_librdkafka_member_goes_on_elsewhere_when_the_broker_is_fenced() -> No
 
 def test_a_librdkafka_classic_member_notices_only_with_its_session_timer() -> None:
     """Its heartbeat may take as long as the session, whatever other requests may take. Joining, it
-    goes on at another broker as soon as the heartbeat in flight is late."""
+    continues at another broker as soon as the heartbeat in flight is late."""
     watched = paused(80_000, **LIBRDKAFKA_CLASSIC)
     lost = sent(watched, "RunCallback")[-2]
     heartbeat = [at_ms for at_ms in sent(watched, "SendClassicHeartbeat") if at_ms < lost][-1]
@@ -137,7 +137,7 @@ def test_a_librdkafka_classic_member_notices_only_with_its_session_timer() -> No
 
 
 def test_librdkafka_waits_45_s_for_the_answer_to_its_first_heartbeat() -> None:
-    """The broker's host is lost with it, just before the quiet period, and comes back soon: nobody
+    """The broker's host is lost with it, just before the quiet period, and comes back soon: no one
     tells the client, who is not late while it waits, and is so if it does not come back then."""
     faults = (BrokerHostLoss(at_ms=19_500, duration_ms=500),)
     config = CoordinatorConfig(

@@ -34,7 +34,7 @@ def test_a_copy_is_restored_while_somebody_has_the_task() -> None:
     ]
 
 
-def test_a_copy_that_nobody_has_stands_still_and_the_log_goes_on() -> None:
+def test_a_copy_that_no_one_has_stands_still_and_the_log_goes_on() -> None:
     tasks = store(produced=10, state=0)
     tasks.hold("m", held(TASK), 0)
     tasks.hold("m", held(), 1_000)

@@ -1,4 +1,4 @@
-"""Clients that change: deployed anew, removed, subscribed otherwise; commits of their own; chosen
+"""Clients that change: deployed again, removed, subscribed otherwise; commits of their own; chosen
 requests that get lost."""
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def test_a_client_comes_back_with_other_settings_and_keeps_them() -> None:
     watched = story(deployment, ClientCrash(at_ms=35_000, client="a", down_ms=1_000))
     watched.run()
     process = watched.world.clients()["a"]
-    assert process.incarnation >= 3  # Some find their seat taken, until the session is over.
+    assert (
+        process.incarnation >= 3
+    )  # Some find their instance id in use, until the session is over.
     assert process.member.config.group_instance_id == "seat"
     assert process.member.config.max_poll_interval_ms == 9_000
     assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
@@ -104,9 +106,9 @@ def test_a_static_member_that_is_down_can_be_removed() -> None:
         ClientCrash(at_ms=20_000, client="a"),
         MembersRemove(at_ms=22_000, clients=("a",)),
     )
-    seats = {"a": "seat-a", "b": "seat-b"}
+    instances = {"a": "seat-a", "b": "seat-b"}
     watched = Watched(
-        spec(*(client(name, instance_id=seat) for name, seat in seats.items()), faults=planned)
+        spec(*(client(name, instance_id=one) for name, one in instances.items()), faults=planned)
     )
     watched.advance_to(30_000)
     assert watched.fetchable("b") == set(range(6))
@@ -221,7 +223,7 @@ def test_an_application_commits_inside_of_a_callback(kind: str) -> None:
     assert any(value.offset > 50 for value in stored.values())
 
 
-def test_a_callback_hangs_on_a_coordinator_that_nobody_reaches() -> None:
+def test_a_callback_hangs_on_a_coordinator_that_no_one_reaches() -> None:
     """Until the commit in it runs out of time; by then somebody else has the partitions."""
     slow = CallbackSlowdown(at_ms=19_000, duration_ms=20_000, client="a", callback_ms=5_000)
     partition = ClientPartition(at_ms=22_000, duration_ms=100_000, client="a")
@@ -285,8 +287,8 @@ def test_a_deployment_is_made_plainer_setting_by_setting() -> None:
     fault = ClientRedeploy(
         at_ms=1, client="a", down_ms=1, rack="x", to_kind=CLASSIC, topics=("orders", "others")
     )
-    plainer = list(fault.simpler(("orders", "others")))
-    assert [one.changes for one in plainer] == [
+    simpler = list(fault.simpler(("orders", "others")))
+    assert [one.changes for one in simpler] == [
         {"topics": ("orders", "others"), "kind": CLASSIC},
         {"rack": "x", "kind": CLASSIC},
         {"rack": "x", "topics": ("orders", "others")},

@@ -168,7 +168,7 @@ def test_what_workers_do_with_a_lost_partition_is_counted_or_not_done() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_processed_was_handed_out_and_what_is_lost_was_not_processed(seed: int) -> None:
     """Of every record that was handed out: it is processed, lost, or still in flight or committed
-    by somebody who dropped it and was followed by nobody."""
+    by somebody who dropped it and was followed by no one."""
     scenario = generate("applications", seed)
     metrics = run(scenario).metrics
     once = metrics["records_delivered"] - metrics["records_redelivered"]

@@ -83,7 +83,7 @@ class Watched:
         self.assert_sound()
 
     def run(self) -> Any:
-        """Run to the end: nothing may break, and everything must come about in time."""
+        """Run to the end: nothing may break, and everything must happen in time."""
         result = self.world.run()
         self.assert_sound()
         assert self.late() == {}
@@ -130,7 +130,7 @@ class Watched:
         return found | {one.property.id for one in late}
 
     def late(self) -> dict[str, list[str]]:
-        """What has not come about in time, by group."""
+        """What has not happened in time, by group."""
         now_ms = self.world.now_ms
         found = {n: list(map(str, c.liveness.verdict(now_ms))) for n, c in self.checkers.items()}
         return {name: late for name, late in found.items() if late}

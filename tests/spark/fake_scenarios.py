@@ -79,7 +79,7 @@ def run_observed(
     metrics_interval_ms: int | None = None,
     trace: FullTrace | None = None,
 ) -> RunResult:
-    """The same, for whoever wants samples or a trace."""
+    """The same, for one that wants samples or a trace."""
     result = run_seed(variant, seed)
     if trace is not None:
         trace.lines.append(json.dumps({"step": 1, "at_ms": 17, "kind": "fault", "detail": "fake"}))
@@ -134,7 +134,7 @@ def _mixed(seed: int) -> dict[str, Any]:
     if seed % 10 == 3:
         violated = ViolationRow(
             property="client.exclusive",
-            sentence="Nobody else owns it.",
+            sentence="No one else owns it.",
             step=17,
             at_ms=1_234,
             detail="foo-1: A, B",

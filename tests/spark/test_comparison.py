@@ -169,7 +169,7 @@ def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
     folder = ResultFolder(tmp_path / "out")
     rows = folder.rows("b000000.parquet")
     for row in rows:
-        row |= {"outcome": "stuck", "reason": "nothing goes on"}
+        row |= {"outcome": "stuck", "reason": "nothing continues"}
     folder.write_batch(read_plan(tmp_path / "out"), 0, rows)
     summary = a_comparison(tmp_path / "out", seeds="0:3")
     assert summary.seeds_compared == 0
@@ -178,7 +178,7 @@ def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
     text = summary.report.read_text()
     assert "0 of 3 seeds of calm passed under 0 protocols; no figures of" in text
     assert "consumer-range (3 of 3 stuck)" in text
-    assert "nothing goes on" in text
+    assert "nothing continues" in text
     assert "![" not in text
 
 

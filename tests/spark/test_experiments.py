@@ -14,7 +14,7 @@ from rebalance_sim.scenarios.documents.html_page import asset
 from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
 from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
 from rebalance_sim.spark.experiments import estimate
-from rebalance_sim.spark.reports.experiment import ExperimentSummary
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures
 from rebalance_sim.spark.reports.experiment_report import headline_rows, write_experiment_report
 
 pytestmark = pytest.mark.pictures
@@ -67,6 +67,28 @@ def test_a_row_for_each_rebalance(summary: ExperimentSummary) -> None:
     assert of_eager["cause"].str.startswith("classic.").all()
     unowned = runs["rebalance_unowned_partition_ms"].sum()
     assert rebalances["unowned_partition_ms"].sum() == unowned
+
+
+def test_an_experiment_of_one_seed_has_a_batch_for_each_process(
+    summary: ExperimentSummary, tmp_path: Path
+) -> None:
+    options = SweepOptions(backend="pool", processes=2)
+    asked = make_experiment(**{**KEYS, "seeds": 1})
+    carry_out_experiment(asked, out=tmp_path / "out", options=options)
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == len(asked.variants) == 8
+    runs, whole = (rs.read_experiment(out) for out in (tmp_path / "out", summary.report.parent))
+    assert list(runs["digest"]) == list(whole[whole["seed"] == 0]["digest"])
+
+
+def test_what_a_list_varies_together_has_one_axis(tmp_path: Path) -> None:
+    asked = make_experiment(**{**KEYS, "design": "list", "seeds": 1})
+    picture = next(iter(pictures(carry_out_experiment(asked, out=tmp_path / "out", options=POOL))))
+    [row] = picture.rows
+    assert [(panel.title, panel.x_title) for panel in row] == [
+        ("eager", "latency_ms, label"), ("consumer-uniform", "latency_ms, label"),
+    ]  # fmt: skip
+    assert {panel.xs for panel in row} == {("5\none", "200\ntwo")}
+    assert not any(line.is_joined for panel in row for line in panel.lines)
 
 
 def test_effects_are_differences_of_runs_that_share_all_else(summary: ExperimentSummary) -> None:

@@ -130,7 +130,7 @@ def test_writers_of_one_object_do_not_disturb_each_other_or_readers(hdfs: str) -
 
     with ThreadPoolExecutor(4) as writers:
         seen = list(writers.map(write, range(20)))
-    assert set(seen) <= set(contents)  # Each is whole, whoever wrote it.
+    assert set(seen) <= set(contents)  # Each is whole, from any writer.
 
 
 def test_what_a_dead_writer_left_is_not_listed_and_goes(hdfs: str) -> None:

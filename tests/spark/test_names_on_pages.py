@@ -20,7 +20,7 @@ def test_a_table_of_a_report_has_no_html_from_a_name() -> None:
     assert "client &lt;script>alert(1)&lt;/script> &amp; \\| more" in page
 
 
-def test_the_log_of_a_remote_sweep_lies_in_a_folder_that_nobody_else_can_write(
+def test_the_log_of_a_remote_sweep_lies_in_a_folder_that_no_one_else_can_write(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Elsewhere:

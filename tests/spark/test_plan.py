@@ -70,6 +70,21 @@ def test_all_protocols_of_a_seed_are_in_one_batch() -> None:
     ]
 
 
+@given(st.integers(1, 40), st.integers(1, 30))
+def test_an_experiment_with_few_seeds_has_batches_for_many_cores(
+    seed_count: int, variant_count: int
+) -> None:
+    """Also one of a single seed; and the rows are in the order of whole seeds."""
+    variants = compared(*map(str, range(variant_count)))
+    plan = replace(
+        a_plan(3, 3 + seed_count, 1), variants=variants, keeps_rebalances=True, metrics_seeds=0
+    )
+    units = [unit for index in range(plan.batch_count) for unit in plan.batch_units(index)]
+    assert units == [(variant, seed) for seed in range(3, 3 + seed_count) for variant in variants]
+    assert plan.batch_count >= min(16, seed_count * variant_count)
+    assert all(plan.batch_units(index) for index in range(plan.batch_count))
+
+
 def test_a_sweep_runs_each_seed_once_under_the_profile_itself() -> None:
     assert a_plan(5, 7, 2).batch_units(0) == [(Variant("faulty"), 5), (Variant("faulty"), 6)]
 

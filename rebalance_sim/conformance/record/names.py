@@ -30,6 +30,8 @@ class Names:
         self.members: dict[str, str] = {}
         """Real member id -> its symbolic name, for those that requests bind."""
         self._real: dict[str, str] = {}
+        self.producers: dict[int, str] = {}
+        """Producer id -> its symbolic name."""
 
     # -- topics ----------------------------------------------------------------------------
 
@@ -89,6 +91,18 @@ class Names:
         if real in self.members:
             return self.members[real]
         return "<generated>" if _MADE_BY_A_BROKER.search(real) else real
+
+    # -- producers -------------------------------------------------------------------------
+
+    def producer(self, producer_id: int) -> str | None:
+        """The name of a producer id, a new one where it has none; None for no producer."""
+        if producer_id < 0:
+            return None
+        return self.producers.setdefault(producer_id, f"P{len(self.producers) + 1}")
+
+    def producer_id(self, name: str, default: int) -> int:
+        """The id that a symbolic name stands for."""
+        return next((real for real, known in self.producers.items() if known == name), default)
 
 
 def hash_slot(topic_id: uuid.UUID, slots: int = 16) -> int:

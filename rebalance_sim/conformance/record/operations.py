@@ -215,7 +215,9 @@ class Operations:
                 for name, numbers in fields["topics"].items()
             ),
         )
-        request = offset_fetch.OffsetFetchRequest(groups=(group,), require_stable=False)
+        request = offset_fetch.OffsetFetchRequest(
+            groups=(group,), require_stable=fields.get("require_stable", False)
+        )
         connection = self._connections.of(step.get("conn", member_id))
         (answer,) = connection.call(request, OffsetFetchResponse).groups
         offsets = {
@@ -224,7 +226,18 @@ class Operations:
             }
             for topic in answer.topics
         }
-        return {"error_code": answer.error_code.name, "offsets": offsets}
+        shown: Answer = {"error_code": answer.error_code.name, "offsets": offsets}
+        errors = {
+            self._names.tidy(topic.name): {
+                str(part.partition_index): part.error_code.name
+                for part in topic.partitions
+                if part.error_code.name != "none"
+            }
+            for topic in answer.topics
+        }
+        if any(errors.values()):
+            shown["errors"] = {name: codes for name, codes in errors.items() if codes}
+        return shown
 
     def _offset_delete(self, step: Step) -> Answer:
         request = offset_delete.OffsetDeleteRequest(

@@ -20,6 +20,7 @@ from rebalance_sim.conformance.record.errors import RecordError
 from rebalance_sim.conformance.record.names import Names
 from rebalance_sim.conformance.record.operations import Answer, Operations, Step
 from rebalance_sim.conformance.record.topics import TopicChanges, Topics
+from rebalance_sim.conformance.record.transactions import Transactions
 from rebalance_sim.conformance.record.wire import Address
 
 _SETTLE_S = 1.0
@@ -61,6 +62,7 @@ class Session:
         self._answered: Mapping[str, Callable[[Step], Answer | None]] = {
             **operations.by_name,
             **self._classic.by_name,
+            **Transactions(self._connections, self.names).by_name,
             "sleep": self._sleep,
             "create_topic": self._create_topic,
             "create_partitions": self._create_partitions,

@@ -104,7 +104,8 @@ def _run(
         try:
             broker.assert_ok()
         except AssertionError as found:
-            problem = problem or str(found)
+            (out / "violation.txt").write_text(str(found), encoding="utf-8")
+            problem = problem or str(found).partition("\n")[0]
         try:
             trace = broker.trace(GROUP)
         except KeyError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from rebalance_sim.gateway.broker import Gateway
 GROUP, TOPIC = "certify", "orders"
 PARTITIONS = 4
 _POLL_S = 0.05
+REPORT_TO = "REBALANCE_SIM_REPORT"
+"""The variable that tells clients where to report."""
 _STOP_S = 15.0
 _RULES_S = 10.0
 """Many intervals of heartbeats, and some of commits."""
@@ -79,7 +82,13 @@ class Trial:
             words = self._command.words(bootstrap=self.broker.bootstrap, instance_id=instance_id)
             with self._output(len(self._clients)).open("wb") as output:
                 self._clients.append(
-                    subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+                    subprocess.Popen(
+                        words,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=output,
+                        env={**os.environ, REPORT_TO: self.broker.bootstrap},
+                    )
                 )
             self._is_to_run.append(True)
 
@@ -136,9 +145,16 @@ class Trial:
         )
 
     def settles(self, count: int) -> None:
-        """The group comes to rest with so many members, which read what is added then."""
+        """The group comes to rest with so many members, which read what is added then; and so do
+        its clients, if they report."""
         self.has_members(count)
         self.consumes()
+        self._until(
+            lambda: self.broker.unsettled(GROUP),
+            lambda seen: not seen,
+            "clients and group have come to rest, and read everything",
+            None,
+        )
 
     def is_empty(self, within_s: float) -> None:
         """The group has no members any more, soon: they have left, and not timed out."""
@@ -183,6 +199,8 @@ class Trial:
             time.sleep(_POLL_S)
 
     def _check_clients(self) -> None:
+        for found in self.broker.violations:
+            raise DidNotHold(str(found).partition("\n")[0])
         for number, (client, is_to_run) in enumerate(
             zip(self._clients, self._is_to_run, strict=True)
         ):

@@ -26,7 +26,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupResponse,
 )
 from rebalance_sim.protocol.wire.consumer_messages import (
-    UNCHANGED_TIMEOUT_MS,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
@@ -49,7 +48,8 @@ async def join_group(call: Call) -> Message:
             group_id=said["group_id"],
             member_id=said["member_id"],
             session_timeout_ms=said["session_timeout"],
-            rebalance_timeout_ms=said.get("rebalance_timeout", UNCHANGED_TIMEOUT_MS),
+            # Of version 0 they are one.
+            rebalance_timeout_ms=said["rebalance_timeout" if call.version else "session_timeout"],
             group_instance_id=said.get("group_instance_id"),
             protocol_type=said["protocol_type"],
             protocols=tuple(

@@ -78,11 +78,11 @@ class Request(NamedTuple):
     is_unsupported: bool = False
 
 
-async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """The next frame; None at the end of the connection. Raises WireError for one that is longer
-    than ``MAX_FRAME_BYTES``, before it is read."""
+async def read_frame(reader: asyncio.StreamReader, first: bytes = b"") -> bytes | None:
+    """The next frame, which begins with ``first``; None at the end of the connection. Raises
+    WireError for one that is longer than ``MAX_FRAME_BYTES``, before it is read."""
     try:
-        (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+        (size,) = _SIZE.unpack(first + await reader.readexactly(_SIZE.size - len(first)))
         if not 0 <= size <= MAX_FRAME_BYTES:
             raise WireError(f"a frame of {size} bytes")
         return await reader.readexactly(size)

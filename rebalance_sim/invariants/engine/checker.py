@@ -221,7 +221,7 @@ class Checker:
             self._found(step, listener, finding)
 
     def _committed_offsets(self, step: Step) -> None:
-        """A commit of a consumer group, or of nobody, was handled."""
+        """A commit of a consumer group, or of no one, was handled."""
         stored = [partition for partition, code in step.response.errors.items() if not code]
         if stored:
             self._ask_about(self._on["on_commit"], step, stored)

@@ -98,7 +98,7 @@ class ClientWatch:
             self._close_client(entry.name)
 
     def _take(self, step: Step, entry: ClientEntry, kind: type) -> None:
-        """An event that is neither a tick nor a poll; a good heartbeat matters to nobody."""
+        """An event that is neither a tick nor a poll; a good heartbeat matters to no one."""
         event = step.event
         if kind is HeartbeatAnswered:
             code = event.response.error_code

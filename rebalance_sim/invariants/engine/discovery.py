@@ -1,4 +1,4 @@
-"""Every property of this package, found by being there.
+"""Every property of this package, discovered by import.
 
 Each module below ``laws/`` may define properties: classes with an ``id``, or
 tuples of such classes. Modules are asked in the order of ``ORDER``, those that it does not name

@@ -46,7 +46,7 @@ class Liveness:
             self._has_rested = self.quiet.due_ms <= at_ms + span_ms
 
     def owes_nothing(self, at_ms: int) -> bool:
-        """Whether all has come about that has to once faults stop, late or not, and that a world at
+        """Whether all has happened that has to once faults stop, late or not, and that a world at
         rest may still bring about: a group that does not settle while it is at rest never will."""
         awaited = set(Deadline) - {Deadline.SETTLED}
         return self.due_ms >= 0 and not any(self._late(awaited, at_ms))

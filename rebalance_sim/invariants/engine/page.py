@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from rebalance_sim.invariants.engine.discovery import GOALS, INVARIANTS, LIVENESS
-from rebalance_sim.invariants.property import TRIGGERS
+from rebalance_sim.invariants.property import TRIGGERS, Property
 
 _OF_ONE_MACHINE = (
     *(f"coordinator C{n}" for n in (2, 6, 7, 12, 14, 15, 25)),
@@ -43,7 +43,8 @@ def as_markdown() -> str:
         "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
         " client §11.3, `KIP-848` a chapter of that text.",
         "*Violated by* names defects and mutants that violate the property; `test:` ones exist in"
-        " the tests only.",
+        " the tests only. (r): also judged of real clients that"
+        " [report](gateway.md#clients-that-report) to a gateway.",
         "",
         "## Invariants: always, after every step",
         "",
@@ -53,13 +54,11 @@ def as_markdown() -> str:
     for item in INVARIANTS:
         when = "; ".join(TRIGGERS[name] for name in item.triggers())
         violated_by = ", ".join(item.violated_by)
-        lines.append(
-            _row(f"`{item.id}`", item.sentence, ", ".join(item.clauses), when, violated_by)
-        )
+        lines.append(_row(_named(item), item.sentence, ", ".join(item.clauses), when, violated_by))
     lines += ["", "## Liveness properties: eventually, in the quiet period after the faults", ""]
     lines += ["| id | property | clauses | violated by |", "|---|---|---|---|"]
     lines += [
-        _row(f"`{item.id}`", item.sentence, ", ".join(item.clauses), ", ".join(item.violated_by))
+        _row(_named(item), item.sentence, ", ".join(item.clauses), ", ".join(item.violated_by))
         for item in LIVENESS
     ]
     lines += ["", "## Reachability goals: sometimes, over a sweep", ""]
@@ -69,6 +68,10 @@ def as_markdown() -> str:
     lines += ["| clause | why |", "|---|---|"]
     lines += [_row(clause, why) for clause, why in COVERED_BY_OTHERS.items()]
     return "\n".join(lines) + "\n"
+
+
+def _named(item: type[Property]) -> str:
+    return f"`{item.id}`{' (r)' if item.is_seen_from_outside else ''}"
 
 
 def _row(*cells: str) -> str:

@@ -2,7 +2,7 @@
 
 A shipped version carries defects (``Semantics.shipped_defects``), and so does the protocol itself.
 A violation of one of these properties may be the issue's doing, in a run whose version has it and
-where nobody has switched it on. Whether it is shows in a run without it
+where no one has switched it on. Whether it is shows in a run without it
 (``scenarios/counterfactual.py``).
 """
 

@@ -29,7 +29,7 @@ class _Term:
         self.due_ms: dict[int, tuple[int, type, str]] = {}
         """Operation -> by when it is to be answered, what it is, and of whom."""
         self.none_before_ms = _NEVER_MS
-        """None is due earlier, so that until then nobody has to look through them."""
+        """None is due earlier, so that until then no one has to look through them."""
         self.parked: dict[tuple[str, type], int] = {}
         """Member, or instance, and kind of request -> its newest operation that waits for others.
         """
@@ -123,7 +123,7 @@ class RequestAnswered(Property):
                 delay_ms = self.model.config.group_initial_rebalance_delay_ms
                 wait_ms += self._rebalance_ms + delay_ms
                 term.park(step.operation, request)
-            # A JoinGroup without a member id cannot be told from the one that repeats it.
+            # A JoinGroup without a member id cannot be distinguished from the one that repeats it.
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))

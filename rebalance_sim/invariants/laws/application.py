@@ -56,6 +56,7 @@ class CallbackBalance(Property):
     anything. To a classic client a topic is its name, whatever its id (classic §4.2)."""
 
     id = "client.callback.balance"
+    is_seen_from_outside = True
     sentence = (
         "Callbacks come one by one and in balance: assigned, then once revoked or lost; a client "
         "that is stable, or has closed, has told what it has, and no more."
@@ -271,7 +272,7 @@ class FatalCause(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
-        """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
+        """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A classic client looks at this answer only when its application polls (classic §4.2)."""
@@ -366,6 +367,7 @@ class CommitTold(Property):
     for is judged by its answer, and by the first one: what is sent later may be another one."""
 
     id = "client.commit.told"
+    is_seen_from_outside = True
     sentence = (
         "An application is told once what became of each commit that it asked for: success if it "
         "was acknowledged, and failure if it was refused or lost."

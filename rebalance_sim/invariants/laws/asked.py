@@ -88,7 +88,7 @@ class Refusals(Property):
         what = type(asked.request).__name__.removesuffix("Request")
         at = f" for {self.model.name_of(asked.partition)}" if asked.partition else ""
         return Finding(
-            f"{what} of {self.model.who(asked.member_id) or 'nobody'} at epoch {asked.epoch}{at} "
+            f"{what} of {self.model.who(asked.member_id) or 'no one'} at epoch {asked.epoch}{at} "
             f"was answered {code.name}, and it is not so that {says}",
             member=asked.member_id,
         )

@@ -20,7 +20,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
 
 class ClassicJoinPhaseEnds(Property):
     """Members that were waited for may have joined, left, or never used the id that it was given. A
-    member that is refused for size is removed, and nobody looks at the phase."""
+    member that is refused for size is removed, and no one looks at the phase."""
 
     id = "classic.join_phase_ends"
     sentence = (

@@ -1,4 +1,4 @@
-"""Commits say what was processed, and are signed; what is committed is where somebody goes on.
+"""Commits say what was processed, and are signed; what is committed is where somebody continues.
 
 Sources: client §4.1, §6.2, §7, §8, §12; coordinator §8.4; defects S4, KAFKA-14196, KAFKA-16460 and
 KAFKA-18641. Those about records are about worlds with a data plane.
@@ -106,9 +106,10 @@ class CommitEpoch(Property):
 class CommitOwned(Property):
     """client C24. A commit that had to wait names what was assigned when it was made, and so it may
     come after a revocation; not after a rejoin, unless it carries the epoch of its making. One that
-    goes out unsigned is nobody's. An application may commit what it likes."""
+    goes out unsigned is no one's. An application may commit what it likes."""
 
     id = "client.commit.owned"
+    is_seen_from_outside = True
     sentence = "An automatic commit names only partitions assigned since the client joined."
     clauses = ("client C24",)
     violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
@@ -134,6 +135,7 @@ class CommitProcessed(Property):
     handed out. One that was made before a rejoin is about what was assigned then."""
 
     id = "client.commit.processed"
+    is_seen_from_outside = True
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("client C23", "defects S4", "client §7", "client §8")
     violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
@@ -164,6 +166,7 @@ class DeliverOwned(Property):
     """client C12, §8."""
 
     id = "client.deliver.owned"
+    is_seen_from_outside = True
     sentence = (
         "Records are handed out only of partitions that may be fetched, and after they were "
         "fetched, and produced."
@@ -301,8 +304,8 @@ class RevocationCommitted(Property):
         )
 
 
-_NOBODY = "", 0
-"""Who has stored a partition that nobody has, and the place of that in the order of sending."""
+_NO_MEMBER = "", 0
+"""Who has stored a partition that no one has, and the place of that in the order of sending."""
 
 
 class StartCommitted(Property):
@@ -317,6 +320,7 @@ class StartCommitted(Property):
     """
 
     id = "client.start.committed"
+    is_seen_from_outside = True
     outlives_lost_commits = False
     sentence = (
         "A record is handed out again only if no commit that covers it was acknowledged, or an "
@@ -358,12 +362,12 @@ class StartCommitted(Property):
             type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0
         )
         _, number = self._numbers.get(id(request), (request, self._count))
-        signed = (request.member_id, number) if is_of_member else _NOBODY
+        signed = (request.member_id, number) if is_of_member else _NO_MEMBER
         for record in step.records:
             if type(record) is not OffsetCommit or record.topic not in by_name:
                 continue
             partition = TopicPartition(by_name[record.topic].topic_id, record.partition)
-            sender, newest = self._newest.get(partition, _NOBODY)
+            sender, newest = self._newest.get(partition, _NO_MEMBER)
             if not is_of_member:
                 self._committed.pop(partition, None)
                 self._left[partition] = record.value.offset if record.value else 0

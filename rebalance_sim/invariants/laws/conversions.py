@@ -79,7 +79,7 @@ def _lost_by_upgrade(
         if entry is None and member.group_instance_id not in successors:
             yield f"{member_id} is none of its members any more"
         if entry is None or member_id == step.request.member_id:
-            continue  # Who asked for it goes on under its id, as a member of the other protocol.
+            continue  # Who asked for it continues under its id, as a member of the other protocol.
         if entry.instance_id != member.group_instance_id:
             yield f"{member_id} had instance id {member.group_instance_id} before"
         # A newcomer may lack the protocol of the last generation; then its first one counts.
@@ -170,7 +170,7 @@ class ConvertedTopicsKnown(Property):
         shares: Mapping[str, frozenset[TopicPartition]],
         image: MetadataImage,
     ) -> bool:
-        """Has nobody some partition of a subscribed topic, or a member one of another topic?"""
+        """Has no one some partition of a subscribed topic, or a member one of another topic?"""
         rules, by_id = self.model.rules, image.by_id
         given = {(p, member_id) for member_id, share in shares.items() for p in share}
         if rules.sees_subscriptions and any(
@@ -204,13 +204,15 @@ class DowngradedWhenDue(Property):
         if not count or change.ledger.classic_count != count:
             return None
         pairs, config = change.members.values(), step.shard.configs.broker
-        heirs = {new.instance_id for old, new in pairs if old is None and new is not None}
+        successors = {new.instance_id for old, new in pairs if old is None and new is not None}
         gone = [
             member_id
             for member_id, (old, new) in change.members.items()
             if old is not None
             and new is None
-            and not (old.is_classic and old.instance_id is not None and old.instance_id in heirs)
+            and not (
+                old.is_classic and old.instance_id is not None and old.instance_id in successors
+            )
         ]
         is_allowed = config.group_consumer_migration_policy in ("bidirectional", "downgrade")
         if not gone or not is_allowed or count > config.group_max_size:

@@ -103,6 +103,9 @@ def _error(model: ModelView, entry: ClientEntry) -> _Debt:
     return "has failed for good, and has not raised an error", entry.state_since_ms, 0
 
 
+_SEEN_FROM_OUTSIDE = (_records, _result)
+
+
 class _Owes(Property):
     """A row of the table."""
 
@@ -132,7 +135,13 @@ def _law(
     kinds: tuple[str, ...],
     owes: Callable[[ModelView, ClientEntry], _Debt],
 ) -> type[Property]:
-    row = {"id": id_, "sentence": sentence, "clauses": clauses, "violated_by": (violated_by,)}
+    row = {
+        "id": id_,
+        "sentence": sentence,
+        "clauses": clauses,
+        "violated_by": (violated_by,),
+        "is_seen_from_outside": owes in _SEEN_FROM_OUTSIDE,
+    }
     return type("Owes", (_Owes,), {**row, "client_kinds": kinds, "owes": owes, "__doc__": sentence})
 
 
@@ -245,6 +254,7 @@ class ClassicSettles(_OfClassicGroup):
     """classic C13, H11. Join phase and sync phase are bounded by the rebalance timeouts."""
 
     id = "liveness.classic_settles"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, every classic client that polls, and fits the group, is Stable in it; "
         "and so is a classic group, with no other members."
@@ -302,6 +312,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
     """classic C13. Of consumer groups, the ledger knows."""
 
     id = "liveness.classic_partitions_owned"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, every partition that members of a classic group subscribe to is worked "
         "on by one of them."
@@ -310,7 +321,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
     violated_by = ("aiokafka-88", "KAFKA-9801", "classic-quiet-return", "librdkafka-4533")
 
     def _late(self, shard: ShardView, group: ClassicGroup | None) -> Iterator[Late]:
-        """Partitions of what classic members subscribe to that nobody works on."""
+        """Partitions of what classic members subscribe to that no one works on."""
         if self.model.ledger_of(shard).members:
             return
         wanted = [member.subscribed_topic_names for _, member in self._let_in(shard)]
@@ -319,4 +330,4 @@ class ClassicPartitionsOwned(_OfClassicGroup):
             for number in range(topic.partition_count if topic else 0):
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 if not self.model.fetchers.get(partition):
-                    yield Late(f"{name}-{number}", "is worked on by nobody")
+                    yield Late(f"{name}-{number}", "is worked on by no member")

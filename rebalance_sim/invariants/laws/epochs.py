@@ -30,7 +30,7 @@ _TopicsSeen = frozenset[tuple[str, str, int]]
 
 
 class EpochsRise(Property):
-    """coordinator C4, C5. A failover may take back only what nobody was told (coordinator C21); a
+    """coordinator C4, C5. A failover may take back only what no one was told (coordinator C21); a
     static return starts at 0 inside one batch, and is not seen here."""
 
     id = "coordinator.epochs_rise"
@@ -165,7 +165,7 @@ class ResponseTruthful(Property):
                 None,
             )
         elif entry is None:
-            return Finding(f"{member_id or 'nobody'} was answered with success and is no member")
+            return Finding(f"{member_id or 'no one'} was answered with success and is no member")
         else:
             epoch = entry.epoch
             assigned = entry.current.assigned.keys() if entry.current else frozenset()
@@ -228,7 +228,7 @@ class EpochCause(Property):
         if asks_nothing and written is None and ledger.group_epoch:
             return None
         sender = stored_as = request.member_id or response.member_id or ""
-        if request.member_epoch == JOIN_EPOCH:  # A static member goes on as its predecessor.
+        if request.member_epoch == JOIN_EPOCH:  # A static member continues as its predecessor.
             stored_as = ledger.instances.get(request.instance_id, sender)
         said = (ledger.members.get(stored_as) or MemberEntry()).metadata
         names = said.subscribed_topic_names if said else ()

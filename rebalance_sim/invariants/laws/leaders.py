@@ -81,7 +81,7 @@ class ClassicDisjointAssignment(_OfLeader):
             for partition in (NamedPartition(topic, number) for number in range(end)):
                 if partition not in owner and partition not in held:
                     left_out = f"{topic}-{partition.partition}"
-                    return Finding(f"{left_out} is given to nobody, {topic}-{end} is")
+                    return Finding(f"{left_out} is given to no member, {topic}-{end} is")
         return None
 
 
@@ -90,7 +90,7 @@ class CooperativeTransfer(_OfLeader):
 
     id = "classic.cooperative_transfer"
     sentence = (
-        "In a cooperative classic group, a client that leads gives nobody what another member "
+        "In a cooperative classic group, a client that leads gives no member what another member "
         "claims to own, unless it claims that as well."
     )
     clauses = ("classic C10", "classic §3.5", "classic §5.4")

@@ -46,6 +46,7 @@ class GroupServed(Property):
     """defects L6."""
 
     id = "liveness.group_served"
+    is_seen_from_outside = True
     sentence = "Once faults stop, some coordinator serves the group."
     clauses = ("defects L6",)
     violated_by = ("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614")
@@ -62,6 +63,7 @@ class StaleMembersRemoved(_OfMembers):
     """client O6."""
 
     id = "liveness.stale_members_removed"
+    is_seen_from_outside = True
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
     violated_by = (
@@ -95,6 +97,7 @@ class RevocationBounded(Property):
     """coordinator L2."""
 
     id = "liveness.revocation_bounded"
+    is_seen_from_outside = True
     sentence = "A revocation is acknowledged, or its owner removed, within the rebalance timeout."
     clauses = ("coordinator L2",)
     violated_by = ("test:moving-deadline",)
@@ -140,7 +143,7 @@ class TargetComputed(Property):
         if ledger is None or shard is None or ledger.group_epoch <= ledger.target_epoch:
             return
         if any(is_fit(ledger, member_id) for member_id in ledger.members):
-            who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "nobody"
+            who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "no one"
             epoch = ledger.group_epoch
             yield Late("the group", f"lacks the target of epoch {epoch}; {who} was told to compute")
 
@@ -149,6 +152,7 @@ class Converges(_OfMembers):
     """client O5."""
 
     id = "liveness.converges"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, and if no two clients have one instance id, every subscribed, polling "
         "client that has not failed reaches the group epoch and is stable."
@@ -198,7 +202,7 @@ class Converges(_OfMembers):
             ):
                 yield Late(
                     f"member {member_id}",
-                    f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
+                    f"is {stored.state.name} at epoch {stored.epoch}; no one uses it",
                     ledger.state_since_ms.get(member_id),
                 )
 
@@ -237,6 +241,7 @@ class PartitionsOwned(_OfMembers):
     """coordinator L3."""
 
     id = "liveness.partitions_owned"
+    is_seen_from_outside = True
     sentence = (
         "Once faults stop, and if no two clients have one instance id, every partition of a "
         "subscribed topic is worked on by a member."
@@ -257,7 +262,7 @@ class PartitionsOwned(_OfMembers):
     )
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Every partition that nobody fetches."""
+        """Every partition that no one fetches."""
         ledger, shard = self.model.acting_ledger(), self.model.acting_shard()
         if ledger is None or shard is None or has_rivals(self.model):
             return
@@ -276,13 +281,13 @@ class PartitionsOwned(_OfMembers):
                     yield Late(f"{name}-{number}", reason)
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
-        """Why nobody works on this partition; None if somebody does."""
+        """Why no one works on this partition; None if somebody does."""
         holder = ledger.owner.get(partition)
         if holder is None:
             wanted_by = ledger.target_owner.get(partition)
             if wanted_by is None:
-                return "is held by nobody and stands in no target"
-            return f"is held by nobody; the target gives it to {self.model.who(wanted_by)}"
+                return "is held by no member and stands in no target"
+            return f"is held by no member; the target gives it to {self.model.who(wanted_by)}"
         member, name = self.model.user_of(holder), self.model.who(holder)
         if member is None:
             return f"is held by {holder}, which no living client uses"
@@ -300,7 +305,7 @@ class PartitionsOwned(_OfMembers):
 
 class PatternRefreshed(Property):
     """coordinator §7.2, rule 7: any heartbeat has the patterns resolved that are older than the
-    newest topic, though nobody changes anything. Heartbeats of a classic member do not, and what
+    newest topic, though no one changes anything. Heartbeats of a classic member do not, and what
     is deleted gives no cause to."""
 
     id = "pattern.refreshed"

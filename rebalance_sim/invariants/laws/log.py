@@ -28,7 +28,14 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
-from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, OffsetCommit, Record
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupRegularExpression,
+    OffsetCommit,
+    Record,
+    TransactionMarker,
+    TransactionMetadata,
+    TxnOffsetCommit,
+)
 
 
 class Tombstones(Property):
@@ -171,11 +178,16 @@ def _codes_of(response: object) -> Iterable[ErrorCode | None]:
 
 
 RecordKey = tuple[int, str, str, int]
-"""Type, group, member (or pattern, or topic) and partition of a record: what compaction goes by."""
+"""Type, group, member (or pattern, or topic) and partition of a record: the key of compaction."""
 
 
 def _key(record: Record) -> RecordKey:
-    if type(record) is OffsetCommit:
+    if type(record) is TransactionMarker:
+        name = f"{record.producer_id} {record.producer_epoch}"
+        return record.type_id, record.group_id, name, -1
+    if type(record) is TransactionMetadata:
+        return record.type_id, record.group_id, record.transactional_id, -2
+    if type(record) is OffsetCommit or type(record) is TxnOffsetCommit:
         return record.type_id, record.group_id, record.topic, record.partition
     if type(record) is ConsumerGroupRegularExpression:
         return record.type_id, record.group_id, record.regular_expression, -1

@@ -44,7 +44,7 @@ class CommitFenced(Property):
             step.request.generation_id_or_member_epoch,
         )
         if entry is None:
-            return self._of_nobody(step.request, members)
+            return self._of_no_one(step.request, members)
         if epoch == entry.epoch or (epoch < entry.epoch and kept_since(entry, epoch, stored)):
             return None
         return self._found(step.request, f"the member is at {entry.epoch}")
@@ -57,20 +57,20 @@ class CommitFenced(Property):
         if group is None:
             return None
         if request.member_id not in group.members:
-            return self._of_nobody(request, group.members)
+            return self._of_no_one(request, group.members)
         generation_id, is_open = group.generation_id, ClassicGroupState.COMPLETING_REBALANCE
         if request.generation_id_or_member_epoch == generation_id and group.state is not is_open:
             return None
         return self._found(request, f"the group is {group.state.value} at {generation_id}")
 
-    def _of_nobody(self, request: OffsetCommitRequest, members: Collection[str]) -> Finding | None:
+    def _of_no_one(self, request: OffsetCommitRequest, members: Collection[str]) -> Finding | None:
         if request.generation_id_or_member_epoch < 0 and not members:
             return None
         return self._found(request, "who is no member")
 
     def _found(self, request: OffsetCommitRequest, stored: str) -> Finding:
         return Finding(
-            f"a commit of {self.model.who(request.member_id) or 'nobody'} at epoch "
+            f"a commit of {self.model.who(request.member_id) or 'no one'} at epoch "
             f"{request.generation_id_or_member_epoch} was stored; {stored}",
             member=request.member_id,
         )
@@ -102,7 +102,7 @@ class FetchFenced(Property):
         entry = ledger.members.get(member_id)
         if not ledger.has_group or (entry is not None and entry.epoch == request.member_epoch):
             return None
-        stored = "nobody" if entry is None else f"at {entry.epoch}"
+        stored = "no one" if entry is None else f"at {entry.epoch}"
         return Finding(
             f"offsets were shown to {self.model.who(member_id)} at epoch {request.member_epoch}; "
             f"the member is {stored}",

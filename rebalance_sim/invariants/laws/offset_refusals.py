@@ -57,7 +57,7 @@ def _has_long_text(a: Asked) -> bool:
 
 
 def _has_members(a: Asked) -> bool:
-    """To offsets, these matter only if nobody can say what they subscribe to."""
+    """To offsets, these matter only if no one can say what they subscribe to."""
     if isinstance(a.request, consumer.DeleteGroupsRequest):
         return bool(a.members) or (not a.is_consumer and a.state is not EMPTY)
     return a.classic.group is not None and a.classic.group.protocol_type != CONSUMER_PROTOCOL_TYPE
@@ -116,7 +116,7 @@ class CommitRefusalCause(_OfOffsets):
         ErrorCode.GROUP_ID_NOT_FOUND: _NO_GROUP,
         ErrorCode.FENCED_INSTANCE_ID: (FENCED, lambda a: a.is_held_by_other),
         ErrorCode.REBALANCE_IN_PROGRESS: (
-            "nobody knows yet who owns what",
+            "no one knows yet who owns what",
             lambda a: a.state is _COMPLETING,
         ),
         ErrorCode.UNSUPPORTED_VERSION: ("it is too old", lambda a: a.request.api_version < 9),
@@ -130,7 +130,7 @@ class FetchRefusalCause(_OfOffsets):
     id = "offsets.fetch_refusal_cause"
     sentence = (
         "An offset fetch that waits for commits is refused only if its sender is no member, or at "
-        "another epoch; a topic id that is gone is an error of its own."
+        "another epoch; a topic id that is gone, or an open transaction, is an error of its own."
     )
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("test:fetch-refused-for-nothing",)
@@ -139,6 +139,8 @@ class FetchRefusalCause(_OfOffsets):
         **_OF_SIGNATURE,
         # A fetch with a member id, at whatever epoch, is that of a member.
         ErrorCode.UNKNOWN_MEMBER_ID: (UNKNOWN, lambda a: a.is_unknown),
+        # Whether one has it is judged by ``transactions.pending_hidden``.
+        ErrorCode.UNSTABLE_OFFSET_COMMIT: ("an open transaction has it", lambda a: True),
     }
 
 

@@ -23,7 +23,7 @@ class ExclusiveOwnership(Property):
     id = "coordinator.exclusive_ownership"
     sentence = (
         "A partition is assigned to, or awaits revocation by, at most one member: it is granted "
-        "only while nobody holds it."
+        "only while no member holds it."
     )
     clauses = (
         *("coordinator C1", "coordinator C3", "coordinator C8", "classic H1"),
@@ -152,7 +152,7 @@ class FreeIsGranted(Property):
     id = "coordinator.free_is_granted"
     sentence = (
         "A heartbeat of a member that waits for partitions of its target brings it all of them "
-        "that nobody holds; a classic member holds by name."
+        "that no member holds; a classic member holds by name."
     )
     clauses = ("coordinator §3.3", "coordinator §3.5", "defects L2")
     violated_by = ("KAFKA-19449", "mut-expire-keeps-ownership")
@@ -182,7 +182,7 @@ class FreeIsGranted(Property):
         if not free:
             return None
         return Finding(
-            f"{self.model.who(member_id)} waits for {self.model.names_of(free)}, held by nobody",
+            f"{self.model.who(member_id)} waits for {self.model.names_of(free)}, held by no member",
             member=member_id,
         )
 
@@ -205,8 +205,8 @@ class StaticMembers(Property):
             return None
         odd = min(instance_id for instance_id, _ in mapped.items() ^ expected.items())
         return Finding(
-            f"instance id {odd} is mapped to {mapped.get(odd, 'nobody')}, "
-            f"and {expected.get(odd, 'nobody')} has it",
+            f"instance id {odd} is mapped to {mapped.get(odd, 'no one')}, "
+            f"and {expected.get(odd, 'no one')} has it",
             instance_id=odd,
         )
 

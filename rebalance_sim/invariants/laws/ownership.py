@@ -21,7 +21,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class _OneOwner(Property):
-    """Of topics that there are: nobody gets records of one that is gone. ``is_about_classic``:
+    """Of topics that there are: no one gets records of one that is gone. ``is_about_classic``:
     whether one of the clients speaks the classic protocol."""
 
     is_about_classic: ClassVar[bool]
@@ -65,8 +65,8 @@ class _OneOwner(Property):
 
 def _has_missed_a_generation(entry: ClientEntry) -> bool:
     """Whether others may have got what it has while it was away from its classic group, and it has
-    not been told so: its claims were too old to count (classic §5.3). Who goes on with what it had
-    under another member id has been told."""
+    not been told so: its claims were too old to count (classic §5.3). Who continues with what it
+    had under another member id has been told."""
     member = entry.member
     if entry.settled is None or member.state is ClientState.STABLE:
         return False
@@ -78,6 +78,7 @@ class ExclusiveConsumption(_OneOwner):
     """client O1, and with it coordinator E1."""
 
     id = "cross.exclusive_consumption"
+    is_seen_from_outside = True
     sentence = "No two members that are registered at their present epoch may fetch a partition."
     clauses = (
         *("client O1", "client O2", "coordinator E1", "defects S1"),
@@ -91,6 +92,7 @@ class ExclusiveAmongKinds(_OneOwner):
     """classic C9, C10, H12. Who missed a generation is in good standing when the group settles."""
 
     id = "classic.exclusive_consumption"
+    is_seen_from_outside = True
     sentence = (
         "No two members at their present generation or epoch may fetch a partition, if either "
         "speaks the classic protocol."
@@ -109,6 +111,7 @@ class AssignedIsHeld(Property):
     """client O4."""
 
     id = "cross.assigned_is_held"
+    is_seen_from_outside = True
     outlives_lost_commits = False
     sentence = "What a client at the coordinator's epoch is assigned, the coordinator holds for it."
     clauses = ("client O4", "defects S1")
@@ -212,6 +215,7 @@ class RevokeBeforeAck(Property):
     heartbeat that librdkafka repeats is as it was."""
 
     id = "client.revoke_before_ack"
+    is_seen_from_outside = True
     sentence = (
         "What a client may fetch, and what it is assigned and has announced, is in every list of "
         "owned partitions that it sends."
@@ -303,6 +307,7 @@ class EagerRevokesFirst(Property):
     """classic C9, where it can be seen: at the member that sends JoinGroup."""
 
     id = "classic.eager_revokes_first"
+    is_seen_from_outside = True
     sentence = (
         "An eager member of the classic protocol owns nothing from its JoinGroup until its "
         "SyncGroup is answered."

@@ -37,6 +37,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.transaction_messages import InitProducerIdRequest
 
 _STABLE = ClassicGroupState.STABLE
 _PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -45,7 +46,7 @@ _FIRST_JOIN_WITH_ID = 4
 
 
 def _is_full(a: Asked) -> bool:
-    """A member has a seat, and so has the instance id of who joins; in a classic group, that has
+    """A member has a place, and so has the instance id of who joins; in a classic group, that has
     none, and while generations change only members that have joined again have one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
@@ -55,7 +56,7 @@ def _is_full(a: Asked) -> bool:
     )
 
 
-_FULL = "the group is full, and the sender has no seat in it"
+_FULL = "the group is full, and the sender does not count as a member"
 
 
 def _is_malformed(a: Asked) -> bool:
@@ -124,7 +125,7 @@ class RefusalCause(Refusals):
     id = "refusal.cause"
     sentence = (
         "A heartbeat is refused only for what its code says of member, epoch, instance, group or "
-        "request: who joins again, or has missed an answer, is let in."
+        "request: who joins again, or has missed an answer, is admitted."
     )
     clauses = ("coordinator §2.11", "classic §7.3", "defects L1", "defects L4", "defects L7")
     violated_by = (
@@ -246,7 +247,7 @@ class ClassicRefusalCause(Refusals):
     id = "classic.refusal_cause"
     sentence = (
         "A classic request is refused only for what its code says of sender or group, as it comes "
-        "or while it waits; nobody joins who was not told its member id."
+        "or while it waits; no one joins who was not told its member id."
     )
     clauses = ("classic §1.7", "classic §2.1", "classic §2.8", "classic §7.5", "classic §7.6")
     violated_by = ("KAFKA-20640", "KAFKA-7824", "classic-forgotten-assignor")
@@ -353,7 +354,9 @@ class RefusalWritesNothing(Property):
         """Was it refused?"""
         code = getattr(step.response, "error_code", None)
         is_fenced = code is ErrorCode.FENCED_MEMBER_EPOCH and self.model.rules.removes_fenced_member
-        if not code or is_fenced:
+        # A successor is told to wait, and what its predecessor has left open aborts meanwhile.
+        aborts = type(step.request) is InitProducerIdRequest
+        if not code or is_fenced or aborts:
             return None
         return Finding(f"a request was refused with {code.name} and wrote records")
 

@@ -55,6 +55,7 @@ class EpochRises(Property):
     """client C3."""
 
     id = "client.epoch.monotonic"
+    is_seen_from_outside = True
     sentence = "The epoch of a client falls only to 0 or below."
     clauses = ("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic")
     violated_by = ("test:epoch-regress",)
@@ -68,11 +69,12 @@ class EpochRises(Property):
 
 
 class IdStable(Property):
-    """client C5, KIP-1082: if the coordinator made the id and its answer were lost, nobody would
-    have it. One that nobody knows any more may be given up for another: franz-go makes a new one
+    """client C5, KIP-1082: if the coordinator made the id and its answer were lost, no one would
+    have it. One that no one knows any more may be given up for another: franz-go makes a new one
     when it is told so, and for each of its clients (franz §3)."""
 
     id = "client.id.stable"
+    is_seen_from_outside = True
     sentence = (
         "A client joins with a member id that it has made itself, and keeps it as long as the "
         "coordinator may know it."
@@ -84,7 +86,7 @@ class IdStable(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._unknown: dict[str, str] = self.of_process({})
-        """Client -> the id that it was told nobody knows, or left with."""
+        """Client -> the id that it was told no one knows, or left with."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember the id that is not known."""
@@ -99,7 +101,7 @@ class IdStable(Property):
         own, before = entry.member.member_id, entry.member_id
         if own == before or not before or (own and self._unknown.get(entry.name) == before):
             return None
-        return Finding(f"{entry.name} was {before} and is {own or 'nobody'}", client=entry.name)
+        return Finding(f"{entry.name} was {before} and is {own or 'no one'}", client=entry.name)
 
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
@@ -116,6 +118,7 @@ class OneInFlight(Property):
     """client C15. What was in flight when the member left does not count."""
 
     id = "client.hb.one_in_flight"
+    is_seen_from_outside = True
     sentence = "At most one heartbeat of a membership waits for its answer, leaves apart."
     clauses = ("client C15", "coordinator A1", "defects S7")
     violated_by = ("KAFKA-16555",)
@@ -137,8 +140,8 @@ class HeartbeatPace(Property):
     """client C16, §2.2, §2.3. A member that joins or acknowledges waits for nothing, which costs a
     coordinator that loads a heartbeat per round trip (``docs/findings.md#sim-unpaced-join``); after
     an error that says where the coordinator is not, the searches set the pace. One that offers
-    client-side assignors, and was let in, joins no more while it waits for the first target, though
-    its state is still JOINING (client §1.3, row 6)."""
+    client-side assignors, and was admitted, joins no more while it waits for the first target,
+    though its state is still JOINING (client §1.3, row 6)."""
 
     id = "client.hb.pace"
     sentence = (
@@ -176,7 +179,7 @@ class HeartbeatPace(Property):
 
 
 class ConsumerJoinCause(Property):
-    """client §1.3, rows 1, 4, 17, 33. Who was let in at epoch 0, as a target is still to be
+    """client §1.3, rows 1, 4, 17, 33. Who was admitted at epoch 0, as a target is still to be
     computed, asks again."""
 
     id = "client.join.cause"
@@ -236,6 +239,7 @@ class LeaveOnce(Property):
     as under way before it is sent (client §1.3, row 25)."""
 
     id = "client.leave.once"
+    is_seen_from_outside = True
     sentence = (
         "A leave is sent once, with -1, or -2 by a static member that was not told otherwise, and "
         "no heartbeat of that membership follows."
@@ -278,7 +282,7 @@ class LeaveOnce(Property):
         return Finding(f"{entry.name} sent a heartbeat at epoch {epoch} {what}", client=entry.name)
 
 
-_NOBODY_TO_TELL = (
+_NO_LEAVE_AFTER = (
     *(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR),
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )
@@ -287,8 +291,8 @@ _NOBODY_TO_TELL = (
 
 class LeaveSent(Property):
     """client §6.2, classic §4.5. Without a coordinator, or where the connection to it was lost,
-    there is nobody to tell. unsubscribe of librdkafka returns at once. A classic Java client that
-    nobody polls reads the answer to its JoinGroup when it closes."""
+    there is no one to tell. unsubscribe of librdkafka returns at once. A classic Java client that
+    no one polls reads the answer to its JoinGroup when it closes."""
 
     id = "client.leave.sent"
     sentence = (
@@ -313,7 +317,7 @@ class LeaveSent(Property):
         self._owes: set[str] = self.of_process(set())
         """Clients that have to send a leave before a call returns."""
         self._unread: set[str] = self.of_process(set())
-        """Classic Java clients that are to learn from a JoinGroup that they have nobody to tell."""
+        """Classic Java clients that are to learn from a JoinGroup that they have no one to tell."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is there somebody to tell, and something? Who is refused something may be none."""
@@ -322,7 +326,7 @@ class LeaveSent(Property):
             return None
         if kind is JoinGroupAnswered:
             self._unread.discard(entry.name)
-            is_refused = event.response.error_code in _NOBODY_TO_TELL
+            is_refused = event.response.error_code in _NO_LEAVE_AFTER
             if is_refused and entry.kind == CLASSIC and not member.is_polling:
                 self._unread.add(entry.name)
         self._owes.discard(entry.name)
@@ -367,7 +371,7 @@ class LeaveSent(Property):
 
 def _ends_without_connection(effect: object) -> bool:
     """Whether librdkafka's close ends in any state of the coordinator but ``up``: it had closed the
-    connection itself, maybe before the call, and none has come about since."""
+    connection itself, maybe before the call, and none has been established since."""
     return (
         type(effect) is OwnStateChanged
         and effect.what == COORDINATOR_STATE

@@ -113,7 +113,7 @@ class TargetCurrent(Property):
         self._outdated: set[str] = set()
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """Topics may have changed while nobody looked (coordinator §7.3)."""
+        """Topics may have changed while no one looked (coordinator §7.3)."""
         return self.on_metadata(step)
 
     def on_metadata(self, step: Step) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Timers: everybody is watched, and nobody is removed too early.
+"""Timers: everybody is watched, and no one is removed too early.
 
 Sources: coordinator §4.1, §4.5, §9.5, §14.1 (coordinator C23; a write that fails takes timers with
 it, coordinator D14); classic C12.

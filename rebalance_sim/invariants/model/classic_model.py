@@ -186,7 +186,7 @@ class ClassicModel:
                     leader_id = step.request.member_id
                 if former is not None:
                     if leader_id is not None and leader_id == former.leader_id:
-                        continue  # It has come again, which nobody looks at.
+                        continue  # It has come again, which no one looks at.
                     # A static member has a new id; what the leader gave is in the first record.
                     end = former.end_offset
                 self.written[number] = Written(

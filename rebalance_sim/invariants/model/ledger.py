@@ -75,7 +75,7 @@ class MemberEntry(NamedTuple):
         return () if self.metadata is None else self.metadata.subscribed_topic_names
 
     def held(self) -> Set[TopicPartition]:
-        """``assigned`` and ``pending_revocation`` together: what nobody else may get."""
+        """``assigned`` and ``pending_revocation`` together: what no one else may get."""
         current = self.current
         if current is None:
             return _NOTHING

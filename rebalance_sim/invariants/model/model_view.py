@@ -150,7 +150,7 @@ class ModelView:
         )
 
     def acting_shard(self) -> ShardView | None:
-        """The shard that serves the group. A deposed leader does not, even while nobody else is
+        """The shard that serves the group. A deposed leader does not, even while no one else is
         active: it may hold what was never committed."""
         shard = self.view.acting_shard()
         if shard is None or shard.leader_epoch < self._leader_epoch:
@@ -162,7 +162,7 @@ class ModelView:
         return sorted(self.entries.items())
 
     def acting_ledger(self) -> GroupLedger | None:
-        """The ledger of the shard that serves the group; None while nobody does."""
+        """The ledger of the shard that serves the group; None while no one does."""
         shard = self.acting_shard()
         return None if shard is None else self.ledger_of(shard)
 
@@ -203,7 +203,7 @@ class ModelView:
         return member is not None and not member.is_closed
 
     def switches(self, member_id: str, step: Step) -> bool:
-        """Whether a member goes on with the other protocol by this very step."""
+        """Whether a member continues with the other protocol by this very step."""
         return self._switched.get(member_id) == step.index
 
     def is_client(self, member_id: str) -> bool:
@@ -214,7 +214,7 @@ class ModelView:
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that
-        takes is the application's own affair, and nobody can take its place."""
+        takes is the application's own affair, and no one can take its place."""
         ledger, shard = self.acting_ledger(), self.acting_shard()
         chosen = self.computations.chosen.get(shard.name) if shard else None
         if ledger is None or chosen is None or ledger.group_epoch <= ledger.target_epoch:
@@ -226,7 +226,7 @@ class ModelView:
         )
 
     def can_upgrade(self, shard: ShardView) -> bool:
-        """Whether a member of the consumer protocol would be let into the group as it is."""
+        """Whether a member of the consumer protocol would be admitted to the group as it is."""
         group = self.classic_group_in(shard)
         return (
             group is None

@@ -14,6 +14,10 @@ from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA
+from rebalance_sim.protocol.transactions.transaction_coordinator import (
+    ABORT_INTERVAL_MS,
+    Transaction,
+)
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 
 SLACK_BATCHES = 4
@@ -96,7 +100,16 @@ class QuietPeriod:
             config.group_consumer_assignment_interval_ms, longest_ms["assignment_interval"]
         )
         batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
-        return SLACK_INTERVALS * interval_ms + assignment_ms + self._request_ms + batches_ms
+        base_ms = SLACK_INTERVALS * interval_ms + assignment_ms + batches_ms
+        return base_ms + self._request_ms + self._transaction_ms
+
+    @property
+    def _transaction_ms(self) -> int:
+        """How long a transaction that its application has left open keeps others from an offset."""
+        shard = self._view.acting_shard()
+        known = {} if shard is None else shard.coordinator.groups_of(Transaction)
+        longest_ms = max((one.value.transaction_timeout_ms for one in known.values()), default=0)
+        return longest_ms + ABORT_INTERVAL_MS if known else 0
 
     @property
     def _request_ms(self) -> int:
@@ -111,7 +124,7 @@ class QuietPeriod:
 
     @property
     def bound_ms(self) -> int:
-        """From the quiet period on, until everything has come about.
+        """From the quiet period on, until everything has happened.
 
         Where members compute targets, one may be too slow, and another has to start over. A classic
         group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
@@ -136,14 +149,14 @@ class QuietPeriod:
     def _rejoined_ms(self) -> int:
         """When the last one is back, at the latest, whose application hung in ``commitSync``: that
         lasts up to ``default.api.timeout.ms``, and a member that does not poll leaves meanwhile. -1
-        if nobody did."""
+        if no one did."""
         released_ms = self._model.released_ms
         return -1 if released_ms < 0 else released_ms + self.slack_ms + self._settling_ms
 
     @property
     def _found_ms(self) -> int:
         """When the last one is back, at the latest, whose coordinator was lost without a word: it
-        waits for the answer to a request, for as long as that may take. -1 if nobody had to."""
+        waits for the answer to a request, for as long as that may take. -1 if no one had to."""
         if self.since_ms is None:
             return -1
         found_ms = -1
@@ -221,7 +234,7 @@ class QuietPeriod:
         return self.due_ms - self.start_ms
 
     def is_settled_by(self, at_ms: int) -> bool:
-        """Whether everything must have come about at this time."""
+        """Whether everything must have happened at this time."""
         return 0 <= self.due_ms <= at_ms and self.too_slow_client() is None
 
     def failing_client(self) -> tuple[str, int] | None:
@@ -239,13 +252,15 @@ class QuietPeriod:
         callback (client §4.1), and both have to fit into that time, with those between that submit
         no event (client §0.1); and a classic member learns of a rebalance by a heartbeat, and has
         that time to join. A member that is removed instead,
-        again and again, lets the group never come to rest.
+        again and again, lets the group never come to rest. A process that has ended does no more of
+        that.
         """
         return next(
             (
                 name
                 for name, client in self._view.clients().items()
-                if 2
+                if client.is_alive
+                and 2
                 * max(
                     _longest_batch_ms(client),
                     _between_events_ms(client),

@@ -21,7 +21,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class ShadowModel(ModelView):
-    """What ``ModelView`` shows, and how it comes about: only the checker has this interface."""
+    """What ``ModelView`` shows, and how it happens: only the checker has this interface."""
 
     def __init__(self, view: WorldView) -> None:
         self.view = view

@@ -44,17 +44,17 @@ def has_rivals(model: ModelView) -> bool:
     each other out for as long as they are started again, and their group never comes to rest."""
     members = [entry.member for entry in model.clients.values()]
     members += [entry.member for entry in model.classic_clients.values()]
-    seats = [
+    instances = [
         member.config.group_instance_id
         for member in members
         if member.has_subscription and not member.is_closed
     ]
-    taken = [seat for seat in seats if seat is not None]
+    taken = [instance for instance in instances if instance is not None]
     return len(set(taken)) < len(taken)
 
 
 def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
-    """Whether join phases may go on for ever: a static member that nobody uses, and whose session
+    """Whether join phases may go on for ever: a static member that no one uses, and whose session
     is not shorter, lets each last for the longest rebalance timeout; one of librdkafka's that is
     wanted and waits no longer than that begins the next one instead of its SyncGroup, as the
     session of the former starts again (classic §1.5, §4.6). A group that is Stable is in none."""
@@ -68,11 +68,11 @@ def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
         for member in wanted
     ):
         return False
-    seats = {member.config.group_instance_id for member in wanted}
+    instances = {member.config.group_instance_id for member in wanted}
     return any(
         member.group_instance_id is not None
         and member.awaiting_join is None
         and member.session_timeout_ms >= phase_ms
-        and member.group_instance_id not in seats
+        and member.group_instance_id not in instances
         for member in group.members.values()
     )

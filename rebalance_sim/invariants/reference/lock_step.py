@@ -51,7 +51,7 @@ _SHOWN = (
 
 
 @dataclass(slots=True)
-class _Twin:
+class _Pair:
     """The reference of one member; ``drawn``: the jitter that the member has drawn."""
 
     member: GroupMember
@@ -82,7 +82,7 @@ class LockStep:
         self._tree = tree or Tree()
         self._on_difference = on_difference
         self._coordinators: list[CoordinatorPair] = []
-        self._twins: dict[int, _Twin] = {}
+        self._pairs: dict[int, _Pair] = {}
         self._open: list[Callable[..., Difference]] = []
         """Differences whose step is not over: given its index and time."""
 
@@ -143,7 +143,7 @@ class LockStep:
             )
         )
         drawn.clear()
-        self._twins[id(member)] = _Twin(member, reference, drawn)
+        self._pairs[id(member)] = _Pair(member, reference, drawn)
         return member
 
     # --- steps ------------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ class LockStep:
         """A step has happened: compare what a member did in it, and say where differences were."""
         client = step.client
         if step.kind is StepKind.CLIENT_EVENT and client is not None:
-            twin = self._twins.get(id(client.member))
-            if twin is not None and not twin.has_differed:
-                self._compare(step, twin, client.name)
+            pair = self._pairs.get(id(client.member))
+            if pair is not None and not pair.has_differed:
+                self._compare(step, pair, client.name)
         if self._open:
             for one in self._open:
                 self._note(one(step_index=step.index, at_ms=step.at_ms))
@@ -186,24 +186,24 @@ class LockStep:
             )
         )
 
-    def _compare(self, step: Step, twin: _Twin, name: str) -> None:
-        member = twin.member
+    def _compare(self, step: Step, pair: _Pair, name: str) -> None:
+        member = pair.member
         self.compared += 1
         found: tuple[str, Any, Any] | None = None
         try:
-            effects = twin.reference.on_event(step.event, now_ms=member.now_ms)
+            effects = pair.reference.on_event(step.event, now_ms=member.now_ms)
         except Exception as problem:
             found = ("what comes of it", step.effects, problem)
         else:
             if effects != step.effects:
                 found = ("effects", step.effects, effects)
             else:
-                found = _first_shown(member, twin.reference)
-        if found is None and twin.drawn:
-            found = ("jitter drawn", len(twin.drawn), 0)
-        twin.drawn.clear()
+                found = _first_shown(member, pair.reference)
+        if found is None and pair.drawn:
+            found = ("jitter drawn", len(pair.drawn), 0)
+        pair.drawn.clear()
         if found is not None:
-            twin.has_differed = True
+            pair.has_differed = True
             what, decided, reference = parts(found[0], found[1], found[2], _name_of)
             self._open.append(
                 partial(

@@ -271,7 +271,7 @@ class ClassicGroup:
     def elect_joined_leader(self, *, gives_way: bool = True) -> bool:
         """A leader that has not rejoined gives way to the first member that has.
 
-        False if nobody has rejoined.
+        False if no member has rejoined.
         """
         if self.leader_id is None:
             return False

@@ -76,7 +76,7 @@ def to_give_up(
     protocols: tuple[JoinGroupProtocol, ...], assignment: EmbeddedAssignment
 ) -> frozenset[tuple[str, int]]:
     """Topic and number of what a member owned as it joined, and was not assigned. A cooperative
-    leader may give it to nobody until its owner joins again without it (classic §3.5, §5.4)."""
+    leader may give it to no member until its owner joins again without it (classic §3.5, §5.4)."""
     kept = assignment.partitions if isinstance(assignment, Assignment) else ()
     given = frozenset((row.topic, number) for row in kept for number in row.partitions)
     return frozenset(

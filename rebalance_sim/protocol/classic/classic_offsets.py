@@ -14,6 +14,7 @@ from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import OffsetCommitValue
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
 _KEEPS_SESSION = (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE)
 
@@ -33,6 +34,19 @@ def validate_commit(group: ClassicGroup, request: OffsetCommitRequest) -> None:
     group.validate_generation(generation_id)
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def validate_txn_commit(group: ClassicGroup, request: TxnOffsetCommitRequest) -> None:
+    """Raises GroupError. Who names no member is not checked; one that has joined may commit before
+    the assignment is there (transactions §3)."""
+    if group.state is ClassicGroupState.DEAD:
+        raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    member_id, instance_id = request.member_id, request.group_instance_id
+    is_signed = request.generation_id >= 0 or member_id or instance_id is not None
+    if not is_signed or (request.generation_id < 0 and group.is_empty):
+        return
+    group.validate_member(member_id, instance_id)
+    group.validate_generation(request.generation_id)
 
 
 def renewed_session(

@@ -106,7 +106,7 @@ def complete_join_phase(op: Operation, group: ClassicGroup) -> None:
 def rearm(op: Operation, group: ClassicGroup, armed: Container[TimerKey]) -> None:
     """Arm what classic §2.9 has for a group like this, and is not armed. A member whose session has
     run out meanwhile has a whole one, as after a load; Kafka, which retries no classic timer, would
-    watch it no more. The session of an id that nobody has used has run out: nothing else disarms
+    watch it no more. The session of an id that no one has used has run out: nothing else disarms
     it."""
     group_id, state = group.group_id, group.state
     phase_ms = group.max_rebalance_timeout_ms
@@ -144,7 +144,7 @@ def generation_response(
 
 
 def reset_assignments(op: Operation, group: ClassicGroup, error: ErrorCode) -> None:
-    """Nobody has an assignment any more, and every parked SyncGroup is answered with the error."""
+    """No one has an assignment any more, and every parked SyncGroup is answered with the error."""
     for member_id in sorted(group.members):
         member = group.members[member_id]
         member.assignment = None

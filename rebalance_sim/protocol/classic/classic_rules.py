@@ -39,7 +39,7 @@ class ClassicGroupRules(CoordinatorRules):
     rebalances_on_return = True
     """A static member that returns to a Stable group starts a rebalance if it leads the group,
     subscribes to other topics than before, or was to join again once it has given partitions up:
-    nobody else would notice what has changed (classic §2.5, classic-quiet-return)."""
+    no one else would notice what has changed (classic §2.5, classic-quiet-return)."""
 
     takes_timeouts_of_heir = True
     """A static member that returns brings its own timeouts (classic §2.5, KAFKA-14009)."""

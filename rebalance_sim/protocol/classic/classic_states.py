@@ -29,7 +29,7 @@ class Event(Enum):
 
     REBALANCE_NEEDED = "a member joins, changes, leaves, expires or fails to sync"
     JOIN_PHASE_ENDED = "the members that take part in the generation are known"
-    EVERYBODY_GONE = "the join phase ends, and nobody is left"
+    EVERYBODY_GONE = "the join phase ends, and no one is left"
     ASSIGNMENT_COMMITTED = "the record of the leader's assignment is committed"
     UNLOADED = "another broker coordinates the group from now on"
 

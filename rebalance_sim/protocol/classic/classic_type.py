@@ -17,6 +17,7 @@ from rebalance_sim.protocol.classic.classic_offsets import (
     renewed_session,
     validate_commit,
     validate_delete,
+    validate_txn_commit,
 )
 from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance, rearm
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
@@ -61,6 +62,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import GroupMetadata, OffsetCommitValue, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
 ClassicContext = CoordinatorContext[ClassicGroupRules]
 
@@ -306,6 +308,15 @@ class ClassicGroupType(GroupType[ClassicGroup]):
     ) -> None:
         """classic §8.4."""
         validate_commit(group, request)
+
+    def check_txn_commit(
+        self,
+        group: ClassicGroup,
+        request: TxnOffsetCommitRequest,
+        partitions: Sequence[TopicPartition],
+    ) -> None:
+        """transactions §3."""
+        validate_txn_commit(group, request)
 
     def on_commit_accepted(
         self, group: ClassicGroup, request: OffsetCommitRequest, *, now_ms: int

@@ -63,7 +63,7 @@ class ClassicTimer(TimerKind):
 
 @lru_cache(maxsize=4096)
 def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer that removes a silent member, or an id that nobody has used (classic §2.9)."""
+    """The timer that removes a silent member, or an id that no one has used (classic §2.9)."""
     return TimerKey(ClassicTimer.SESSION, group_id, member_id)
 
 

@@ -66,7 +66,7 @@ class Replacement(Continuation):
                 protocol_type=group.protocol_type,
                 protocol_name=group.protocol_name,
                 # A client without skip_assignment must not take itself for the leader: it
-                # would compute an assignment that nobody waits for.
+                # would compute an assignment that no one waits for.
                 leader=(group.leader_id or "") if self.knows_skip else self.old_leader,
                 skip_assignment=skips_assignment,
                 member_id=self.new_id,

@@ -18,7 +18,9 @@ from rebalance_sim.protocol.wire.errors import IllegalTransition
 class ComputationStep(Enum):
     """How far a computation has come; the value says what that means."""
 
-    NONE = "nobody computes: the target is that of the group epoch, or a broker's assignor is used"
+    NONE = (
+        "no member computes: the target is that of the group epoch, or a broker's assignor is used"
+    )
     CHOSEN = "a member is chosen, and is asked with its next heartbeat"
     NOTIFIED = "the member has been asked; its rebalance timeout runs"
     PREPARED = "the member has been given the group as it is to be assigned"

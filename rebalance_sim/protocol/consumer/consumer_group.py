@@ -35,7 +35,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
 """Effectively never: what triggers a refresh is a change of topics (coordinator §7.3)."""
 
-NOBODY = -1
+NO_OWNER = -1
 """Partition epoch of a partition without owner. -2 is a valid owner epoch (coordinator §1.3)."""
 
 _EMPTY: frozenset[TopicPartition] = frozenset()
@@ -225,8 +225,8 @@ class ConsumerGroup(TimelineFields):
         return tuple(sorted({*member.subscribed_topic_names, *resolved.topics}))
 
     def epoch_of(self, partition: TopicPartition) -> int:
-        """Member epoch of the partition's owner, or ``NOBODY``."""
-        return self.current_partition_epoch.get(partition, NOBODY)
+        """Member epoch of the partition's owner, or ``NO_OWNER``."""
+        return self.current_partition_epoch.get(partition, NO_OWNER)
 
     def target_of(self, member_id: str) -> frozenset[TopicPartition]:
         """The stored target of this member; empty if it has none."""
@@ -481,7 +481,7 @@ class OwnershipRules:
     ) -> None:
         """Forget the owner of each partition."""
         for partition in partitions:
-            found = epochs.get(partition, NOBODY)
+            found = epochs.get(partition, NO_OWNER)
             if found == epoch:
                 del epochs[partition]
             elif strict:
@@ -511,7 +511,7 @@ class OwnershipRules:
         """The owner of these partitions has come to another epoch: ``remove`` and ``add`` in one,
         for a change of the group epoch brings every member here, and takes little from most."""
         for partition in partitions:
-            if strict and (found := epochs.get(partition, NOBODY)) != former_epoch:
+            if strict and (found := epochs.get(partition, NO_OWNER)) != former_epoch:
                 raise _wrong_release(partition, former_epoch, found)
             epochs[partition] = epoch
 

@@ -139,7 +139,7 @@ def _timers_of_this_protocol(
     group: ConsumerGroup, after: Member, replaced_id: str | None, now_ms: int
 ) -> tuple[TimerCommand, ...]:
     """A classic member continues with this protocol, under its id or, as a static one, under
-    another: nobody waits for its JoinGroup or SyncGroup any more, but maybe for a revocation."""
+    another: no one waits for its JoinGroup or SyncGroup any more, but maybe for a revocation."""
     group_id = group.group_id
     classic_id = after.member_id if replaced_id is None else replaced_id
     group.awaited_rejoins.discard(classic_id)

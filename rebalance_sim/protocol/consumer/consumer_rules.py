@@ -18,7 +18,7 @@ from rebalance_sim.protocol.assignors.server import (
 )
 from rebalance_sim.protocol.assignors.server.topic_partitions import still_subscribed
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
-from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup, OwnershipRules
+from rebalance_sim.protocol.consumer.consumer_group import NO_OWNER, ConsumerGroup, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.outcome import TimerCommand
@@ -56,7 +56,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """
 
     initial_group_epoch = 1
-    """Group and target epoch of a group that nobody has joined (coordinator §1.1)."""
+    """Group and target epoch of a group that no member has joined (coordinator §1.1)."""
 
     def resolution_began_ms(self, scheduled_at_ms: int) -> int:
         """When a resolution of patterns that was scheduled then has begun, which is the time of the
@@ -174,8 +174,8 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         return owned
 
     def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
-        """coordinator §3.3: nobody owns it, or the member itself is giving it up (KAFKA-19449)."""
-        return group.epoch_of(partition) == NOBODY or partition in member.pending_revocation
+        """coordinator §3.3: no member owns it, or the member itself gives it up (KAFKA-19449)."""
+        return group.epoch_of(partition) == NO_OWNER or partition in member.pending_revocation
 
     outlives_topics = True
     """A classic member owns by name: what it has of a topic that is gone counts, also for the topic

@@ -58,6 +58,7 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
 _SETTLED = (GroupState.STABLE, GroupState.EMPTY)
 
@@ -193,6 +194,23 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
         rules = self._context.rules
         if not rules.accepts_commit(member, epoch, partitions):
             raise GroupError(rules.stale_epoch_error(member))
+
+    def check_txn_commit(
+        self,
+        group: ConsumerGroup,
+        request: TxnOffsetCommitRequest,
+        partitions: Sequence[TopicPartition],
+    ) -> None:
+        """transactions §3: as a commit, but for the error, and who names no member is not
+        checked."""
+        is_signed = bool(request.member_id) or request.generation_id >= 0
+        if not is_signed or (request.generation_id < 0 and not group.members):
+            return
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not self._context.rules.accepts_commit(member, request.generation_id, partitions):
+            raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 
     def check_fetch(
         self, group: ConsumerGroup, request: OffsetFetchRequest, *, is_committed: bool

@@ -16,7 +16,7 @@ def unknown_member(member_id: str, group_id: str) -> GroupError:
 
 
 def unknown_instance(instance_id: str) -> GroupError:
-    """coordinator §2.12: the refusal of an instance id that nobody holds."""
+    """coordinator §2.12: the refusal of an instance id that no member holds."""
     return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
 
 

@@ -67,7 +67,7 @@ def not_found(request: ConsumerGroupHeartbeatRequest, *, is_of_other_type: bool)
 
 
 def new_group(context: ConsumerContext, group_id: str) -> ConsumerGroup:
-    """A consumer group that nobody has joined; it is in no table yet."""
+    """A consumer group that no member has joined; it is in no table yet."""
     rules = context.rules
     return ConsumerGroup(
         group_id,

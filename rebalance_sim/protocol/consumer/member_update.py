@@ -93,7 +93,7 @@ class Advance:
         """Has the subscription changed, and does that raise the group epoch at once?
 
         A pattern raises it only if its topics are known already, or if it is dropped
-        (coordinator §7.2). A pattern that nobody has any more gets its tombstone. What is said to
+        (coordinator §7.2). A pattern that no one has any more gets its tombstone. What is said to
         client-side assignors raises it too (coordinator §12.1). Raises GroupError for a bad pattern
         or assignors that do not fit.
         """

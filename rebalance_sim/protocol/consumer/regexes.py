@@ -51,7 +51,7 @@ def is_resolved(group: ConsumerGroup, regex: str) -> bool:
 
 
 def abandoned_regex(group: ConsumerGroup, member: Member, new_regex: str) -> str | None:
-    """The pattern that nobody has any more once ``member`` has ``new_regex``; None if none."""
+    """The pattern that no one has any more once ``member`` has ``new_regex``; None if none."""
     old = member.subscribed_topic_regex
     if not old or old == new_regex:
         return None

@@ -153,12 +153,12 @@ def preferred_assignor(
     stored: Member | None = None,
     is_sender_first: bool = True,
 ) -> str:
-    """The most frequently named assignor (coordinator §5.3); nobody named one: the first
+    """The most frequently named assignor (coordinator §5.3); no member named one: the first
     configured.
 
     ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first in the
     order of uniform, range, then others as configured; but the sender's vote stands in front if
-    nobody else has cast it and ``is_sender_first``.
+    no one else has cast it and ``is_sender_first``.
     """
     configured = context.config.group_consumer_assignors
     votes = dict(group.server_assignors)

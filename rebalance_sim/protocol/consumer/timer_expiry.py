@@ -90,7 +90,7 @@ def _notice_topics(context: ConsumerContext, group: ConsumerGroup) -> Outcome:
 
 
 def _assign(context: ConsumerContext, group: ConsumerGroup, key: TimerKey, now_ms: int) -> Outcome:
-    """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
+    """A computation of the coordinator's own. No one waits for it, so one that fails is tried
     again after a while, as a timer whose write fails is (coordinator §4.1). A group with a
     client-side assignor has one of its members compute (coordinator §12.3)."""
     if not group.members:

@@ -7,7 +7,7 @@ from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
 DEFECT = Defect(
     id="classic-quiet-return",
-    title="A static member comes back with a subscription that nobody serves",
+    title="A static member comes back with a subscription that no one serves",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
     rules=(

@@ -7,7 +7,7 @@ from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
 DEFECT = Defect(
     id="classic-vanished-partition",
-    title="A conversion brings a partition that is no more, and then nobody may join",
+    title="A conversion brings a partition that is no more, and then no one may join",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
     rules=(wrong(MigrationRules, drops_vanished_partitions=False),),

@@ -1,4 +1,4 @@
-"""KAFKA-16168: Nobody tells the new group coordinator that a topic is deleted, and the offsets of
+"""KAFKA-16168: No one tells the new group coordinator that a topic is deleted, and the offsets of
 its name stay."""
 
 from rebalance_sim.protocol.defects.defect import Defect, wrong

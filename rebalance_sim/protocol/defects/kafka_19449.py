@@ -1,6 +1,6 @@
 """KAFKA-19449: What the member itself is giving up counts as held by somebody else."""
 
-from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_group import NO_OWNER, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -9,7 +9,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 class OwnPendingIsBusy(ConsumerGroupRules):
     def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
-        return group.epoch_of(partition) == NOBODY
+        return group.epoch_of(partition) == NO_OWNER
 
 
 DEFECT = Defect(

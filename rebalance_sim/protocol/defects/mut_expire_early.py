@@ -1,4 +1,4 @@
-"""mut-expire-early: Every check takes what nobody subscribes to, whatever its age."""
+"""mut-expire-early: Every check takes what no member subscribes to, whatever its age."""
 
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules

@@ -11,7 +11,7 @@ from rebalance_sim.protocol.defects.defect import Defect, wrong
 
 DEFECT = Defect(
     id="sim-outlived-membership",
-    title="A static member goes on with what others own",
+    title="A static member continues with what others own",
     source="docs/findings.md",
     versions="librdkafka 2.16.0; franz-go 1.22.3",
     rules=(

@@ -1,7 +1,7 @@
 """sim-overtaken-heartbeat: Found by this simulator, in the code of Kafka 4.3.1.
 
 A heartbeat that its client has given up is handled after the one that was sent instead. What it is
-granted is in its answer alone, and that reaches nobody (docs/findings.md).
+granted is in its answer alone, and that reaches no one (docs/findings.md).
 """
 
 from rebalance_sim.protocol.defects.defect import Defect, wrong

@@ -48,6 +48,16 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from rebalance_sim.protocol.wire.transaction_messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
 
 class WriteError(Enum):
@@ -87,6 +97,14 @@ def error_answer(request: Any, code: ErrorCode) -> Response:
             return ConsumerGroupHeartbeatResponse(error_code=code)
         case OffsetCommitRequest():
             return OffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
+        case TxnOffsetCommitRequest():
+            return TxnOffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
+        case InitProducerIdRequest():
+            return InitProducerIdResponse(error_code=code)
+        case AddOffsetsToTxnRequest():
+            return AddOffsetsToTxnResponse(error_code=code)
+        case EndTxnRequest():
+            return EndTxnResponse(error_code=code)
         case OffsetFetchRequest():
             return OffsetFetchResponse(error_code=code)
         case ConsumerGroupPrepareAssignmentRequest():

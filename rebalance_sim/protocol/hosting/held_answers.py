@@ -19,7 +19,7 @@ from rebalance_sim.protocol.wire.consumer_messages import Response
 class Asked:
     """A request that a shard has taken, and where its answer goes.
 
-    It stands for itself as the token of a parked request (classic §2), and is forgotten when nobody
+    It stands for itself as the token of a parked request (classic §2), and is forgotten when no one
     is going to answer it any more. ``operation`` is 0 while no listener has seen it handled.
     """
 

@@ -73,7 +73,7 @@ class _Shard(Shard):
 class MinimalShard(ShardListener):
     """A coordinator with its log, its timers and a clock that the caller moves (``ShardView``).
 
-    ``log`` holds every record (of other groups ``foreign_count`` came before, which nobody reads),
+    ``log`` holds every record (of other groups ``foreign_count`` came before, which no one reads),
     ``batches`` (time in ms, records) for each operation that wrote any;
     ``timers`` those that are armed, in the order of arming; ``answers`` the answers to requests
     that were parked, by their tokens. While ``commits`` is False, what is written is committed by a

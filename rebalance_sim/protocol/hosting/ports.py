@@ -49,7 +49,7 @@ class Journal(Protocol):
     def append(self, records: Sequence[Record]) -> WriteError | None:
         """Write one batch, all of it or nothing; returns why nothing could be written.
 
-        Nobody else may see the records before ``publish``: the operation that decided on them is
+        No one else may see the records before ``publish``: the operation that decided on them is
         not complete.
         """
 

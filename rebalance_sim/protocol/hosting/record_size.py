@@ -20,6 +20,8 @@ from rebalance_sim.protocol.wire.records import (
     GroupMetadata,
     OffsetCommit,
     Record,
+    TransactionMetadata,
+    TxnOffsetCommit,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -43,6 +45,11 @@ def record_bytes(record: Record) -> int:
             size += _text(record.topic) + 4
             if record.value is not None:
                 size += _VERSION + 8 + 4 + _text(record.value.metadata) + 8 + _TOPIC_ID
+        case TxnOffsetCommit():
+            size += _text(record.topic) + 4
+            size += _VERSION + 8 + 4 + _text(record.value.metadata) + 8 + _TOPIC_ID
+        case TransactionMetadata():
+            size += _text(record.transactional_id) + _VERSION + 8 + 2 + 4 + 1 + 8 + 8
         case ConsumerGroupCurrentMemberAssignment():
             size += _text(record.member_id)
             if record.value is not None:

@@ -11,6 +11,7 @@ from rebalance_sim.protocol.migration.bridge import Migration
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.group_type import Component
 from rebalance_sim.protocol.runtime.rule_set import RuleSet
+from rebalance_sim.protocol.transactions.transaction_coordinator import TransactionCoordinator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class GroupSemantics(RuleSet):
         ConsumerGroupType,
         ClassicGroupType,
         Migration,
+        TransactionCoordinator,
     )
 
     @property

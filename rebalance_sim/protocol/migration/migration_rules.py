@@ -28,7 +28,7 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
 
     keeps_claims = True
     """A conversion takes over what cooperative members said they own as well, where the leader
-    has given it to nobody (classic §7.3, classic-forgotten-owners)."""
+    has given it to no member (classic §7.3, classic-forgotten-owners)."""
 
     drops_vanished_partitions = True
     """A conversion leaves out partitions that their topics do not have (classic §7.3,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalance_sim.protocol.classic.operation import Operation
-from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_group import NO_OWNER, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.error_messages import (
@@ -410,7 +410,7 @@ def _must_rejoin(context: MigrationContext, group: ConsumerGroup, member: Member
     if context.rules.is_behind(group, member) or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and all(
-        group.epoch_of(partition) == NOBODY
+        group.epoch_of(partition) == NO_OWNER
         and not context.rules.is_used_by_name(group, member, partition, context.image)
         for partition in group.target_of(member.member_id)
         if partition not in member.assigned

@@ -24,9 +24,9 @@ _Rules = TypeVar("_Rules", bound=CoordinatorRules, covariant=True)
 class CoordinatorContext(Generic[_Rules]):
     """Rules never change. ``image`` is replaced when topics change, ``newest_topic_version`` is the
     version of the last image that brought a new topic, and ``configs`` is replaced when settings
-    are altered; ``config`` are the broker's own. ``timeline`` is None where nobody needs more than
+    are altered; ``config`` are the broker's own. ``timeline`` is None where no one needs more than
     the newest state. ``term`` is the leader epoch of the partition, by which a later coordinator
-    can be told from an earlier one; 0 where there is only one.
+    can be distinguished from an earlier one; 0 where there is only one.
 
     ``now_ms`` is monotonic everywhere, as the clock of a broker's timers is. What is kept, written
     or compared with what another broker wrote uses the wall clock of the host, which may be set:

@@ -118,8 +118,7 @@ class GroupCoordinator:
         self._desk = RuleDesk(self._context)
         self._context.rules.desk = self._desk
         self._components = [component(self._context) for component in semantics.group_types]
-        group_types = [one for one in self._components if isinstance(one, GroupType)]
-        self._store = GroupStore(self._context, group_types)
+        self._store = GroupStore(self._context, self._components)
         self.offsets = self._store.offsets
         self._directory = Directory(self._store)
         self._handlers: dict[type, Handler] = {
@@ -275,7 +274,7 @@ class GroupCoordinator:
 
         ``token`` is the host's name for a request that may be parked: an outcome without a response
         answers it by a completion, at once or later. Raises TypeError where it is missing, and for
-        a request that nobody handles.
+        a request that no one handles.
         """
         handler = self._handlers.get(type(request))
         if handler is None:
@@ -368,7 +367,7 @@ class GroupCoordinator:
         """An armed timer has expired. ``epoch`` is what it was armed with.
 
         A timer whose group or member is gone does nothing (coordinator §4.1). Raises ProtocolBug
-        for a kind that nobody has.
+        for a kind that no one has.
         """
         self._begin(now_ms)
         return self._desk.closed(self._fired(key, epoch, now_ms))

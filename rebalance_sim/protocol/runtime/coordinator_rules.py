@@ -53,6 +53,9 @@ class CoordinatorRules:
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (coordinator §8.4)."""
 
+    writes_topic_id_of_txn_offsets = True
+    """So does that of an offset in a transaction (transactions §3)."""
+
     takes_topic_ids_of_offsets = True
     """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
 
@@ -61,6 +64,16 @@ class CoordinatorRules:
 
     deletes_offsets_with_topic = True
     """coordinator §8.4: the offsets of a topic go when it does."""
+
+    fences_txn_commits = True
+    """transactions §3: offsets are added to a transaction by members at their epoch (KIP-447)."""
+
+    hides_pending_offsets = True
+    """transactions §3: a fetch that requires stable offsets is not shown those of a partition that
+    an open transaction has."""
+
+    drops_aborted_offsets = True
+    """transactions §3: offsets of a transaction that aborts do not count."""
 
     forgets_deleted_offsets = True
     """A load takes the tombstone of an offset for what it is (coordinator §9.3)."""
@@ -71,7 +84,7 @@ class CoordinatorRules:
     def offset_expires(
         self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
     ) -> bool:
-        """coordinator §8.5: the retention is over, and nobody subscribes to the topic. An expiry
+        """coordinator §8.5: the retention is over, and no member subscribes to the topic. An expiry
         time of the offset's own counts instead of the retention: the host of the decision looks at
         it."""
         return not is_subscribed and age_ms >= retention_ms

@@ -69,6 +69,7 @@ class Directory:
             gone = store.offsets.expired(group_id, group, now_ms=now_ms)
             records += gone
             nothing_is_left = len(gone) == len(store.offsets.of_group(group_id))
+            nothing_is_left &= not store.offsets.pending.partitions_of(group_id)
             if group is not None and nothing_is_left and group.is_empty:
                 records += store.type_of(group).tombstones(group)
         return records

@@ -9,10 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
-from rebalance_sim.protocol.runtime.group_type import GroupType
+from rebalance_sim.protocol.runtime.group_type import Component, GroupType
 from rebalance_sim.protocol.runtime.offsets import OffsetStore
 from rebalance_sim.protocol.runtime.timeline import committed
-from rebalance_sim.protocol.wire.records import OffsetCommit, Record
+from rebalance_sim.protocol.wire.records import (
+    OffsetCommit,
+    Record,
+    TransactionMarker,
+    TxnOffsetCommit,
+)
 
 
 class GroupStore:
@@ -22,13 +27,16 @@ class GroupStore:
     """
 
     def __init__(
-        self, context: CoordinatorContext[Any], group_types: Sequence[GroupType[Any]]
+        self, context: CoordinatorContext[Any], components: Sequence[Component[Any]]
     ) -> None:
+        group_types = [one for one in components if isinstance(one, GroupType)]
         self._context = context
         self.types = {group_type.group_class: group_type for group_type in group_types}
         self._tables = [group_type.groups for group_type in group_types]
-        self._owners = {record: owner for owner in group_types for record in owner.records}
+        self._owners = {record: owner for owner in components for record in owner.records}
         self.offsets = OffsetStore(context, self.types)
+        for component in components:
+            component.types = self.types
         for group_type in group_types:
             group_type.others = [other for other in group_types if other is not group_type]
 
@@ -68,7 +76,11 @@ class GroupStore:
             for place, record in enumerate(records, offset or 0):
                 if history is not None:
                     history.offset = place
-                if type(record) is not OffsetCommit:
+                if type(record) is TxnOffsetCommit or type(record) is TransactionMarker:
+                    offsets.replay_transaction(record)
+                    if type(record) is TxnOffsetCommit:
+                        self._see_to_group(record.group_id)
+                elif type(record) is not OffsetCommit:
                     self._owners[type(record)].replay(record, strict=strict)
                     holder = None
                 elif record.value is not None:

@@ -29,6 +29,7 @@ from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import OffsetCommitValue
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
 _Request = TypeVar("_Request")
 
@@ -91,13 +92,16 @@ Handler = Callable[[Call[Any]], Outcome]
 
 class Component(Generic[_G]):
     """One object serves one coordinator. ``timers`` are the kinds that it handles, ``parks`` the
-    classes of requests whose answer may come later."""
+    classes of requests whose answer may come later, ``records`` those that ``replay`` takes;
+    ``types``: class of groups -> their type."""
 
     timers: ClassVar[type[TimerKind] | None] = None
     parks: ClassVar[tuple[type, ...]] = ()
+    records: ClassVar[tuple[type, ...]] = ()
 
     def __init__(self, context: CoordinatorContext[Any]) -> None:
         self._context = context
+        self.types: Mapping[type, GroupType[Any]] = {}
 
     def handlers(self) -> Mapping[type, Handler]:
         """Request class -> what handles it, whichever group it meets."""
@@ -114,6 +118,13 @@ class Component(Generic[_G]):
     def fire(self, key: TimerKey, *, epoch: int, now_ms: int) -> Outcome:
         """A timer of this component has expired. ``epoch`` is what it was armed with."""
         raise ProtocolBug(f"unknown timer {key}")
+
+    def replay(self, record: Any, *, strict: bool) -> None:
+        """Apply one of ``records``; ``strict`` is False during a load.
+
+        Raises ReplayError where a live record contradicts the state it meets.
+        """
+        raise NotImplementedError
 
     def on_topics_changed(self, names: set[str], *, now_ms: int) -> Iterable[TimerCommand]:
         """Topics of these names have come, gone or changed."""
@@ -134,7 +145,7 @@ class Component(Generic[_G]):
 
 
 class GroupType(Component[_G]):
-    """``name`` is that in ListGroups. ``records`` are the classes that ``replay`` takes.
+    """``name`` is that in ListGroups.
 
     The ``groups`` of the type are in a table of their own; no two types have a group of the same
     id, but for the time between a conversion and the replay of its records.
@@ -142,7 +153,6 @@ class GroupType(Component[_G]):
 
     name: ClassVar[str]
     group_class: ClassVar[type]
-    records: ClassVar[tuple[type, ...]]
     state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
     """What the fields of its groups mean where two states are compared."""
 
@@ -156,13 +166,6 @@ class GroupType(Component[_G]):
         return any(group_id in committed(other.groups) for other in self.others)
 
     # -- the log ---------------------------------------------------------------------------
-
-    def replay(self, record: Any, *, strict: bool) -> None:
-        """Apply one of ``records``; ``strict`` is False during a load.
-
-        Raises ReplayError where a live record contradicts the state it meets.
-        """
-        raise NotImplementedError
 
     def claim(self, group_id: str, *, strict: bool) -> None:
         """A record makes a new group of this type: one of another type gives way.
@@ -198,6 +201,11 @@ class GroupType(Component[_G]):
     ) -> tuple[TimerCommand, ...]:
         """Timers that an accepted commit renews."""
         return ()
+
+    def check_txn_commit(
+        self, group: _G, request: TxnOffsetCommitRequest, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Raises GroupError where a transaction may not commit these offsets (transactions §3)."""
 
     def check_fetch(self, group: _G, request: OffsetFetchRequest, *, is_committed: bool) -> None:
         """Raises GroupError where offsets may not be read (coordinator §8.2). ``is_committed``: go

@@ -6,12 +6,13 @@ inherit them (coordinator D13), where the id stored with them is not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from typing import Any, TypeVar
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.group_type import GroupType, time_of_commit
 from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.runtime.pending_offsets import PendingOffsets
 from rebalance_sim.protocol.runtime.timeline import committed, new_table
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -27,13 +28,21 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
+from rebalance_sim.protocol.wire.records import (
+    OffsetCommit,
+    OffsetCommitValue,
+    Record,
+    TransactionMarker,
+    TxnOffsetCommit,
+)
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
 OffsetKey = tuple[str, int]
 """Topic name and partition number."""
 
 GroupOffsets = Mapping[OffsetKey, OffsetCommitValue]
+
+_Stored = TypeVar("_Stored", bound=OffsetCommitValue | None)
 
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 _VERSIONS_WITH_RETENTION = range(2, 5)
@@ -49,6 +58,7 @@ class OffsetStore:
         self._context = context
         self._types = types
         self._by_group: dict[str, dict[OffsetKey, OffsetCommitValue]] = new_table(context.timeline)
+        self.pending = PendingOffsets(context)
 
     def of_group(self, group_id: str) -> GroupOffsets:
         """Topic name and partition -> committed offset of this group."""
@@ -79,6 +89,24 @@ class OffsetStore:
     def replay(self, record: OffsetCommit) -> None:
         """Store or forget one offset."""
         group_id, topic, partition, value = record
+        if self.pending:
+            if value is None:
+                self.pending.forget(group_id, topic, partition)
+            else:
+                self.pending.supersede(group_id, topic, partition)
+        self._store(group_id, topic, partition, value)
+
+    def replay_transaction(self, record: TxnOffsetCommit | TransactionMarker) -> None:
+        """An offset is pending, or what is pending counts or is dropped (transactions §3)."""
+        if isinstance(record, TxnOffsetCommit):
+            self.pending.add(record)
+            return
+        for topic, partition, value in self.pending.end(record):
+            self._store(record.group_id, topic, partition, value)
+
+    def _store(
+        self, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None
+    ) -> None:
         offsets = self._by_group.get(group_id)
         if value is not None:
             if offsets is None:
@@ -191,8 +219,13 @@ class OffsetStore:
         group_id = request.group_id
         stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        unstable: Set[OffsetKey] = frozenset()
+        if self.pending and not is_committed and self._context.rules.hides_pending_offsets:
+            unstable = self.pending.partitions_of(group_id)
         if request.partitions is None:
-            return _shown(request, self._all_known(stored, has_ids=has_ids), {})
+            hidden = self._all_known(dict.fromkeys(unstable), has_ids=has_ids)
+            known = self._all_known(stored, has_ids=has_ids)
+            return _shown(request, {**known, **hidden}, _unstable(hidden))
         wire_topics = request.wire_topics
         topics = self._topics_of(wire_topics, request.api_version)
         values: dict[TopicPartition, OffsetCommitValue | None] = {}
@@ -207,12 +240,15 @@ class OffsetStore:
                 value = stored.get((topic.name, partition.partition))
                 if value is not None and has_ids and not value.may_be_of(topic.topic_id):
                     value = None
+                if (topic.name, partition.partition) in unstable:
+                    value = None
+                    errors[partition] = ErrorCode.UNSTABLE_OFFSET_COMMIT
             values[partition] = value
         return _shown(request, values, errors)
 
     def _all_known(
-        self, stored: GroupOffsets, *, has_ids: bool
-    ) -> dict[TopicPartition, OffsetCommitValue]:
+        self, stored: Mapping[OffsetKey, _Stored], *, has_ids: bool
+    ) -> dict[TopicPartition, _Stored]:
         """Every offset; where topics stand by id, those without one are left out."""
         by_name = self._context.image.by_name
         values = {}
@@ -232,7 +268,7 @@ class OffsetStore:
             self._types[type(group)].check_offset_delete(group)
         except GroupError as refusal:
             return Outcome(OffsetDeleteResponse(error_code=refusal.code))
-        stored = self.of_group(request.group_id)
+        stored = self._keys_of(request.group_id)
         wire_topics = request.wire_topics
         topics = self._topics_of(wire_topics, 0)
         errors = {}
@@ -257,19 +293,27 @@ class OffsetStore:
         """Forget every offset of a group that is deleted (coordinator §8.6)."""
         if not self._context.rules.deletes_offsets_with_group:
             return []
-        return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
+        return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self._keys_of(group_id))]
+
+    def _keys_of(self, group_id: str) -> Collection[OffsetKey]:
+        """Partitions of which the group has an offset, also if it is pending."""
+        stored = self.of_group(group_id).keys()
+        return stored | self.pending.partitions_of(group_id) if self.pending else stored
 
     def tombstones_of_topic(self, topic_name: str, topic_id: str) -> tuple[Record, ...]:
         """Forget every offset of a topic that is deleted, but for those of another topic that had
         its name (coordinator §8.4)."""
         if not self._context.rules.deletes_offsets_with_topic:
             return ()
-        return tuple(
+        stored = [
             OffsetCommit(group_id, topic, partition, None)
             for group_id in self.group_ids()
             for (topic, partition), value in sorted(self._by_group[group_id].items())
             if topic == topic_name and value.may_be_of(topic_id)
-        )
+        ]
+        pending = self.pending.of_topic(topic_name) if self.pending else ()
+        # A partition with both kinds has two tombstones, as on a broker (transactions §3).
+        return (*stored, *(OffsetCommit(g, t, p, None) for g, t, p in pending))
 
     def expired(self, group_id: str, group: Any, *, now_ms: int) -> list[Record]:
         """Tombstones of offsets whose retention is over (coordinator §8.5).
@@ -285,7 +329,10 @@ class OffsetStore:
         retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
         rules = self._context.rules
         records: list[Record] = []
+        pending = self.pending.partitions_of(group_id) if self.pending else frozenset()
         for (topic, partition), value in sorted(self.of_group(group_id).items()):
+            if (topic, partition) in pending:
+                continue
             is_subscribed = group is not None and group.is_subscribed_to(topic)
             if value.expire_timestamp is not None:
                 is_over = not is_subscribed and now_ms >= value.expire_timestamp
@@ -320,6 +367,10 @@ def _shown(
         leader_epochs=leader_epochs,
         errors=errors,
     )
+
+
+def _unstable(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    return dict.fromkeys(partitions, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def _unknown_topic(api_version: int) -> ErrorCode:

@@ -111,7 +111,7 @@ class Outcome:
     """Result of one operation.
 
     ``response`` answers the request when the records are committed. It is None for operations
-    nobody waits for (timers), and for requests that are answered by a completion.
+    no one waits for (timers), and for requests that are answered by a completion.
     ``on_commit`` is None if the commit has no further effect. ``rebalances`` says what began
     with this operation, and why; ``timed_out`` how many members it removed because they let a
     time pass; ``acted`` which registered rules decided otherwise than what they replace. They are

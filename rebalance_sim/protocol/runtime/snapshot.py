@@ -78,7 +78,7 @@ class StateFields:
 
     ``times``: moments, with how long (ms) they matter after they have passed; two that have passed
     longer ago are the same. ``caches``: follow from other fields. ``unordered``: mappings that
-    nobody goes through in their order. ``ordinals``: numbers of which
+    no one goes through in their order. ``ordinals``: numbers of which
     only the order counts among those of one name, or mappings to such numbers; ``key_ordinals``:
     mappings from such numbers. ``continuations``: the same for the arguments of methods that wait
     to be called, one name for each that comes first, None for one that is no such number.
@@ -98,7 +98,7 @@ _PLAIN = StateFields()
 class KeyMaker:
     """Makes keys of webs of objects.
 
-    ``fields`` of classes count for what derives from them, too. ``constants`` are told apart by
+    ``fields`` of classes count for what derives from them, too. ``constants`` are distinguished by
     their place. ``free_times`` are moments that no key has: who compares lets them come whenever it
     likes.
     """

@@ -15,7 +15,7 @@ class Kafka41(MigrationRules):
     initial_group_epoch = 0
     writes_assignment_epochs = False
     writes_assignment_timestamp = False
-    writes_topic_id_of_offsets = False
+    writes_topic_id_of_offsets = writes_topic_id_of_txn_offsets = False
     takes_topic_ids_of_offsets = False
     has_assignment_interval = False
     describes_pending_revocation = False
@@ -23,7 +23,7 @@ class Kafka41(MigrationRules):
     repeats_target_of_successor = True
 
     def revoking_epoch(self, member: Member) -> int | None:
-        """The epoch rises by one so that the second revocation can be told from the first."""
+        """The epoch rises by one, which distinguishes the second revocation from the first."""
         return member.member_epoch + 1
 
 

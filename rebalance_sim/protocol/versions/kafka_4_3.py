@@ -9,6 +9,7 @@ class Kafka43(MigrationRules):
     """The coordinator of 4.3."""
 
     repeats_target_of_successor = True
+    writes_topic_id_of_txn_offsets = False
 
 
 VERSION = Version(

@@ -51,7 +51,7 @@ class Kip848(MigrationRules):
     initial_group_epoch = 0
     writes_assignment_epochs = False
     writes_assignment_timestamp = False
-    writes_topic_id_of_offsets = False
+    writes_topic_id_of_offsets = writes_topic_id_of_txn_offsets = False
     takes_topic_ids_of_offsets = False
     has_assignment_interval = False
     describes_pending_revocation = False

@@ -33,7 +33,7 @@ class ClassicMemberValue:
 
 @value
 class ClassicGroupValue:
-    """``protocol_type`` is "" for a group that nobody has joined yet; ``current_state_timestamp``
+    """``protocol_type`` is "" for a group that no one has joined yet; ``current_state_timestamp``
     (ms) is the time of the last change of state, None if it is not known."""
 
     protocol_type: str

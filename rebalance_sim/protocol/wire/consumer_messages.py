@@ -39,6 +39,10 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import (
+    TransactionRequest,
+    TransactionResponse,
+)
 from rebalance_sim.protocol.wire.value import value
 
 JOIN_EPOCH = 0
@@ -224,6 +228,7 @@ Request = (
     | LeaveGroupRequest
     | ConsumerGroupPrepareAssignmentRequest
     | ConsumerGroupInstallAssignmentRequest
+    | TransactionRequest
 )
 Response = (
     ConsumerGroupHeartbeatResponse
@@ -241,5 +246,6 @@ Response = (
     | LeaveGroupResponse
     | ConsumerGroupPrepareAssignmentResponse
     | ConsumerGroupInstallAssignmentResponse
+    | TransactionResponse
     | ErrorResponse
 )

@@ -60,7 +60,7 @@ class Assignment:
 
 
 EmbeddedMetadata = Subscription | bytes
-"""Metadata of the consumer protocol, or bytes of another one, which nobody here reads."""
+"""Metadata of the consumer protocol, or bytes of another one, which no one here reads."""
 
 EmbeddedAssignment = Assignment | bytes | None
 """An assignment; None stands for no bytes at all, which is what a member has before its first."""

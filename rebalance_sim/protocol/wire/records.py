@@ -7,6 +7,7 @@ stay ids).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -131,6 +132,74 @@ class OffsetCommit(_OffsetCommitFields):
 
 
 @value(kw_only=False)
+class TxnOffsetCommit:
+    """Record 1 in a transactional batch: an offset that is pending until a marker of its producer
+    (transactions §3)."""
+
+    type_id: ClassVar[int] = 1
+    group_id: str
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    value: OffsetCommitValue
+
+
+@value(kw_only=False)
+class TransactionMarker:
+    """A control record: what the producer has pending in the group is committed, or dropped.
+
+    A broker writes one for each partition of ``__consumer_offsets``, the model for each group.
+    """
+
+    type_id: ClassVar[int] = 0  # No record of a group: it is about offsets.
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    value: bool
+    """Whether the transaction has committed."""
+
+
+class TransactionState(IntEnum):
+    """States of transactions §2, with Kafka's numbers."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+
+
+@value
+class TransactionValue:
+    """What the coordinator of transactions knows of a transactional id.
+
+    ``previous_epoch``: the epoch that a repeated request may name, -1 for none. ``has_offsets``:
+    the group is part of the transaction. ``started_ms``: by the wall clock, 0 if none is ongoing.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    previous_epoch: int
+    transaction_timeout_ms: int
+    state: TransactionState
+    has_offsets: bool = False
+    started_ms: int = 0
+
+
+@value(kw_only=False)
+class TransactionMetadata:
+    """Record 0 of ``__transaction_state``. In the model it is in the log of the group that the
+    transactional id reads for (transactions §1)."""
+
+    type_id: ClassVar[int] = 0  # Likewise.
+    group_id: str
+    transactional_id: str
+    value: TransactionValue
+
+
+@value(kw_only=False)
 class _GroupRecord(Generic[_Value]):
     """One record per group of the type; ``value`` None is a tombstone."""
 
@@ -211,6 +280,9 @@ class ConsumerGroupRegularExpression:
 
 Record = (
     OffsetCommit
+    | TxnOffsetCommit
+    | TransactionMarker
+    | TransactionMetadata
     | GroupMetadata
     | ConsumerGroupRegularExpression
     | ConsumerGroupMetadata
@@ -270,6 +342,13 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
             return {"topics": list(resolved.topics), "timestamp": resolved.timestamp}
         case OffsetCommit(value=OffsetCommitValue() as commit):
             return _offset_dict(commit)
+        case TxnOffsetCommit():
+            producer = {"producer_id": record.producer_id, "producer_epoch": record.producer_epoch}
+            return _offset_dict(record.value) | producer
+        case TransactionMarker():
+            return {"committed": record.value}
+        case TransactionMetadata(value=transaction):
+            return dataclasses.asdict(transaction)
         case GroupMetadata(value=ClassicGroupValue() as classic):
             return classic_group_dict(classic)
     raise TypeError(f"not a record: {record!r}")
@@ -332,8 +411,12 @@ def to_dict(record: Record) -> dict[str, Any]:
     """``{type, key, value}`` with Kafka's field names; value None is a tombstone."""
     key: dict[str, Any] = {}
     match record:
-        case OffsetCommit():
+        case OffsetCommit() | TxnOffsetCommit():
             key = {"topic": record.topic, "partition": record.partition}
+        case TransactionMarker():
+            key = {"producer_id": record.producer_id, "producer_epoch": record.producer_epoch}
+        case TransactionMetadata():
+            key = {"transactional_id": record.transactional_id}
         case ConsumerGroupRegularExpression():
             key = {"regular_expression": record.regular_expression}
         case (

@@ -23,7 +23,7 @@ def value(
 ) -> type[_Value] | Callable[[type[_Value]], type[_Value]]:
     """A dataclass with slots, equal and hashed by its fields, which are given by name.
 
-    It is frozen for type checkers, and nobody assigns to a field. At run time nothing refuses
+    It is frozen for type checkers, and no one assigns to a field. At run time nothing refuses
     that: to make an object of a class that does takes three times as long.
     """
     make = dataclass(slots=True, kw_only=kw_only, unsafe_hash=True)

@@ -86,7 +86,7 @@ class DraftGroup:
         return self.state.current[member].partitions & self._target(member)
 
     def _is_free(self, member: str) -> bool:
-        """Whether nobody else holds anything of what the member is to have."""
+        """Whether no one else holds anything of what the member is to have."""
         target = self._target(member)
         return all(
             target.isdisjoint(current.partitions)

@@ -12,7 +12,7 @@ only those keep their place in real groups (classic §7.9).
 
 One thing is not compared. The chapter lets an old target name a removed member until the next
 target is computed; brokers, and we, drop its share with the member (coordinator §4.2). Nothing
-depends on it: the share of a member that is gone is given to nobody.
+depends on it: the share of a member that is gone is given to no member.
 """
 
 from __future__ import annotations

@@ -8,13 +8,15 @@ order.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.assignors.server import DEFAULT_ASSIGNORS
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError
@@ -22,7 +24,10 @@ from rebalance_sim.scenarios.toml import read_text
 
 _DEFAULTS = CoordinatorConfig()
 _NOTHING = "-"
-_SETTING = re.compile(r"^\s+([a-z][a-z.]+)=(\S*)(?: sensitive=|\s*$)")
+_WORD = re.compile(r"COORDINATOR \(ID\)|\S+(?: +\(\d+\))?")
+"""A cell; that of a coordinator is its address and its id in brackets."""
+_SETTING = re.compile(r"^\s+([a-z][a-z.]+)=(\S*)(?: sensitive=\S+ synonyms=\{(.*)\}|\s*$)")
+_DEFAULT_ONLY = re.compile(r"DEFAULT_CONFIG:[^,]*")
 _OF_GROUP = "consumer."
 
 
@@ -72,17 +77,28 @@ def described(text: str) -> Described:
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
-    """The rows of every table, by column. A column ends where the next one begins in no line, so
-    that values are told apart by blanks; ``COORDINATOR (ID)`` is two of them."""
-    head: list[str] = []
+    """The rows of every table, by column. Rows of members leave a cell blank where a member is not
+    static and others are; such a row is read by the place of its words."""
+    columns: list[re.Match[str]] = []
     for line in text.splitlines():
-        words = line.replace("COORDINATOR (ID)", "COORDINATOR ID").split()
-        if words[:1] == ["GROUP"]:
-            head = words
-        elif not words:
-            head = []
-        elif head and len(words) >= len(head) - 1:
-            yield dict(zip(head, words, strict=False))
+        words = list(_WORD.finditer(line))
+        if [one[0] for one in words[:1]] == ["GROUP"]:
+            columns = words
+        elif not words or line.endswith(":"):  # as in "Dynamic configs for group a are:"
+            columns = []
+        elif columns and len(words) >= len(columns) - 1:
+            yield _row(columns, words)
+
+
+def _row(columns: Sequence[re.Match[str]], words: Sequence[re.Match[str]]) -> dict[str, str]:
+    names = [one[0] for one in columns]
+    if len(words) >= len(columns):
+        return {name: word[0] for name, word in zip(names, words, strict=False)}
+    row = dict.fromkeys(names, _NOTHING)
+    starts = [one.start() for one in columns]
+    for word in words:
+        row[names[bisect_right(starts, word.start()) - 1]] = word[0]
+    return row
 
 
 def _members(rows: list[dict[str, str]], topics: list[str]) -> Iterator[dict[str, Any]]:
@@ -90,9 +106,7 @@ def _members(rows: list[dict[str, str]], topics: list[str]) -> Iterator[dict[str
     for row in rows:
         if row.get("CONSUMER-ID", _NOTHING) != _NOTHING:
             found.setdefault(row["CONSUMER-ID"], {}).update(row)
-    strategies = {row["ASSIGNMENT-STRATEGY"] for row in rows if "ASSIGNMENT-STRATEGY" in row}
-    assignors = sorted(strategies & CLASSIC_ASSIGNORS.keys())
-    is_classic = bool(assignors) and not any("GROUP-EPOCH" in r for r in rows)
+    protocol = _protocol(rows)
     used: Counter[str] = Counter()
     for row in found.values():
         name = row.get("CLIENT-ID", _NOTHING)
@@ -102,30 +116,48 @@ def _members(rows: list[dict[str, str]], topics: list[str]) -> Iterator[dict[str
         entry["topics"] = topics
         if row.get("GROUP-INSTANCE-ID", _NOTHING) != _NOTHING:
             entry["instance_id"] = row["GROUP-INSTANCE-ID"]
-        if is_classic:
-            entry["kind"] = CLASSIC
-            entry["assignors"] = assignors
-        yield entry
+        yield entry | protocol
+
+
+def _protocol(rows: list[dict[str, str]]) -> dict[str, Any]:
+    """What members have in common. A classic group prints no epochs, and "range" is the name of an
+    assignor in both protocols."""
+    strategies = {row.get("ASSIGNMENT-STRATEGY", _NOTHING) for row in rows}
+    has_epochs = any(
+        row.get(column, _NOTHING).isdigit()
+        for row in rows
+        for column in ("GROUP-EPOCH", "CURRENT-EPOCH")
+    )
+    if not has_epochs and (assignors := sorted(strategies & CLASSIC_ASSIGNORS.keys())):
+        return {"kind": CLASSIC, "assignors": assignors}
+    _default, *others = DEFAULT_ASSIGNORS
+    return next(({"server_assignor": name} for name in others if name in strategies), {})
 
 
 def _config(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings, and the names of those that somebody set and no scenario has."""
     config: dict[str, Any] = {}
     unknown = []
     for line in text.splitlines():
         setting = _SETTING.match(line)
         if setting is None:
             continue
-        name, value = setting.groups()
+        name, value, synonyms = setting.groups()
         key = name.replace(".", "_")
         if name.startswith(_OF_GROUP):  # A setting of one group is the broker's for all.
             key = f"group_{key}"
-        if hasattr(_DEFAULTS, key) and re.fullmatch(r"-?\d+", value):
+        default = getattr(_DEFAULTS, key, None)
+        if type(default) is int and re.fullmatch(r"-?\d+", value):
             config[key] = int(value)
-            for bound in ("min", "max"):
-                config |= _bound_of(key, bound, int(value))
-        else:
+        elif type(default) is str:
+            config[key] = value.lower()
+        elif value != "null" and not (synonyms and _DEFAULT_ONLY.fullmatch(synonyms)):
             unknown.append(name)
-    return config, tuple(unknown)
+    bounds: dict[str, Any] = {}
+    for key, value in config.items():
+        for bound in ("min", "max") if type(value) is int else ():
+            bounds |= _bound_of(key, bound, value)
+    return bounds | config, tuple(unknown)
 
 
 def _bound_of(key: str, bound: str, value: int) -> dict[str, int]:

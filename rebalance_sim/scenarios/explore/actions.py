@@ -56,7 +56,7 @@ class Doing(Enum):
     POLL_AGAIN = "{} polls again"
     LOST = "{} loses its connection"
     LOST_LATE = "{} loses its connection, and its request is still on the way"
-    EXPIRED = "{} gives up a request that nobody answers, and its connection"
+    EXPIRED = "{} gives up a request that no one answers, and its connection"
     UNSUBSCRIBE = "{} unsubscribes"
     SUBSCRIBE = "{} subscribes to all topics"
     SUBSCRIBE_LESS = "{} subscribes to the first topic only"
@@ -78,7 +78,7 @@ class Doing(Enum):
 
 
 class Action(NamedTuple):
-    """One thing that happened: what, to whom (a member, or nobody), and of a timer its kind, and
+    """One thing that happened: what, to whom (a member, or no one), and of a timer its kind, and
     whether it is one of a process that has ended."""
 
     doing: Doing

@@ -1,7 +1,7 @@
 """The coordinator with the answers that it has still to give, over numbered states.
 
 JoinGroup and SyncGroup are answered later, often by what somebody else does. Such an answer waits
-here until the connection that it belongs to brings it to the member; if that is lost, nobody gets
+here until the connection that it belongs to brings it to the member; if that is lost, no one gets
 it, and the coordinator does not know. Coordinators without classic groups have nothing of this.
 """
 
@@ -108,7 +108,7 @@ class CoordinatorNodes:
         is_forgotten: bool = False,
     ) -> Dealt:
         """Handle a request, which was sent to the coordinator of a term. ``in_use``: numbers that
-        other requests of its member have; ``is_forgotten``: nobody waits for the answer. Raises
+        other requests of its member have; ``is_forgotten``: no one waits for the answer. Raises
         what escapes from the coordinator."""
         node = self._interned.values[number]
         if not self.states.may_park(message):

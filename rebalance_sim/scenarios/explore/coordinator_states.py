@@ -38,7 +38,7 @@ class Token(NamedTuple):
     rank: int
 
 
-class Seat(NamedTuple):
+class KnownMember(NamedTuple):
     """A member as the coordinator has it. Partitions are bits, by their place in
     ``Scope.all_partitions``; of a classic group none are known, and ``epoch`` is its generation."""
 
@@ -53,7 +53,7 @@ class CoordinatorFacts(NamedTuple):
     ``is_initial``: the first join phase of a classic group is held open; ``exempt``: the properties
     that are not judged, as a rule has acted that replaces them."""
 
-    seats: Mapping[str, Seat] = MappingProxyType({})
+    members: Mapping[str, KnownMember] = MappingProxyType({})
     targets: Mapping[str, int] = MappingProxyType({})
     target_epoch: int = 0
     puts_off: bool = False
@@ -65,7 +65,7 @@ class CoordinatorFacts(NamedTuple):
 
 
 class _Machine(GroupCoordinator):
-    """Nobody goes on from where an exception has escaped."""
+    """No one continues from where an exception has escaped."""
 
     def revert_to(self, offset: int) -> None:
         """As of ``GroupCoordinator``."""
@@ -73,7 +73,7 @@ class _Machine(GroupCoordinator):
 
 class Shard(MinimalShard):
     """A coordinator that goes from state to state. Of its log there is what compaction leaves; the
-    expiry of offsets is nobody's concern here."""
+    expiry of offsets is no one's concern here."""
 
     coordinator_class = _Machine
     keeps_history = False
@@ -315,8 +315,8 @@ class CoordinatorStates:
         if group is None:
             return CoordinatorFacts()
         return CoordinatorFacts(
-            seats={
-                member_id: Seat(
+            members={
+                member_id: KnownMember(
                     max(one.member_epoch, 0), self._sum({**one.assigned, **one.pending_revocation})
                 )
                 for member_id, one in group.members.items()
@@ -342,7 +342,7 @@ def _facts_of_classic(group: ClassicGroup) -> CoordinatorFacts:
         if token is not None
     ]
     return CoordinatorFacts(
-        seats={member_id: Seat(group.generation_id) for member_id in group.members},
+        members={member_id: KnownMember(group.generation_id) for member_id in group.members},
         is_classic=True,
         parked=frozenset(cast(list[Token], waiting)),
         is_initial=group.initial_tick is not None,

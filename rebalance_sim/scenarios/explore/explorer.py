@@ -105,7 +105,7 @@ class Explorer:
 
     @property
     def first(self) -> int:
-        """Nobody has started."""
+        """No one has started."""
         return sum(
             nodes.first << shift for nodes, shift in zip(self.nodes, self._shifts, strict=True)
         )

@@ -253,7 +253,7 @@ class LocalSteps:
         open for others to come, or somebody who is waited for sends nothing."""
         facts = self.coordinator.facts(coordinator)
         return facts.is_initial or any(
-            one.is_idle and one.member_id in facts.seats for one in processes
+            one.is_idle and one.member_id in facts.members for one in processes
         )
 
     def _let(self, action: Action, cost: int, act: Callable[[], Dealt]) -> Local:

@@ -78,7 +78,7 @@ class MemberKind:
 
     @property
     def free_times(self) -> tuple[str, ...]:
-        """Fields with moments that come only when that is chosen, or never, and with what nobody
+        """Fields with moments that come only when that is chosen, or never, and with what no one
         looks at: how many attempts there have been counts only where backoffs grow."""
         free = ["last_poll_at_ms", "_interval_due_ms", "deadline_ms", "attempts"]
         if self.is_classic:

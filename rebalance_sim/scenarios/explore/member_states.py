@@ -75,7 +75,7 @@ class _Kept(NamedTuple):
     """A state: its snapshot, what may happen to it by itself, what properties look at. ``process``:
     which one it is, or has been, from 1 on. ``known``: how many topics it knows."""
 
-    picture: bytes
+    frozen: bytes
     process: int
     known: int
     stimuli: tuple[Stimulus, ...]
@@ -154,7 +154,7 @@ class MemberStates:
 
     def thawed(self, state: int) -> GroupMember:
         """A machine of one's own in a state."""
-        return cast(GroupMember, self._freezer.thaw(self._kept.values[state].picture))
+        return cast(GroupMember, self._freezer.thaw(self._kept.values[state].frozen))
 
     # --- a real call ------------------------------------------------------------------------------
 
@@ -294,8 +294,8 @@ class MemberStates:
             stimuli = tuple(self._kind.stimuli_of(member))
             if known < self._scope.topics:
                 stimuli += (Stimulus.METADATA,)
-            picture = self._freezer.freeze(member)
-            kept = _Kept(picture, process, known, stimuli, self._facts(member))
+            frozen = self._freezer.freeze(member)
+            kept = _Kept(frozen, process, known, stimuli, self._facts(member))
             number = self._kept.add(key, kept)
         return number
 

@@ -57,7 +57,7 @@ class Item(NamedTuple):
 
 
 class Node(NamedTuple):
-    """``late``: requests that may still be handled, though nobody waits for the answer."""
+    """``late``: requests that may still be handled, though no one waits for the answer."""
 
     member: int
     items: tuple[Item, ...] = ()
@@ -211,7 +211,7 @@ class Nodes:
         return self._answered(node, place, answer)
 
     def without_late(self, number: int) -> int:
-        """The first late request is handled, and nobody waits for the answer."""
+        """The first late request is handled, and no one waits for the answer."""
         node = self.node(number)
         return self.number(node._replace(late=node.late[1:]))
 

@@ -48,7 +48,7 @@ _IMPATIENCE_MS = 4_000
 _QUIET_MS = 60_000
 _BACKOFF_MS = 100
 _JITTER_MS = 25
-"""By how much a request that nobody but the clock asks for may come earlier or later."""
+"""By how much a request that no one but the clock asks for may come earlier or later."""
 _COMMIT_MS = 15
 """How long an answer may wait for its commit."""
 _SEARCH_MS = 5
@@ -296,7 +296,7 @@ class _Timetable:
         names = self._scope.topic_names
         match action.doing:
             case Doing.POLL if client.start_ms is None:
-                # One that has started and not polled is nobody yet.
+                # One that has started and not polled is no one yet.
                 client.start_ms = now_ms - _SEARCH_MS - 2
             case Doing.START if client.ending is not None:
                 client.has_returned = True

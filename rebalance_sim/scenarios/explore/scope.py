@@ -224,7 +224,7 @@ def member_id(name: str, process: int) -> str:
 
 
 def owner_of(member_id: str) -> str:
-    """The member that has an id; empty if it is nobody's."""
+    """The member that has an id; empty if it is no one's."""
     return member_id.rstrip("0123456789")[-1:]
 
 

@@ -29,7 +29,7 @@ def not_held(name: str, group: CoordinatorFacts, member: MemberFacts) -> Finding
         return Finding("classic.eager_revokes_first", f"{name} joins, and still has partitions")
     if member.is_classic or not member.assigned or not _is_registered(group, member):
         return None
-    if not member.assigned & ~group.seats[member.member_id].held:
+    if not member.assigned & ~group.members[member.member_id].held:
         return None
     return Finding(
         "cross.assigned_is_held",
@@ -78,5 +78,5 @@ def adopts_foreign(
 
 
 def _is_registered(group: CoordinatorFacts, member: MemberFacts) -> bool:
-    seat = group.seats.get(member.member_id)
-    return seat is not None and 0 < member.epoch == seat.epoch
+    known = group.members.get(member.member_id)
+    return known is not None and 0 < member.epoch == known.epoch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
+from rebalance_sim.sim.client.transactions_spec import VERSIONS, TransactionsSpec
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.draw import Draw
@@ -17,6 +18,8 @@ _WORKER_RATES = (20, 200, 2_000)
 _IN_FLIGHT = (10, 100, 1_000)
 _DRAIN_MS = (0, 2_000, 30_000)
 _COMMIT_MS = (500, 2_000)
+_TRANSACTION_MS = (5_000, 15_000, 60_000)
+_INTERVAL_MS = (100, 1_000)
 _ONE_IN = (100, 1_000)
 _SLOW_MS = (2_000, 30_000, 400_000)
 _LEAST_RECORDS_PER_SECOND = 10
@@ -38,6 +41,9 @@ def draw_applications(
     if has_data_plane and "workers" in features:
         draw = Draw(streams.get("generate/workers"))
         clients = tuple(_with_workers(c, draw) if draw.chance(_SHARE) else c for c in clients)
+    if has_data_plane and "transactions" in features:
+        draw = Draw(streams.get("generate/transactions"))
+        clients = tuple(_with_transactions(c, draw) if draw.chance(_SHARE) else c for c in clients)
     if has_data_plane and "poison_pills" in features:
         draw = Draw(streams.get("generate/poison-pills"))
         clients = tuple(replace(c, on_failure=draw.pick(tuple(OnFailure))) for c in clients)
@@ -66,6 +72,22 @@ def _with_workers(client: ClientSpec, draw: Draw) -> ClientSpec:
         manual_commit_interval_ms=draw.pick(_COMMIT_MS) if commits else None,
         enable_auto_commit=not commits,
         commits_when_revoked=client.listener and draw.chance(_SHARE),
+    )
+
+
+def _with_transactions(client: ClientSpec, draw: Draw) -> ClientSpec:
+    transactions = TransactionsSpec(
+        transaction_timeout_ms=draw.pick(_TRANSACTION_MS),
+        commit_interval_ms=draw.pick(_INTERVAL_MS),
+        version=draw.pick(VERSIONS),
+    )
+    return replace(
+        client,
+        transactions=transactions,
+        workers=None,
+        enable_auto_commit=False,
+        manual_commit_interval_ms=None,
+        commits_when_revoked=False,
     )
 
 

@@ -87,7 +87,7 @@ class DrawnAssignors:
 def keep_some_computing(
     clients: tuple[ClientSpec, ...], faults: Iterable[Fault]
 ) -> tuple[ClientSpec, ...]:
-    """Who is slow is quick, if nobody else stays that reads what everybody writes (coordinator
+    """Who is slow is quick, if no one else stays that reads what everybody writes (coordinator
     §12.3): in a group that can compute nothing, nothing is left to judge. Who is replaced may be
     there to the end, as a deployment that continues then is not brought to its end."""
     gone = gone_for_good(faults)

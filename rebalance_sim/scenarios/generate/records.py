@@ -61,7 +61,7 @@ def keep_some_polling(
 ) -> tuple[ClientSpec, ...]:
     """Every other client, with the first, polls no more records than it can process in time, also
     when it is started again with another poll interval: where all are thrown out by each full
-    batch, nobody is left to judge. So do all others, if those are closed for good."""
+    batch, no one is left to judge. So do all others, if those are closed for good."""
     shortest_ms = {client.name: client.max_poll_interval_ms for client in clients}
     faults = tuple(faults)
     for fault in faults:

@@ -52,7 +52,9 @@ def evaluate(scenario: Scenario) -> Evaluation:
 
     result = run(scenario, make_watcher=watch, prove=Prove.NONE)
     intervals = tuple(one for checker in checkers for one in checker.pairs.intervals)
-    judged = prove_known(scenario, result, lambda twin: run(twin, prove=Prove.NONE), Prove.ALL)
+    judged = prove_known(
+        scenario, result, lambda repaired: run(repaired, prove=Prove.NONE), Prove.ALL
+    )
     known = (f"known.{row.issue}.{row.property}" for row in judged.known_issues)
     return Evaluation(
         outcome=_outcome(scenario, judged),

@@ -19,7 +19,7 @@ from rebalance_sim.scenarios.hunt.pairs import (
     FAULT,
     NO_GROUP,
     NO_MEMBER,
-    NOBODY,
+    NO_SENDER,
     OPERATIONS,
     REQUEST,
     SETTING,
@@ -67,7 +67,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
     f"classic {ClassicGroupState.COMPLETING_REBALANCE.value}": (*_ANY, AWAITS_SYNC, SETTLED),
     f"classic {ClassicGroupState.STABLE.value}": (*_ANY, SETTLED),
 }
-"""State of a group -> the states that the sender of a request may be in. Nobody meets a group that
+"""State of a group -> the states that the sender of a request may be in. No one meets a group that
 is Dead: it is gone in the same step."""
 
 
@@ -96,7 +96,7 @@ def request_grid(reached: Mapping[str, int]) -> Grid:
         (kind, f"{group}.{member}"): 0
         for kind in (*OF_MEMBERS, *OF_GROUPS)
         for group, members in STATES.items()
-        for member in (members if kind in OF_MEMBERS else (NOBODY,))
+        for member in (members if kind in OF_MEMBERS else (NO_SENDER,))
     }
     return _grid("request x state of group and member", pairs, _counted(REQUEST, reached))
 

@@ -2,7 +2,7 @@
 
 A mutator takes a ``Draw``, the scenario, and what is known beside it, and gives a scenario, or None
 where there is nothing to change. It may raise ValueError: worlds check themselves, and one that
-contradicts itself is nobody's scenario.
+contradicts itself is no one's scenario.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from rebalance_sim.scenarios.codec import encode
 from rebalance_sim.scenarios.scenario import Scenario
 
 REQUEST, FAULT, SETTING = "pair.request.", "pair.fault.", "pair.setting."
-NO_GROUP, NO_MEMBER, NOBODY = "none", "unknown", "-"
+NO_GROUP, NO_MEMBER, NO_SENDER = "none", "unknown", "-"
 IDLE = "nothing"
 """A fault that came while no operation was under way."""
 
@@ -94,7 +94,7 @@ GROUP_STATES = (
 )
 AWAITS_JOIN, AWAITS_SYNC, SETTLED = "awaits join", "awaits sync", "settled"
 MEMBER_STATES = (
-    NOBODY,
+    NO_SENDER,
     NO_MEMBER,
     *(state.name for state in MemberState if state is not MemberState.UNKNOWN),
     AWAITS_JOIN,
@@ -160,7 +160,7 @@ class Pairs:
     def _on_request(self, step: Step) -> None:
         state, members = self._before.get(shard_of(step).name, (NO_GROUP, {}))
         member_id = member_of(step.request)
-        member = NOBODY if member_id is None else members.get(member_id, NO_MEMBER)
+        member = NO_SENDER if member_id is None else members.get(member_id, NO_MEMBER)
         self._counts[request_kind(step.request), state, member] += 1
 
     def _look_at(self, shard: ShardView, step: Step) -> None:

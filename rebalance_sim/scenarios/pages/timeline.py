@@ -10,7 +10,7 @@ It is the clients' view (``OwnershipTrace``), whatever protocol they speak.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -119,13 +119,15 @@ class Timeline(TimelineRows):
         return html_page(Document(self.title, [picture]))
 
 
-def check_picture_file(file: Path | str) -> Path:
-    """The path, if a picture can be written to it, as far as its name tells. Raises
+def check_picture_file(file: Path | str, kinds: Sequence[str] = (*STILL_PICTURES, PAGE)) -> Path:
+    """The path, if its name is that of a kind of picture that can be written. Raises
     ScenarioError."""
     path = Path(file)
-    if path.suffix not in (*STILL_PICTURES, PAGE):
-        kinds = ", ".join((*STILL_PICTURES, PAGE))
-        raise ScenarioError(f"{path}: no kind of picture is {path.suffix!r}: choose one of {kinds}")
+    if path.suffix not in kinds:
+        choice = ", ".join(kinds)
+        raise ScenarioError(
+            f"{path}: no kind of picture is {path.suffix!r}: choose one of {choice}"
+        )
     if path.suffix == PAGE:
         check_plotly()
     return path

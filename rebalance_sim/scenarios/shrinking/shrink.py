@@ -20,8 +20,8 @@ from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.shrinking.delta_debugging import minimal_number, minimal_sublist
 from rebalance_sim.scenarios.shrinking.simplify import (
     moments,
-    plainer_changes,
     pulled_forward,
+    simpler_changes,
     with_clients,
     with_fault_size,
     with_groups,
@@ -106,7 +106,7 @@ def shrink(
             _smaller_topics,
             _earlier,
             _fewer_offsets_partitions,
-            _plainer,
+            _simpler,
             _shorter_quiet_period,
         ):
             shrink_part(search)
@@ -269,8 +269,8 @@ def _narrow_topic(search: _Search, topic: TopicSpec) -> None:
     )
 
 
-def _plainer(search: _Search) -> None:
-    while any(search.accepts_change(change) for change in plainer_changes(search.world)):
+def _simpler(search: _Search) -> None:
+    while any(search.accepts_change(change) for change in simpler_changes(search.world)):
         pass
 
 

@@ -129,7 +129,7 @@ def pulled_forward(world: WorldSpec, from_ms: int, by_ms: int) -> WorldSpec:
     return replace(world, clients=clients, faults=faults, duration_ms=duration_ms)
 
 
-def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
+def simpler_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     """Fields to replace, for a world with one thing less to think about; most telling first."""
     clients, brokers = world.clients, world.brokers
     if brokers.count > 1:
@@ -140,7 +140,7 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     if any(client.group_id is not None for client in clients):
         yield {"clients": tuple(replace(c, group_id=None) for c in clients)}
     yield {"network": NetworkSpec(latency=_ONE_MS)}
-    for config in _plainer_configs(world.config):
+    for config in _simpler_configs(world.config):
         yield {"config": config}
     if world.data_plane:
         at_any_rate = tuple(replace(c, processing_records_per_second=None) for c in clients)
@@ -153,14 +153,14 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     every_topic = tuple(topic.name for topic in world.topics)
     yield {"clients": tuple(replace(c, topics=every_topic, topic_regex=None) for c in clients)}
     for index, client in enumerate(clients):
-        for plain in _plainer_clients(client):
+        for plain in _simpler_clients(client):
             yield {"clients": (*clients[:index], plain, *clients[index + 1 :])}
     for index, fault in enumerate(world.faults):
         for simpler in fault.simpler(every_topic):
             yield {"faults": (*world.faults[:index], simpler, *world.faults[index + 1 :])}
 
 
-def _plainer_configs(config: CoordinatorConfig) -> Iterator[CoordinatorConfig]:
+def _simpler_configs(config: CoordinatorConfig) -> Iterator[CoordinatorConfig]:
     """Without what a reader has to wait for, and with the defaults elsewhere."""
     for name in _WAITS:
         if getattr(config, name):
@@ -177,7 +177,7 @@ def _plainer_configs(config: CoordinatorConfig) -> Iterator[CoordinatorConfig]:
             yield replace(config, **{name: value})
 
 
-def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
+def _simpler_clients(client: ClientSpec) -> Iterator[ClientSpec]:
     usual = ClientSpec(
         name=client.name,
         topics=client.topics,
@@ -190,11 +190,11 @@ def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
             with suppress(ValueError):  # It may have to fit another.
                 yield replace(client, **changes)
     if client.client_assignors is not None:
-        for assignors in _plainer_assignors(client.client_assignors):
+        for assignors in _simpler_assignors(client.client_assignors):
             yield replace(client, client_assignors=assignors)
 
 
-def _plainer_assignors(spec: ClientAssignorsSpec) -> Iterator[ClientAssignorsSpec]:
+def _simpler_assignors(spec: ClientAssignorsSpec) -> Iterator[ClientAssignorsSpec]:
     """One assignor instead of several, one that takes no time, one without settings."""
     if len(spec.names) > 1:
         for name in spec.names:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,14 +10,12 @@ from typing import Any
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
+from rebalance_sim.scenarios.traces.trace_file import VERDICT, read_lines
 from rebalance_sim.sim.trace import FullTrace
 
 TraceStep = Mapping[str, Any]
 """A step as plain data: ``step``, ``at_ms``, ``kind``, and what belongs to that kind
 (``invariants.step.StepKind``); values of the protocol name their ``type``."""
-
-VERDICT = "verdict"
-"""Kind of the last line."""
 
 _VERDICT_FIELDS = (
     "outcome", "reason", "seed", "profile", "scenario_hash", "code_version", "digest", "known",
@@ -41,11 +37,12 @@ class RunTrace:
 
 
 def trace_lines(trace: FullTrace, result: RunResult) -> Iterator[str]:
-    """The lines of the file: every step, then the verdict."""
+    """The lines of the file: every step, then the verdict, with the scenario."""
     yield from trace.lines
     verdict: dict[str, Any] = {"kind": VERDICT}
     verdict |= {name: getattr(result, name) for name in _VERDICT_FIELDS}
     verdict["violations"] = [asdict(row) for row in result.violations]
+    verdict["scenario"] = trace.scenario
     yield json.dumps(verdict, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -63,13 +60,7 @@ def read_trace(path: Path) -> RunTrace:
 
     Raises ScenarioError, with file and line, for anything else.
     """
-    try:
-        data = path.read_bytes()
-        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
-        remedy = "give the file of run --trace, or one of a sweep"
-        raise ScenarioError(f"cannot be read ({problem}): {remedy}", source=str(path)) from problem
-    return _parse(lines, str(path))
+    return _parse(read_lines(path), str(path))
 
 
 def _parse(lines: Iterable[str], source: str) -> RunTrace:

@@ -77,7 +77,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Something that happened at a step, to ``actor``: a client, a broker, or nobody.
+    """Something that happened at a step, to ``actor``: a client, a broker, or no one.
 
     A message goes from ``actor`` to ``to`` and is there at the step ``arrives``; None: it got lost,
     or was still on its way at the end.

@@ -187,7 +187,7 @@ def _fetch(wording: Wording, request: Mapping[str, Any]) -> str:
 
 def _leave(wording: Wording, request: Mapping[str, Any]) -> str:
     members = (
-        wording.anything(m["member_id"] or m.get("group_instance_id") or "nobody")
+        wording.anything(m["member_id"] or m.get("group_instance_id") or "no one")
         for m in request["members"]
     )
     reasons = {m.get("reason") for m in request["members"]}

@@ -136,7 +136,7 @@ class AdminTasks:
             self._finish(task, code, response)
 
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
-        """Requests that will never be answered; what became of them nobody knows."""
+        """Requests that will never be answered; what became of them no one knows."""
         for correlation_id in correlation_ids:
             task = self._in_flight.pop(correlation_id)
             task.coordinator_id = None

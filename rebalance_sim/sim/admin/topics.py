@@ -51,19 +51,27 @@ class TopicAdmin:
         self._publisher = publisher
         self._watcher = watcher
         self._generations: dict[str, int] = {}
+        self._rates = {name: spec.records_per_second for name, spec in self._specs.items()}
 
     def initial_image(self) -> MetadataImage:
         """The topics of the specification."""
         topics = [self._new_topic(name, one.partition_count) for name, one in self._specs.items()]
         return MetadataImage(topics, version=1)
 
-    def create(self, name: str, partition_count: int) -> bool:
-        """Create a topic; False if the name exists."""
-        if self._publisher.postpones(lambda: self.create(name, partition_count)):
+    def create(
+        self, name: str, partition_count: int, records_per_second: int | None = None
+    ) -> bool:
+        """Create a topic; False if the name exists. ``records_per_second`` of each partition; None:
+        as many as the last topic of that name had, or none."""
+        if self._publisher.postpones(
+            lambda: self.create(name, partition_count, records_per_second)
+        ):
             return True
         image = self._image
         if name in image.by_name:
             return False
+        if records_per_second is not None:
+            self._rates[name] = records_per_second
         self._set(image.with_topic(self._new_topic(name, partition_count)))
         return True
 
@@ -127,6 +135,5 @@ class TopicAdmin:
         )
 
     def _begin(self, topic_id: str, name: str, numbers: range) -> None:
-        spec = self._specs.get(name)
-        rate = 0 if spec is None else spec.records_per_second
+        rate = self._rates.get(name, 0)
         self._watcher.on_partitions_created(topic_id, name, numbers, records_per_second=rate)

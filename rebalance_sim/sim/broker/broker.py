@@ -80,7 +80,7 @@ class Broker:
     cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
     died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
     use a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
-    where nobody reads them.
+    where no one reads them.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Broker:
 
     def _is_muted(self, connection: Connection, correlation_id: int, request: Any) -> bool:
         """Let a request wait until its connection is read again; each one that is handled mutes it
-        anew."""
+        again."""
         now_ms = self._clock.now_ms
         until_ms = self._muted_until_ms.get(connection, now_ms)
         if now_ms < until_ms:

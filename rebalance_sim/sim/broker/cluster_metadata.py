@@ -10,7 +10,7 @@ from rebalance_sim.protocol.wire.topics import MetadataImage
 
 
 class PartitionLeader(NamedTuple):
-    """Who leads a partition, since which epoch; ``leader_id`` None: nobody can."""
+    """Who leads a partition, since which epoch; ``leader_id`` None: no one can."""
 
     leader_id: int | None
     leader_epoch: int

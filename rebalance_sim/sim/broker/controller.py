@@ -36,7 +36,7 @@ class Controller:
     """Elections and in-sync sets of the partitions of ``__consumer_offsets``, topics, settings.
 
     What befalls a broker is decided for all its partitions in one version. During an outage nothing
-    is decided and nobody hears anything; what was asked for is decided afterwards, in order.
+    is decided and no one hears anything; what was asked for is decided afterwards, in order.
     ``brokers``: by node id; filled later. ``watcher`` is set before anything happens.
     """
 
@@ -172,7 +172,7 @@ class Controller:
     # --- outages ----------------------------------------------------------------------------------
 
     def go_down(self) -> None:
-        """Nobody is the controller from now on."""
+        """No one is the controller from now on."""
         self._outage_count += 1
         for broker in self.brokers:
             broker.cut_off_count += 1
@@ -193,7 +193,7 @@ class Controller:
             broker.pump_both_ways()
 
     def postpones(self, decision: Callable[[], object]) -> bool:
-        """Keep a decision for later if nobody is there to take it."""
+        """Keep a decision for later if no one is there to take it."""
         if self._outage_count:
             self._postponed.append(decision)
         return self._outage_count > 0

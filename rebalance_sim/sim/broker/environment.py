@@ -18,7 +18,7 @@ from rebalance_sim.sim.streams import Streams
 @dataclass(slots=True, kw_only=True)
 class BrokerEnvironment:
     """``partition_of``: the partition of ``__consumer_offsets`` that holds a group.
-    ``new_meters`` makes those of a new broker process, None where nobody reads them.
+    ``new_meters`` makes those of a new broker process, None where no one reads them.
     ``on_shards_changed``: a shard of a partition became active, or is so no longer.
     ``machines`` makes coordinators.
     ``replication_factor``: by how much replication takes longer than usual.

@@ -5,7 +5,7 @@ queue; a thread that is free takes the first event of a random shard that none w
 event does, it does when its time is over: records are appended, and answers go, at the end. It
 knows of a high watermark that moved meanwhile, so that reads show what is committed by then.
 
-The assignor runs when its event is handled; so the time of a target comes after that. Nobody sees
+The assignor runs when its event is handled; so the time of a target comes after that. No one sees
 the difference: its answer waits for the high watermark, of which the shard hears when it is done.
 """
 

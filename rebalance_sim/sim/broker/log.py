@@ -14,7 +14,13 @@ from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
+from rebalance_sim.protocol.wire.records import (
+    VALUE_FIELDS,
+    OffsetCommit,
+    Record,
+    TransactionMarker,
+    TxnOffsetCommit,
+)
 
 _NEVER = 1 << 62
 """An offset that no log reaches."""
@@ -198,16 +204,26 @@ class ReplicaLog:
         end = min(cleaned_to, committed)
         later = {_key_of(record) for _, record in self._entries(end, committed)}
         latest: dict[object, tuple[int, Record]] = {}
+        transactional: list[tuple[int, Record]] = []
         before = 0
         for offset, record in self._entries(0, end):
             before += 1
-            latest[_key_of(record)] = offset, record
+            if type(record) in _TRANSACTIONAL:
+                transactional.append((offset, record))
+            else:
+                latest[_key_of(record)] = offset, record
         kept = {
             offset: record
             for key, (offset, record) in latest.items()
             if key not in later
             and not (drops_tombstones and record.value is None and offset < everybody_has_to)
         }
+        if transactional:
+            kept |= {
+                offset: record
+                for offset, record in transactional
+                if not _is_superseded(offset, record, latest, later)
+            }
         kept = {offset: kept[offset] for offset in sorted(kept)}
         dropped = before - len(kept)
         if end < self._recent_from:
@@ -217,6 +233,20 @@ class ReplicaLog:
             self._recent_from = end
         self._cleaned = kept
         return dropped
+
+
+_TRANSACTIONAL = (TxnOffsetCommit, TransactionMarker)
+
+
+def _is_superseded(
+    offset: int, record: Record, latest: dict[object, tuple[int, Record]], later: set[object]
+) -> bool:
+    """Whether an offset of a transaction does not count any more, however that has ended: the
+    partition has one that was committed after it. Markers stay, which say how they ended."""
+    if type(record) is not TxnOffsetCommit:
+        return False
+    key = _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
+    return key in later or (key in latest and latest[key][0] > offset)
 
 
 _first_offset: Callable[[tuple[int, int]], int] = itemgetter(0)

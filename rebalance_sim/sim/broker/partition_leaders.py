@@ -29,7 +29,7 @@ class PartitionLeaders:
         self._first_home.setdefault(topic_id, len(self._first_home))
 
     def on_topic_deleted(self, topic_id: str) -> None:
-        """Nobody leads partitions of this topic any more."""
+        """No one leads partitions of this topic any more."""
         del self._first_home[topic_id]
 
     def leader_of(self, partition: TopicPartition) -> Broker | None:
@@ -51,7 +51,7 @@ class PartitionLeaders:
                 return
 
     def on_broker_up(self, broker: Broker) -> None:
-        """A broker is back, and takes over what nobody could lead."""
+        """A broker is back, and takes over what no one could lead."""
         self._fenced.discard(broker.node_id)
         for node_id in sorted(self._fenced):
             self._move(node_id, broker.node_id)

@@ -24,7 +24,7 @@ class Connection(Protocol):
         """Send an answer, and take the next request."""
 
     def abandon(self, *, is_silent: bool) -> None:
-        """The broker is gone; ``is_silent``: with its host, so that nobody notifies the client."""
+        """The broker is gone; ``is_silent``: with its host, so that no one notifies the client."""
 
 
 class Steps(Protocol):

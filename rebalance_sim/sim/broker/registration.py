@@ -28,7 +28,7 @@ class PartitionRegistration:
 
     @property
     def leader(self) -> Broker | None:
-        """The broker that was elected last, whether it knows yet or not; None: nobody leads."""
+        """The broker that was elected last, whether it knows yet or not; None: no one leads."""
         return None if self.leader_id is None else self._brokers[self.leader_id]
 
     @property
@@ -72,7 +72,7 @@ class PartitionRegistration:
     def fence(self, broker: Broker) -> bool:
         """Take a broker out of the in-sync set, and elect another if it led; whether it did.
 
-        The last in-sync replica stays in the set; nobody leads while it is dead.
+        The last in-sync replica stays in the set; no one leads while it is dead.
         """
         successor = self.successor()
         is_leader = broker.node_id == self.leader_id
@@ -88,7 +88,7 @@ class PartitionRegistration:
         return is_leader
 
     def take_back(self, broker: Broker) -> bool:
-        """A broker is back: find the partition a leader, if it led or nobody does; whether that
+        """A broker is back: find the partition a leader, if it led or no one does; whether that
         changed anything."""
         if broker.node_id == self.leader_id:
             successor = self.successor()

@@ -29,6 +29,7 @@ from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.pill_watch import PillWatch
 from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.ports import Process
+from rebalance_sim.sim.client.transactions import Transactions
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
@@ -40,6 +41,10 @@ _STALE = ClientState.STALE
 _POLL = Poll()
 _POLL_WITH_RECORDS = Poll(returns_records=True)
 _POLL_WITHOUT_EVENT = Poll(returns_records=True, submits_event=False)
+
+
+class EndTransaction:
+    """A call of the application that goes to its producer."""
 
 
 class Application:
@@ -72,7 +77,7 @@ class Application:
         self._poll_at_ms: int | None = None
         self._unread: tuple[int, Event] | None = None
         """An answer that is read in ``poll``, with its request."""
-        self._to_do: deque[Event] = deque()
+        self._to_do: deque[Event | EndTransaction] = deque()
         self._is_going_on = False
         self._commit_count = 0
         self._commit_at_ms = 0
@@ -115,6 +120,9 @@ class Application:
                 self._pills = PillWatch(process, clock, pills, self.intake, self._be_kept)
         if spec.manual_commit_interval_ms is not None:
             self._plan_commit(spec.manual_commit_interval_ms)
+        self.transactions: Transactions | None = None
+        if spec.transactions is not None:
+            self.transactions = Transactions(process, self, spec.transactions, clock, data_plane)
 
     # --- what is reported to it -------------------------------------------------------------------
 
@@ -133,6 +141,8 @@ class Application:
 
     def end(self) -> None:
         """The process is gone."""
+        if self.transactions is not None:
+            self.transactions.end()
         if self.intake is not None:
             self._data_plane.on_process_end(self._process.name)
         elif not self._conditions.is_paused and not self._conditions.is_stalled:
@@ -462,10 +472,13 @@ class Application:
             return False
         return True
 
-    def _act(self, event: Event) -> None:
+    def _act(self, event: Event | EndTransaction) -> None:
         """One call of the application; ``unsubscribe``, ``close`` and ``commitSync`` block it."""
         process = self._process
         self._loop.note_call(self._clock.now_ms)
+        if isinstance(event, EndTransaction):
+            self._end_transaction()
+            return
         if isinstance(event, Subscribe):
             event = process.subscription(event)
             process.request_metadata()
@@ -481,6 +494,31 @@ class Application:
             self.return_records()
             self.is_blocked = True
         process.take(event)
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    def ask_for_transaction(self) -> None:
+        """As of ``TransactingApplication``."""
+        self._to_do.append(EndTransaction())
+        self._go_on()
+
+    def _end_transaction(self) -> None:
+        """It does not poll while its transaction ends."""
+        self.return_records()
+        assert self.transactions is not None
+        if self.transactions.begin():
+            self.is_blocked = self._is_committing = True
+            self._process.take(PollingStopped())
+
+    def on_transaction_over(self) -> None:
+        """As of ``TransactingApplication``: a ``poll`` comes right after."""
+        self._is_committing = self.is_blocked = False
+        self._clock.call_at(self._clock.now_ms, self._process.tie_break(), self._on_commit_over)
+
+    def on_fenced(self) -> None:
+        """As of ``TransactingApplication``: no other process of it may be thought to be alive."""
+        self._is_committing = self.is_blocked = False
+        self._process.fail_for_good()
 
     @property
     def only_commits(self) -> bool:

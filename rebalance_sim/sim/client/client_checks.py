@@ -14,7 +14,7 @@ DEFAULT_ASSIGNORS = KINDS[JAVA].default_assignors
 
 
 def default_assignors(kind: str) -> tuple[str, ...]:
-    """``partition.assignment.strategy`` of a client library whose setting nobody changes."""
+    """``partition.assignment.strategy`` of a client library whose setting no one changes."""
     return KINDS[kind].default_assignors
 
 

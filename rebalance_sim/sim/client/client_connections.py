@@ -103,9 +103,12 @@ class ClientConnections:
     def misled_until_ms(self) -> int:
         """When it last found a connection to a coordinator dead, without a notice; now,
         if it has one and does not know; -1: never."""
-        if any(c.is_dead and c.purpose is _COORDINATOR for c in self._by_connection):
-            return self._clock.now_ms
-        return self._misled_until_ms
+        return self._clock.now_ms if self.is_misled else self._misled_until_ms
+
+    @property
+    def is_misled(self) -> bool:
+        """Whether a connection to a coordinator is dead, and it does not know."""
+        return any(c.is_dead and c.purpose is _COORDINATOR for c in self._by_connection)
 
     def send(
         self,

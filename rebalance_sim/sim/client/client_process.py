@@ -156,6 +156,11 @@ class ClientProcess:
         return self._lines.misled_until_ms
 
     @property
+    def is_misled(self) -> bool:
+        """Whether its connection to a coordinator is dead, and it does not know."""
+        return self._lines.is_misled
+
+    @property
     def request_timeout_ms(self) -> int:
         """How long a request may go without an answer."""
         return self.spec.request_timeout_ms
@@ -174,6 +179,11 @@ class ClientProcess:
         """Whether no request of it has waited for longer, and nothing waits for the end of a
         pause."""
         return not self._deferred and self._lines.waits_shortly(most_ms)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it has asked for something by itself, and has no answer yet."""
+        return bool(self._own_requests)
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -439,7 +449,7 @@ class ClientProcess:
         if node_id is None:
             if any(type(other) is CloseConnection for other in self._effects):
                 return  # the member gives the connection up in the same event
-            raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
+            raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to no one")
         request = effect.request
         purpose = Purpose.COORDINATOR
         if effect.late_ms is not None:
@@ -518,9 +528,17 @@ class ClientProcess:
 
     def _on_error_raised(self, effect: RaiseError) -> None:
         """After a fatal error the application closes the consumer; other errors it logs."""
+        if self.member.state is ClientState.FATAL:
+            self._close_and_restart()
+
+    def fail_for_good(self) -> None:
+        """Close the consumer, as ``Process`` has it."""
+        self._close_and_restart()
+        self.application.look_at_conditions()
+
+    def _close_and_restart(self) -> None:
         restart_ms = self.spec.restart_after_fatal_ms
-        is_fatal = self.member.state is ClientState.FATAL
-        if is_fatal and restart_ms is not None and not self.application.is_exiting:
+        if restart_ms is not None and not self.application.is_exiting:
             self._supervisor.restart_later(self.name, restart_ms)
             self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
 

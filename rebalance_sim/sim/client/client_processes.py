@@ -120,7 +120,7 @@ class ClientProcesses:
 
     def step_clock(self, name: str, step_ms: int) -> bool:
         """The wall clock of a client's host is set, but not to a time before 0. False: no process
-        goes by it now; one that does may follow."""
+        uses it now; one that does may follow."""
         conditions = self.conditions[name]
         step_ms = max(step_ms, -conditions.clock_ahead_ms - self._clock.now_ms)
         conditions.clock_ahead_ms += step_ms
@@ -128,7 +128,7 @@ class ClientProcesses:
         return process is not None and process.step_clock(step_ms)
 
     def stays(self, name: str) -> bool:
-        """Whether a client has a process that nobody has asked to close."""
+        """Whether a client has a process that no one has asked to close."""
         process = self.live(name)
         return process is not None and not process.application.is_exiting
 

@@ -15,6 +15,7 @@ from rebalance_sim.sim.client.client_checks import (
     check_kind,
     check_regex,
 )
+from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure
 from rebalance_sim.sim.data_plane.workers_spec import WhenRevoked, WorkersSpec
 from rebalance_sim.sim.delays import DelaySpec
@@ -87,7 +88,7 @@ class ClientSpec:
     """How long ``close`` may take."""
     restart_after_fatal_ms: int | None = 10_000
     """How long after an error that it cannot recover from a supervisor starts a new process;
-    none: nobody does."""
+    none: no one does."""
     uses_topic_ids: bool | None = None
     """Whether offset requests name topics by id (Java's client from 4.3 on) or by name (others,
     and all towards a broker of 4.1); none: in neither way, so that what is gone is unknown,
@@ -105,6 +106,9 @@ class ClientSpec:
     workers: WorkersSpec | None = None
     """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
     are none."""
+    transactions: TransactionsSpec | None = None
+    """A read-process-write application, in a world with a data plane: it commits in transactions
+    and in no other way, whatever other settings say; none: it commits as they say."""
     on_failure: OnFailure = OnFailure.RETRY
     """What the application does with a record whose processing fails (``poison_pills`` of a topic):
     ``retry`` for ever, so that its partition stands still, ``skip`` it, or write it elsewhere and
@@ -169,6 +173,8 @@ class ClientSpec:
             )
         if self.workers is not None:
             self._check_workers(self.workers)
+        if self.transactions is not None:
+            self._check_transactions()
         at_least(self, 0, "start_ms", "close_timeout_ms", "processing_ms")
         at_least(
             self,
@@ -211,6 +217,14 @@ class ClientSpec:
                 "workers: when_revoked is drain, which onPartitionsRevoked does, and listener is "
                 "false: choose discard or continue"
             )
+
+    def _check_transactions(self) -> None:
+        if self.workers is not None:
+            raise ValueError("transactions and workers exclude each other")
+        # Also where a deployment says otherwise, which knows nothing of transactions.
+        object.__setattr__(self, "enable_auto_commit", False)
+        object.__setattr__(self, "manual_commit_interval_ms", None)
+        object.__setattr__(self, "commits_when_revoked", False)
 
     def _check_client_assignors(self) -> None:
         if self.server_assignor is not None:

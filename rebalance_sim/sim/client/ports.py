@@ -67,6 +67,10 @@ class Process(Protocol):
     def crash(self) -> None:
         """End without a word; a supervisor starts another one."""
 
+    def fail_for_good(self) -> None:
+        """Close the consumer after an error that there is no way out of; a supervisor starts
+        another process."""
+
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""
 

@@ -44,6 +44,7 @@ class DataPlane:
         end_ms: int,
         pills: PoisonPills,
         has_workers: bool,
+        has_transactions: bool = False,
     ) -> None:
         self.is_on = is_on
         self.network = network
@@ -58,9 +59,9 @@ class DataPlane:
         self._counted: dict[GroupMember, dict[TopicPartition, tuple[PartitionState, int]]] = {}
         """What clients that keep up were handed: to where, and in which time with a partition."""
         self._intakes: dict[str, Intake] = {}
-        self._totals = Totals(has_workers=has_workers)
+        self.totals = Totals(has_workers=has_workers, has_transactions=has_transactions)
         self.progress = {
-            group_id: GroupProgress(self.clock, topic_logs, of_group, self._totals)
+            group_id: GroupProgress(self.clock, topic_logs, of_group, self.totals)
             for group_id, of_group in deliveries.items()
         }
 
@@ -138,7 +139,7 @@ class DataPlane:
                     self._deliveries[group_id].begin(partition, 0)
 
     def on_topic_deleted(self, topic_id: str, partition_count: int) -> None:
-        """Nobody can fetch from the topic any more, and nobody waits for its records."""
+        """No one can fetch from the topic any more, and no one waits for its records."""
         self.leaders.on_topic_deleted(topic_id)
         self.on_brokers_changed()
         for progress in self.progress.values():
@@ -191,7 +192,7 @@ class DataPlane:
         for intake in self._intakes.values():
             intake.positions()
         self.lag()
-        return self._totals.sums().and_(Sums(counts=self.pills.counts()))
+        return self.totals.sums().and_(Sums(counts=self.pills.counts()))
 
     def lag_of(self, group_id: str) -> int:
         """The lag of one group as of now, in records."""
@@ -203,7 +204,7 @@ class DataPlane:
 
     def begin_part(self) -> None:
         """A part of the run begins (``sums``, of which the longest since then are wanted)."""
-        self._totals.begin_part()
+        self.totals.begin_part()
 
     def metrics(self) -> dict[str, float]:
         """What is measured beyond ``Metrics``, by name; nothing while the data plane is off."""

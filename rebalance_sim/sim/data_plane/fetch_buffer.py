@@ -90,12 +90,12 @@ class Plane(Protocol):
 class _Life:
     """A partition of this client from its first position to its release: one PartitionState."""
 
-    __slots__ = ("delivered_to", "flow", "is_fetched", "is_handed_out", "state")
+    __slots__ = ("begun_at", "delivered_to", "flow", "is_fetched", "is_handed_out", "state")
 
     def __init__(self, state: PartitionState, flow: Flow) -> None:
         self.state = state
         self.flow = flow
-        self.delivered_to = state.position
+        self.begun_at = self.delivered_to = state.position
         self.is_fetched = False
         self.is_handed_out = True
 
@@ -316,6 +316,11 @@ class Intake:
         now_ms = self._clock.simulated_ms
         self._flows.roll(now_ms)
         return None if life is None else self._flows.fetched(life.flow, now_ms)
+
+    def begun_offset(self, partition: TopicPartition) -> int | None:
+        """Offset of the first record that it was to be handed; None for one that does not flow."""
+        life = self._lives.get(partition)
+        return None if life is None else life.begun_at
 
     def handed_out_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that a ``poll`` has handed out; None as above."""

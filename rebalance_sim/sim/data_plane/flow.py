@@ -60,17 +60,17 @@ class Flow:
 
     def copy(self) -> Flow:
         """Another flow that stands where this one does."""
-        twin = Flow(
+        copy = Flow(
             self.partition, rate=self.rate, origin_ms=self.origin_ms, position=self.position
         )
-        twin.fetched = self.fetched
-        twin.opens_ms = self.opens_ms
-        twin.slowness = self.slowness
-        twin.is_served = self.is_served
-        twin.limit = self.limit
-        twin.is_met = self.is_met
-        twin.handed_out = self.handed_out
-        return twin
+        copy.fetched = self.fetched
+        copy.opens_ms = self.opens_ms
+        copy.slowness = self.slowness
+        copy.is_served = self.is_served
+        copy.limit = self.limit
+        copy.is_met = self.is_met
+        copy.handed_out = self.handed_out
+        return copy
 
 
 class FlowWatcher(Protocol):

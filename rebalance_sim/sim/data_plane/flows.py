@@ -23,7 +23,7 @@ from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 _NEVER = 1 << 62
 
 
-class _Nobody:
+class _Unwatched:
     def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
         pass
 
@@ -98,8 +98,8 @@ class Flows:
         future = self._future(at_ms)
         future.roll(end_ms)
         return {
-            flow: min(self.fetched(flow, at_ms), future.processed(twin, end_ms))
-            for flow, twin in zip(self._flows, future._flows, strict=True)
+            flow: min(self.fetched(flow, at_ms), future.processed(later, end_ms))
+            for flow, later in zip(self._flows, future._flows, strict=True)
         }
 
     def _with_workers(self, flow: Flow, at_ms: int) -> int:
@@ -216,7 +216,7 @@ class Flows:
             latency_ms=self._latency_ms,
             capacity=self._capacity,
             polls=None if self._polls is None else self._polls.copy(),
-            watcher=_Nobody(),
+            watcher=_Unwatched(),
             now_ms=now_ms,
             in_flight=None if self._in_flight is None else self._in_flight // PARTS,
         )
@@ -508,7 +508,7 @@ class Flows:
 
 
 def _level(wanted: Iterable[int], capacity: int) -> int:
-    """The share that nobody exceeds; ``wanted`` in ascending order, more than there is."""
+    """The share that no one exceeds; ``wanted`` in ascending order, more than there is."""
     wanted = list(wanted)
     count = len(wanted)
     for want in wanted:

@@ -24,10 +24,14 @@ from rebalance_sim.sim.observe.sums import Sums
 class Totals:
     """What all partitions of a run share. ``area`` is twice the integral of the lag."""
 
-    def __init__(self, *, has_workers: bool = False) -> None:
+    def __init__(self, *, has_workers: bool = False, has_transactions: bool = False) -> None:
         self.processed = 0
         self.reprocessed = 0
         self.processed_late = 0
+        self.transactions_committed = 0
+        self.transactions_aborted = 0
+        self.producers_fenced = 0
+        self._has_transactions = has_transactions
         self._has_workers = has_workers
         self.area = 0
         self.highest_lag = 0
@@ -43,6 +47,7 @@ class Totals:
                 "records_processed": self.processed,
                 "records_reprocessed": self.reprocessed,
                 **self._of_workers(),
+                **self._of_transactions(),
             },
             means={
                 "first_record_after_assignment_ms": replace(self.after_assignment),
@@ -55,6 +60,10 @@ class Totals:
     def _of_workers(self) -> dict[str, float]:
         late = {"records_processed_after_loss": float(self.processed_late)}
         return late if self._has_workers else {}
+
+    def _of_transactions(self) -> dict[str, float]:
+        names = ("transactions_committed", "transactions_aborted", "producers_fenced")
+        return {n: float(getattr(self, n)) for n in names} if self._has_transactions else {}
 
     def begin_part(self) -> None:
         """A part of the run begins (``sums``, of which the longest since then are wanted)."""
@@ -130,7 +139,7 @@ class PartitionProgress:
             self._present = None
 
     def delete(self, now_ms: int) -> None:
-        """The partition is no more, and nobody waits for its records."""
+        """The partition is no more, and no one waits for its records."""
         self.settle(now_ms)
         self._is_over = True
 
@@ -153,7 +162,7 @@ class PartitionProgress:
         if before is None or before[0] == consumer.name:
             return
         lost_ms = before[1]
-        # A predecessor that has not lost it yet is a zombie: nobody has had to wait.
+        # A predecessor that has not lost it yet is a zombie: no one has had to wait.
         self._totals.after_loss.add(0 if lost_ms is None else at_ms - lost_ms)
         self._totals.after_assignment.add(at_ms - consumer.assigned_ms)
 
@@ -229,7 +238,7 @@ class GroupProgress:
         self._deliveries.add(partition, start, end)
 
     def on_partition_deleted(self, partition: TopicPartition) -> None:
-        """Nobody waits for its records any more."""
+        """No one waits for its records any more."""
         self._deleted.add(partition)
         progress = self._of.get(partition)
         if progress is not None:

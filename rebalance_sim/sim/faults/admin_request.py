@@ -45,7 +45,7 @@ class AdminRequest(Fault):
 
     @staticmethod
     def any_group(draw: Draw, targets: Targets) -> str | None:
-        """One of the groups, or one that nobody belongs to."""
+        """One of the groups, or one that no one belongs to."""
         return _STRANGE_GROUP if draw.chance(_STRANGE_GROUP_SHARE) else targets.group(draw)
 
 

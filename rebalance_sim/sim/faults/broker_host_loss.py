@@ -14,7 +14,7 @@ from rebalance_sim.sim.network.network import Direction
 class BrokerHostLoss(BrokerWindow):
     """The host of a broker, or its zone, loses power or network, and starts again in the end.
 
-    Nobody says a word: connections stay open at the clients until their requests time out, and new
+    No one says a word: connections stay open at the clients until their requests time out, and new
     ones fail. What arrives when the host is back is answered with a reset.
     """
 

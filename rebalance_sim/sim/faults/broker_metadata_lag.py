@@ -16,7 +16,7 @@ class BrokerMetadataLag(BrokerWindow):
     Brokers replay the metadata log each at its own pace, and a loader or a long queue of changes
     lets one lag by seconds. It continues leading where it leads no more, loads late where it was
     elected, names old coordinators, and has old topics and settings. It heartbeats all the same, so
-    that nobody fences it. At the end of the window it catches up.
+    that no one fences it. At the end of the window it catches up.
     """
 
     lag_ms: int = field(metadata=size(0) | drawn_from(500, 5_000))

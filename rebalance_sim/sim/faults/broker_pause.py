@@ -52,6 +52,6 @@ class BrokerPause(BrokerWindow):
 
 
 def _look_at_leaders(world: FaultWorld) -> None:
-    """Nobody fetches from a broker that stands still."""
+    """No one fetches from a broker that stands still."""
     for name in world.network_names:
         world.data_plane.on_network_changed(name)

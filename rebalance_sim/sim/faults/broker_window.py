@@ -23,7 +23,7 @@ class BrokerWindow(Window):
             raise ValueError("broker and offsets_partition exclude each other: one names a broker")
 
     def hit(self, world: FaultWorld) -> Broker | None:
-        """The broker that is meant; None: nobody leads the partition."""
+        """The broker that is meant; None: no one leads the partition."""
         if self.broker is not None:
             return world.brokers[self.broker]
         return registration(world, self.offsets_partition).leader

@@ -10,7 +10,7 @@ from rebalance_sim.sim.faults.ports import FaultWorld
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCrash(Fault):
-    """A client process is killed. Nobody is notified; its kernel resets its connections.
+    """A client process is killed. No one is notified; its kernel resets its connections.
 
     After ``down_ms`` a supervisor starts a new process: a new member id, the same instance id if it
     has one. None: it never comes back.

@@ -111,7 +111,7 @@ class ClientRedeploy(Fault):
                 yield replace(self, topics=tuple(one for one in self.topics if one != topic))
 
     def among_alike(self) -> Fault:
-        """The client goes on speaking what it spoke."""
+        """The client keeps speaking what it spoke."""
         return self.changed(**dict.fromkeys(_SPOKEN))
 
     def begin(self, world: FaultWorld) -> End | bool:

@@ -45,7 +45,7 @@ class ClockStep(Fault):
 
     @property
     def after_effect_ms(self) -> int:
-        """What goes by a clock that was set back waits for so long; so does a coordinator whose
+        """What reads a clock that was set back waits for so long; so does a coordinator whose
         predecessor's clock was ahead."""
         return abs(self.step_ms)
 

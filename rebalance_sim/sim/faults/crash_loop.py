@@ -20,7 +20,7 @@ class CrashLoop(Fault):
     """A client process is killed, and so are those that follow, each ``up_ms`` after its start:
     ``count`` in all. A supervisor starts the next one ``down_ms`` after each.
 
-    A record that nobody can process, a limit of memory, a wrong configuration. Without an instance
+    A record that no one can process, a limit of memory, a wrong configuration. Without an instance
     id every process leaves a member behind, whose session has to run out.
     """
 

@@ -88,13 +88,15 @@ class Fault(ABC):
 
     ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
     ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
-    what was committed may be lost. ``ends_topic``: its ``topic`` is deleted. ``alters_settings``:
-    of brokers or groups, as its ``changes`` say. ``needs_data_plane``: it needs records.
+    what was committed may be lost. ``changes_topics``: which topics there are, or partitions of
+    them. ``ends_topic``: its ``topic`` is deleted. ``alters_settings``: of brokers or groups, as
+    its ``changes`` say. ``needs_data_plane``: it needs records.
     """
 
     kind: ClassVar[str]
     reaches_admin: ClassVar[bool] = False
     may_lose_committed: ClassVar[bool] = False
+    changes_topics: ClassVar[bool] = False
     ends_topic: ClassVar[bool] = False
     alters_settings: ClassVar[bool] = False
     needs_data_plane: ClassVar[bool] = False

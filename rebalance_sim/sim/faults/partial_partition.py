@@ -16,7 +16,7 @@ class PartialPartition(BrokerWindow):
     is broken. ``to_broker`` None: the controller.
 
     A follower that cannot fetch holds the high watermark back until it falls out of the in-sync
-    set after ``replica_lag_time_max_ms``; nobody is fenced. A broker whose heartbeats do not reach
+    set after ``replica_lag_time_max_ms``; no one is fenced. A broker whose heartbeats do not reach
     the controller is fenced when its session runs out, and does not know: it continues as an
     outdated coordinator for all who reach it.
     """

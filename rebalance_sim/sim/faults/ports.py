@@ -51,7 +51,7 @@ class Clients(Protocol):
         """The process of a client; None while it has none."""
 
     def stays(self, name: str) -> bool:
-        """Whether a client has a process that nobody has asked to close."""
+        """Whether a client has a process that no one has asked to close."""
 
     def crash(self, name: str, down_ms: int | None) -> bool:
         """Kill the process; a new one follows after ``down_ms``, or none. False: there is none."""
@@ -106,7 +106,7 @@ class Controller(Protocol):
         """Fence a broker when its session runs out, if it has been silent until then."""
 
     def go_down(self) -> None:
-        """Nobody is the controller from now on."""
+        """No one is the controller from now on."""
 
     def come_back(self) -> None:
         """There is a controller again."""
@@ -134,8 +134,11 @@ class DataPlane(Protocol):
 class Topics(Protocol):
     """The topics of the cluster; each call says whether it changed anything."""
 
-    def create(self, name: str, partition_count: int) -> bool:
-        """Create a topic."""
+    def create(
+        self, name: str, partition_count: int, records_per_second: int | None = None
+    ) -> bool:
+        """Create a topic with so many records for each partition; None: as many as the last topic
+        of that name had, or none."""
 
     def grow(self, name: str, partition_count: int) -> bool:
         """Add partitions until there are so many."""

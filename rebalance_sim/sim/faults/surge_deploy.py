@@ -44,7 +44,7 @@ class SurgeDeploy(Fault):
     def without(
         self, *, clients: Names = (), groups: Names = (), topics: Names = ()
     ) -> Self | None:
-        """As usual; None if nobody is left to follow."""
+        """As usual; None if no one is left to follow."""
         kept = tuple(name for name in self.successors if name not in clients)
         if not kept:
             return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.sim.checks import legal_topic
-from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
+from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, RECORDS_PER_SECOND_MOST
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
@@ -16,17 +17,24 @@ from rebalance_sim.sim.faults.targets import Targets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCreate(Fault):
-    """An administrator creates a topic. Ignored if the name exists."""
+    """An administrator creates a topic. Ignored if the name exists.
+
+    ``records_per_second`` are produced to each of its partitions from then on; None: as many as to
+    those of the topic that had its name before, or none.
+    """
+
+    changes_topics: ClassVar[bool] = True
 
     topic: str
     partition_count: int = field(metadata=size(1, PARTITIONS_MOST))
+    records_per_second: int | None = field(default=None, metadata=size(0, RECORDS_PER_SECOND_MOST))
 
     def __post_init__(self) -> None:
         Fault.__post_init__(self)
         legal_topic(self.topic, "topic")
 
     def begin(self, world: FaultWorld) -> End | bool:
-        return world.topics.create(self.topic, self.partition_count)
+        return world.topics.create(self.topic, self.partition_count, self.records_per_second)
 
     @classmethod
     def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:

@@ -13,6 +13,7 @@ from rebalance_sim.sim.faults.ports import FaultWorld
 class TopicDelete(Fault):
     """An administrator deletes a topic. Ignored if it does not exist."""
 
+    changes_topics: ClassVar[bool] = True
     ends_topic: ClassVar[bool] = True
 
     topic: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
 from rebalance_sim.sim.draw import Draw
@@ -15,6 +16,8 @@ from rebalance_sim.sim.faults.targets import Targets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicGrow(Fault):
     """Partitions are added until there are ``partition_count``; never removed."""
+
+    changes_topics: ClassVar[bool] = True
 
     topic: str
     partition_count: int = field(metadata=size(1, PARTITIONS_MOST))

@@ -17,6 +17,7 @@ from rebalance_sim.sim.faults.targets import Targets
 class TopicRecreate(Fault):
     """A topic is deleted and created again under its name, with a new id, after ``down_ms``."""
 
+    changes_topics: ClassVar[bool] = True
     ends_topic: ClassVar[bool] = True
 
     topic: str

@@ -17,7 +17,7 @@ class NetworkSpec:
     between_racks_ms: int = 0
     """What is added, one way, between a client and a broker whose racks differ."""
     connect_timeout_ms: int = 10_000
-    """How long a connection may take to come about."""
+    """How long a connection may take to be established."""
     reconnect_backoff_ms: int = 50
     """How long a client waits before it connects again; twice as long each time."""
     reconnect_backoff_max_ms: int = 1_000

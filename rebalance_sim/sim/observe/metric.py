@@ -1,4 +1,4 @@
-"""A metric that is a class of its own: of a module of this folder, found by being there, or of a
+"""A metric that is a class of its own: of a module of this folder, discovered by import, or of a
 plug-in.
 
 It looks at the same steps as the checker, or at the end alone. What is measured at every step is in

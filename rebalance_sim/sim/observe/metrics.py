@@ -143,7 +143,7 @@ class Metrics:
         self.rebalances.on_gone(client)
 
     def on_partition_deleted(self, partition: TopicPartition) -> None:
-        """Nobody need own this partition any more."""
+        """No one need own this partition any more."""
         for ownership in self.ownership.values():
             ownership.remove(partition)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from rebalance_sim.scenarios.experiment import GRID, Cell, Experiment, Parameter, common
+from rebalance_sim.scenarios.experiment import GRID, LIST, Cell, Experiment, Parameter, common
 from rebalance_sim.scenarios.units import unit_of
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import Median, median_of
@@ -293,20 +293,22 @@ def pictures(summary: ExperimentSummary) -> Iterator[MetricPicture]:
         points = [point for point in summary.points if point.metric == metric]
         if points or (summary.failed and metric in summary.runs):
             unit, scale = unit_of(metric)
-            parameters = experiment.vary or (None,)
+            # What a list varies together has one axis.
+            is_list = experiment.design == LIST
+            axes = [experiment.vary] if is_list else [(one,) for one in experiment.vary]
             yield MetricPicture(
                 metric=metric,
                 seeds=max((point.seeds for point in points), default=0),
                 unit=unit,
-                rows=tuple(_row(summary, points, parameter, scale) for parameter in parameters),
+                rows=tuple(_row(summary, points, axis, scale) for axis in axes or [()]),
             )
 
 
 def _row(
-    summary: ExperimentSummary, points: Sequence[Point], parameter: Parameter | None, scale: float
+    summary: ExperimentSummary, points: Sequence[Point], axis: Sequence[Parameter], scale: float
 ) -> tuple[Panel, ...]:
     cells = {cell.number: cell for cell in summary.experiment.cells}
-    xs = tuple(dict.fromkeys(_x(cell, parameter) for cell in cells.values()))
+    xs = tuple(dict.fromkeys(_x(cell, axis) for cell in cells.values()))
     is_numeric = common(xs)
     panels = []
     for group in summary.groups:
@@ -314,15 +316,15 @@ def _row(
         failed: dict[Any, list[str]] = {}
         for (name, number), words in summary.failed.items():
             if name == group:
-                failed.setdefault(_x(cells[number], parameter), []).append(words)
+                failed.setdefault(_x(cells[number], axis), []).append(words)
         panels.append(
             Panel(
                 title=group,
-                x_title="" if parameter is None else parameter.name,
+                x_title=", ".join(parameter.name for parameter in axis),
                 xs=xs,
                 is_numeric=is_numeric,
-                is_log=parameter is not None and parameter.scale == "log" and is_numeric,
-                lines=tuple(_lines(summary, of_group, cells, parameter, scale)),
+                is_log=is_numeric and any(parameter.scale == "log" for parameter in axis),
+                lines=tuple(_lines(summary, of_group, cells, axis, scale)),
                 failed={x: "; ".join(dict.fromkeys(words)) for x, words in failed.items()},
             )
         )
@@ -333,10 +335,10 @@ def _lines(
     summary: ExperimentSummary,
     points: Sequence[Point],
     cells: Mapping[int, Cell],
-    parameter: Parameter | None,
+    axis: Sequence[Parameter],
     scale: float,
 ) -> Iterator[Line]:
-    others = [p for p in summary.experiment.vary if p is not parameter]
+    others = [parameter for parameter in summary.experiment.vary if parameter not in axis]
     is_drawn = any(p.between is not None for p in summary.experiment.vary)
     is_split = len(others) == 1 and not is_drawn and len(others[0].values) <= LINES_MOST
     of_line: dict[str, list[Point]] = {} if is_split else {"": list(points)}
@@ -349,21 +351,21 @@ def _lines(
         ends = [(m.value, m.value) if math.isnan(m.low) else (m.low, m.high) for m in medians]
         yield Line(
             name=name,
-            xs=tuple(_x(cells[point.cell], parameter) for point in rows),
+            xs=tuple(_x(cells[point.cell], axis) for point in rows),
             medians=tuple(median.value / scale for median in medians),
             lows=tuple(low / scale for low, _ in ends),
             highs=tuple(high / scale for _, high in ends),
-            is_joined=is_split or not (others or is_drawn),
+            is_joined=is_split or not (others or is_drawn or len(axis) > 1),
         )
 
 
-def _x(cell: Cell, parameter: Parameter | None) -> Any:
-    if parameter is None:
-        return ""
-    value = cell.values[parameter.name]
-    return value if common([value]) else shown(value)
+def _x(cell: Cell, axis: Sequence[Parameter]) -> Any:
+    values = [cell.values[parameter.name] for parameter in axis]
+    return values[0] if len(values) == 1 and common(values) else "\n".join(map(shown, values))
 
 
 def shown(value: Any) -> str:
     """A value of a parameter, for people."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

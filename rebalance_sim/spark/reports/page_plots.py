@@ -27,7 +27,7 @@ GREY_FILL = "#e4e4e4"
 BINS = 30
 
 _MARKS = (("circle", 12), ("square-open", 12), ("circle", 7), ("diamond-open", 16), ("circle", 4))
-"""Points that coincide can be told apart: each leaves something of the others to be seen."""
+"""Points that coincide can be distinguished: each leaves something of the others to be seen."""
 
 SERIES: Mapping[str, str] = {
     "members": "members of the group",

@@ -37,7 +37,7 @@ MISSING: Mapping[str, float] = {"settling_ms": -1}
 """Values of metrics that stand for none: the group was not stable at the end."""
 
 TEXT_MOST = 10_000
-"""Characters of a text that is kept: nobody reads more, and a message may have millions."""
+"""Characters of a text that is kept: no one reads more, and a message may have millions."""
 
 _COUNTS = pa.map_(pa.string(), pa.int64())
 _VALUES = pa.map_(pa.string(), pa.float64())

@@ -83,9 +83,9 @@ def _held_after_a_replacement(explorer: Explorer) -> int:
         step = next(one for one in explorer.steps(state) if one.action[:2] == (doing, who))
         assert step.state is not None, step
         state = step.state
-    seats = explorer.coordinator.facts(explorer.unpack(state).coordinator).seats
-    assert list(seats) == ["member-b"]
-    return seats["member-b"].held
+    members = explorer.coordinator.facts(explorer.unpack(state).coordinator).members
+    assert list(members) == ["member-b"]
+    return members["member-b"].held
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,12 @@ SENT = {
     "callbacks_run": ("RunCallback",),
 }
 AT_REST = ("Stable", "Empty", "Dead")
-OFFSET_RECORDS = ("OffsetCommit",)
+OFFSET_RECORDS = (
+    "OffsetCommit",
+    "TxnOffsetCommit",
+    "TransactionMarker",
+    "TransactionMetadata",
+)
 
 StepOfGroup = tuple[int, Moment, str, GroupSeen | None, GroupSeen | None]
 """A step of a shard, by index, with a group as the shard had it before, and has it after."""

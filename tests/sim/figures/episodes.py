@@ -65,7 +65,7 @@ def begins_rebalance(step: StepOfGroup, rising: set[int]) -> bool:
     if after is None or after.type != "classic":
         return False
     was_preparing = before is not None and before.state == "PreparingRebalance"
-    # That of a group that is converted goes on from its epoch; one without members is replaced.
+    # That of a group that is converted continues from its epoch; one without members is replaced.
     generation = 0
     if before is not None and (before.type == "classic" or before.members):
         generation = before.epoch
@@ -212,7 +212,7 @@ def moves(
 
 
 def last_consumer(life: PartitionLife, changes: list[Owned], before: int) -> str | None:
-    """Who was the last to get a partition before a step; None if nobody has."""
+    """Who was the last to get a partition before a step; None if no one has."""
     found = consumers(life, [c for c in changes if c.step < before])
     return found[-1] if found else None
 

@@ -144,7 +144,7 @@ def consumers(life: PartitionLife, changes: list[Owned]) -> list[str]:
 
 
 def given_up_in_vain(life: PartitionLife, changes: list[Owned]) -> int:
-    """How often a process gave the partition up and got it back, and in between nobody had it."""
+    """How often a process gave the partition up and got it back, and in between no one had it."""
     count = 0
     gave_up: str | None = None
     owners: frozenset[str] = frozenset()

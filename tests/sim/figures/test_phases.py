@@ -51,7 +51,7 @@ def test_a_phase_has_what_a_run_has_more_at_its_end_than_at_its_beginning(
     assert phase.until_ms is not None
     before = record(scenario.world, until_ms=phase.from_ms)
     after = record(scenario.world, until_ms=phase.until_ms)
-    found = of_phase(dict(run(replace(scenario, phases=(phase,))).metrics), "middle")
+    found = of_phase(dict(run(replace(scenario, phases=(phase,)), properties=()).metrics), "middle")
     first, last = figures(before), figures(after)
     sums = {
         name: last[name] - first[name]
@@ -125,7 +125,7 @@ def test_phases_change_nothing_of_a_run(profile: str, seed: int) -> None:
     )
     phased = replace(plain, phases=phases)
     assert phased.hash == plain.hash
-    found, expected = run(phased), run(plain)
+    found, expected = (run(one, properties=()) for one in (phased, plain))
     of_run = {name: value for name, value in found.metrics.items() if "." not in name}
     assert of_run == expected.metrics
     assert [one.name for one in found.phases] == ["start", "middle", "late"]

@@ -1,4 +1,4 @@
-"""Laws of records that nobody is handed, or nobody processes. Each returns what violates it."""
+"""Laws of records that no one is handed, or no one processes. Each returns what violates it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 
 def every_record_is_handed_out_or_skipped_or_still_ahead(recording: Recording) -> list[str]:
     """Of the records since a group has first subscribed, the figures say how many it was handed and
-    how many it has skipped; the rest is what nobody has come to yet."""
+    how many it has skipped; the rest is what no one has come to yet."""
     produced = before = ahead = 0
     for group_id, life, handed_out in partitions_of_groups(recording):
         first = first_expected(recording, group_id, life.partition)
@@ -53,7 +53,7 @@ def what_is_ahead_is_lag(recording: Recording) -> list[str]:
 
 
 def what_is_skipped_has_a_cause(recording: Recording) -> list[str]:
-    """Nobody was handed a record, and somebody a later one: somebody has started behind it because
+    """No one was handed a record, and somebody a later one: somebody has started behind it because
     nothing was committed, or an administrator has committed an offset behind it."""
     found = []
     resets = [one for one in holdings(recording) if is_reset(one)]
@@ -75,7 +75,7 @@ def what_is_skipped_has_a_cause(recording: Recording) -> list[str]:
 
 
 def what_is_lost_was_in_hand(recording: Recording) -> list[str]:
-    """Records that were handed out, that nobody has processed, and that a later owner has passed
+    """Records that were handed out, that no one has processed, and that a later owner has passed
     over: the time with the partition in which they were handed out is over."""
     if not recording.spec.data_plane:
         return []

@@ -176,7 +176,7 @@ def test_a_figure_that_is_off(figure: str, law: str) -> None:
     assert violated(replace(told, result=replace(told.result, metrics=metrics))) == {law}
 
 
-def test_records_that_nobody_is_handed_though_nobody_started_behind_them() -> None:
+def test_records_that_no_one_is_handed_though_no_one_started_behind_them() -> None:
     found = altered(run(), lambda all_of_them: all_of_them[4:])
     assert "what_is_skipped_has_a_cause" in found
 

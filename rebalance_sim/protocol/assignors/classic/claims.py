@@ -27,7 +27,7 @@ class Claims:
     """The claims that hold.
 
     ``kept``: member id -> partitions, an entry for every member. ``doubly_claimed``: partitions
-    that two members of one generation claim, and nobody keeps. ``older``: partition -> the member
+    that two members of one generation claim, and no one keeps. ``older``: partition -> the member
     with the newest claim among those of an older generation than the newest of the group.
     """
 

@@ -37,7 +37,7 @@ class _HeaviestFirst(GeneralBalancing):
         self, kept: Mapping[str, Collection[NamedPartition]]
     ) -> list[NamedPartition]:
         """One after the other from the member with most left, of equals from the greatest id; first
-        what others had before. What nobody claims comes last. Racks take away only afterwards."""
+        what others had before. What no member claims comes last. Racks take away only then."""
         left = {
             member_id: deque(sorted(share, key=lambda p: (p not in self.older, p)))
             for member_id, share in kept.items()
@@ -64,5 +64,5 @@ class LibrdkafkaCooperativeStickyAssignor(StickyRules):
     balancing = _HeaviestFirst
 
     def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
-        """What is transferring stays with nobody until its old owner has given it up."""
+        """What is transferring stays with no one until its old owner has given it up."""
         return without(transferring, shares)

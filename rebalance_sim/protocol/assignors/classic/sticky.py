@@ -1,7 +1,7 @@
 """The classic sticky assignors (classic §5.3, §5.4): balance, and everybody keeps what it may.
 
 ``sticky`` is for members that give everything up before they rejoin, ``cooperative-sticky`` for
-members that keep it: what changes hands is owned by nobody for one generation.
+members that keep it: what changes hands is owned by no member for one generation.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class StickyAssignor(StickyRules):
 
 
 class CooperativeStickyAssignor(StickyAssignor):
-    """``cooperative-sticky``: claims are what members own, and nobody gets what another has."""
+    """``cooperative-sticky``: claims are what members own, and no one gets what another has."""
 
     name = "cooperative-sticky"
     supports_cooperative = True
@@ -124,7 +124,7 @@ class CooperativeStickyAssignor(StickyAssignor):
         return Claim(tuple(ungrouped(subscription.owned_partitions)), generation_id)
 
     def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
-        """What is transferring stays with nobody until its old owner has given it up."""
+        """What is transferring stays with no one until its old owner has given it up."""
         return without(transferring, shares)
 
 

@@ -2,11 +2,11 @@
 
 Source: the text of KIP-848, "Member Metadata and Assignment Metadata", in its accepted form:
 version and reason (or error) are fields of the protocol, and not part of the bytes. Two versions
-are here, so that an upgrade can be told:
+are here, so that an upgrade can be recognised:
 
 - 0: a member says its process and the lags of its tasks; it gets active and standby tasks, and
   takes a warm-up for a standby.
-- 1: a member also says its tags and its topology; warm-up tasks are told apart.
+- 1: a member also says its tags and its topology; warm-up tasks are distinguished.
 
 A task is a partition of a topic, as if each topic had a sub-topology of its own. What the KIP has
 for interactive queries (user end point, partitions by host) is left out.

@@ -124,7 +124,7 @@ class Placement:
         return self.instances[member_id].says.process_id
 
     def lag_of(self, member_id: str, task: TopicPartition) -> int | None:
-        """How far the copy in the member's process lags; None where nobody has said."""
+        """How far the copy in the member's process lags; None where no one has said."""
         return self._lags.get((self.process_of(member_id), task))
 
     def is_caught_up(self, member_id: str, task: TopicPartition) -> bool:

@@ -18,7 +18,7 @@ def java_hash_map_order(ids: Collection[str]) -> list[str]:
     """``ids`` by slot of a ``java.util.HashMap`` that grew from its initial size.
 
     Ids in one slot stand in ascending order here. In Java they stand in the order of their
-    insertion, which a broker takes from another map and nobody can predict.
+    insertion, which a broker takes from another map and no one can predict.
     """
     return [text for slot in java_hash_map_slots(ids) for text in slot]
 

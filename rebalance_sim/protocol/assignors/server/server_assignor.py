@@ -55,7 +55,7 @@ class PartitionAssignorError(Exception):
     """No target can be computed.
 
     Causes: a subscribed topic without a partition count, or (uniform, homogeneous group)
-    partitions that nobody may take, which only inconsistent current targets can bring about.
+    partitions that no one may take, which only inconsistent current targets can bring about.
     The coordinator answers UNKNOWN_SERVER_ERROR and writes nothing (assignors §1.1).
     """
 

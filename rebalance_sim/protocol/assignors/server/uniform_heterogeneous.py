@@ -34,7 +34,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 MAX_BALANCE_ROUNDS = 16
 """The broker's limit. Long chains of overlapping subscriptions do reach it (assignors §6.5)."""
 
-_NOBODY = -1
+_NO_OWNER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class _Ledger:
         self._look_up_owners()
         loads = self.loads
         for topic in self.topics:
-            ownerless = [p for p, owner in enumerate(topic.owners) if owner == _NOBODY]
+            ownerless = [p for p, owner in enumerate(topic.owners) if owner == _NO_OWNER]
             if not ownerless:
                 continue
             owners = topic.change_owners()
@@ -188,7 +188,7 @@ class _Ledger:
             ):
                 if before == after:
                     continue
-                if before != _NOBODY:
+                if before != _NO_OWNER:
                     lost[before].append(partition)
                 gained[after].append(partition)
         targets = self.kept.copy()
@@ -205,7 +205,7 @@ class _Ledger:
         self._has_owners = True
         owners_by_topic: dict[str, list[int]] = {}
         for topic in self.topics:
-            topic.owners = owners_by_topic[topic.topic_id] = [_NOBODY] * topic.partition_count
+            topic.owners = owners_by_topic[topic.topic_id] = [_NO_OWNER] * topic.partition_count
         for member, partitions in enumerate(self.kept):
             for topic_id, partition in partitions:
                 owners_by_topic[topic_id][partition] = member
@@ -247,7 +247,7 @@ def _lowest_first(ranked: Sequence[int], start_loads: Sequence[int]) -> Iterator
     """Again and again the member with the least (present load, rank).
 
     ``ranked`` is in ascending (load, index) and ``start_loads`` are its loads. The caller raises
-    the load of each member it is given by one; nobody else's load may sink to the level at hand.
+    the load of each member it is given by one; no one else's load may sink to the level at hand.
     So at each level those who stand there are all who started at it or below: a prefix of
     ``ranked``, to be gone through in rank order. Never ends.
     """
@@ -282,7 +282,7 @@ def _highest_first(
     level = start_loads[-1]
     while candidates:
         if bottom == len(candidates):
-            # All who came down from above are out of stock: skip the levels where nobody stands.
+            # All who came down from above are out of stock: skip the levels where no one stands.
             level = start_loads[bottom - 1]
         while bottom and start_loads[bottom - 1] >= level:
             bottom -= 1

@@ -3,7 +3,7 @@
 Source: assignors §5. Every member gets ``base`` partitions, or one more; first each keeps of its
 current target what its quota allows, then what is left over is handed out in order.
 
-What nobody has is found with sets as a whole. Partitions are put in order one by one only where a
+What no one has is found with sets as a whole. Partitions are put in order one by one only where a
 member has to give some up, or where they are to be handed out.
 """
 

@@ -30,7 +30,7 @@ class KnownTopicNames(Protocol):
         """Whether somebody has said the name of this topic."""
 
     def name_of(self, topic_id: str) -> str:
-        """The name of a topic that is, or was, assigned; the id itself if nobody ever said."""
+        """The name of a topic that is, or was, assigned; the id itself if no one ever said."""
 
     def keep(self, partitions: frozenset[TopicPartition]) -> None:
         """Remember the names of what is assigned from now on, should their topics be deleted."""
@@ -88,7 +88,7 @@ class TopicCatalogue:
         )
 
     def without_id(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those that stand under the name of their topic: nobody has said its id so far."""
+        """Those that stand under the name of their topic: no one has said its id so far."""
         return frozenset(p for p in partitions if not self._topic_names.knows(p.topic_id))
 
     def by_name(self, partitions: Iterable[TopicPartition]) -> tuple[NamedPartitions, ...]:

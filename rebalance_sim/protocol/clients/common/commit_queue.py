@@ -86,5 +86,5 @@ class CommitQueue:
     def _commit_for_application(
         self, offsets: Offsets, on_done: OnDone, deadline_ms: int | None
     ) -> None:
-        """Commit these offsets; past ``deadline_ms`` nobody waits (None: one attempt only)."""
+        """Commit these offsets; past ``deadline_ms`` no one waits (None: one attempt only)."""
         raise NotImplementedError

@@ -148,6 +148,33 @@ class RecordsReturned:
     positions: Mapping[TopicPartition, int]
 
 
+@value
+class SendOffsetsToTransaction:
+    """``groupMetadata``, and ``sendOffsetsToTransaction`` of the application's own producer, with
+    the records from ``starts`` up to ``offsets``. Nothing follows for the consumer."""
+
+    starts: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]
+    producer_id: int
+    producer_epoch: int
+
+
+@value
+class TransactionEnded:
+    """The producer has ended that transaction, or was fenced in it or before. Nothing follows for
+    the consumer."""
+
+    committed: bool
+    is_fenced: bool = False
+
+
+@value
+class Seek:
+    """``seek``: hand out what comes from these positions on; what was fetched is dropped."""
+
+    positions: Mapping[TopicPartition, int]
+
+
 # --- the network ---------------------------------------------------------------------------------
 
 
@@ -354,5 +381,8 @@ Event = (
     | ClassicHeartbeatAnswered
     | LeaveGroupAnswered
     | EnforceRebalance
+    | SendOffsetsToTransaction
+    | TransactionEnded
+    | Seek
 )
 """A new kind goes to the end: traces number them in this order, and digests are made of that."""

@@ -60,6 +60,9 @@ _HANDLERS: Mapping[type, str] = MappingProxyType(
         events.MetadataKnown: "_on_metadata_known",
         events.PatternMatched: "_on_pattern_matched",
         events.PositionsKnown: "_on_positions_known",
+        events.SendOffsetsToTransaction: "_on_tick",
+        events.TransactionEnded: "_on_tick",
+        events.Seek: "_on_seek",
         events.CoordinatorConnected: "_on_coordinator_connected",
         events.CoordinatorConnectionClosed: "_on_coordinator_connection_closed",
         events.AssignorMetadataChanged: "_on_assignor_metadata_changed",
@@ -165,8 +168,8 @@ class GroupMember(MemberCore):
         """The event has been taken in: let all parts do what is due because of it."""
         raise NotImplementedError
 
-    def _on_tick(self, event: events.Tick) -> None:
-        """Only time has passed; the parts look at it."""
+    def _on_tick(self, event: events.Event) -> None:
+        """Only time has passed, or nothing that is the consumer's; the parts look at it."""
 
     def _on_polling_resumed(self, event: events.PollingResumed) -> None:
         self._application.set_polling(True)
@@ -179,6 +182,9 @@ class GroupMember(MemberCore):
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         self.subscription.set_positions(event.positions)
+
+    def _on_seek(self, event: events.Seek) -> None:
+        self.subscription.seek(event.positions)
 
     def _on_answered(self, event: events.Answered[Any]) -> None:
         self.requests.answer(event, event.response)

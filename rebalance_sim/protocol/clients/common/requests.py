@@ -1,6 +1,6 @@
 """Requests of one member that are in flight: how each is sent, answered, or lost.
 
-The sender of a request says what follows on its answer, and what follows if there is none; nobody
+The sender of a request says what follows on its answer, and what follows if there is none; no one
 else keeps books of what is in flight. Source: client §2.1, §2.4.
 """
 

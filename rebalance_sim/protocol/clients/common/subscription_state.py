@@ -6,6 +6,7 @@ Source: client §0.2, §8. ``assigned`` is A of client §12, ``fetchable`` is F.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rebalance_sim.protocol.clients.common.events import Subscribe
 from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
@@ -128,6 +129,14 @@ class SubscriptionState:
             state = self.assigned.get(partition)
             if state is not None and state.fetch_state is _FETCHING:
                 state.position = position
+
+    def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The application wants to be handed what comes from these positions on."""
+        for partition, position in positions.items():
+            state = self.assigned.get(partition)
+            if state is not None and state.fetch_state is _FETCHING:
+                self.assigned[partition] = replace(state, position=position)
+                self.version += 1
 
     def consumed(self) -> dict[TopicPartition, int]:
         """Positions of all assigned partitions that have a valid one, in ascending order."""

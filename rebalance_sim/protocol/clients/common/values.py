@@ -97,4 +97,4 @@ class PartitionState:
 
 
 def nobody_listens(*_: object) -> None:
-    """Where somebody may be called, and nobody has to be."""
+    """Where somebody may be called, and no one has to be."""

@@ -133,7 +133,7 @@ class RetriedRequest:
         self._core.change_count += 1
 
     def drop(self) -> None:
-        """Nobody waits for it any more; what is in flight is not looked at."""
+        """No one waits for it any more; what is in flight is not looked at."""
         self._number += 1
         self._send = self._on_over = self._due_ms = None
 

@@ -34,7 +34,7 @@ _STALE_RETRIES = 10
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """A commit from its making to its end; ``deadline_ms``: past it nobody waits."""
+    """A commit from its making to its end; ``deadline_ms``: past it no one waits."""
 
     request: OffsetCommitRequest
     on_done: OnDone

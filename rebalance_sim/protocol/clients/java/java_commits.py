@@ -36,7 +36,7 @@ class Commit:
     _: KW_ONLY
     number: int
     deadline_ms: int | None
-    is_over: bool = False  # nobody waits for it any more
+    is_over: bool = False  # no one waits for it any more
 
     def finish(self, error_code: ErrorCode | None) -> None:
         """Complete the commit, once; None means success."""
@@ -112,7 +112,7 @@ class JavaCommits(CommitQueue, Generic[_C]):
         return commit.pacer.may_send(self._core.now_ms)
 
     def _send_newest(self, commit: _C) -> None:
-        """Send a commit but for what a younger one has stored of the same partitions. Where nobody
+        """Send a commit but for what a younger one has stored of the same partitions. Where no one
         knows whether a younger one was, its offset is sent again: it may not be repeated itself.
         """
         if not self._rules.repeats_overtaken_commits:

@@ -30,7 +30,7 @@ class TopicNames:
         self._metadata = topic_names
 
     def name_of(self, topic_id: str) -> str:
-        """The name of a topic that is, or was, assigned; the id itself if nobody ever said."""
+        """The name of a topic that is, or was, assigned; the id itself if no one ever said."""
         return self._metadata.get(topic_id) or self._cache.get(topic_id, topic_id)
 
     def ids_by_name(self) -> Mapping[str, str]:

@@ -259,7 +259,7 @@ class CoordinatorLink:
         self._set_state(_TERM)
 
     def _forget_coordinator(self) -> None:
-        """Nobody is the coordinator; a known one is disconnected, with all that is in flight."""
+        """No one is the coordinator; a known one is disconnected, with all that is in flight."""
         if self._node_id is None:
             return
         self._core.effects.append(CloseConnection(node_id=self._node_id))

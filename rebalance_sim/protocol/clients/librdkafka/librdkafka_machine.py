@@ -122,7 +122,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     def _go_on(self, event: events.Event) -> None:
         if type(event) is events.RecordsReturned:
-            return  # what is stored wakes nobody up
+            return  # what is stored wakes no one up
         self._run_managers()
         self.show_state()
         for effect in self.effects:

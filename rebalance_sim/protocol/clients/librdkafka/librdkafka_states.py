@@ -69,7 +69,7 @@ LEGAL_JOIN_TRANSITIONS: Mapping[JoinState, frozenset[JoinState]] = MappingProxyT
             {_J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL, _J.STEADY, _J.INIT}
         ),
         _J.WAIT_UNASSIGN_TO_COMPLETE: frozenset({_J.INIT}),
-        # Nobody joins by a request of its own.
+        # No one joins by a request of its own.
         _J.WAIT_METADATA: frozenset(),
         _J.WAIT_JOIN: frozenset(),
         _J.WAIT_SYNC: frozenset(),

@@ -129,7 +129,7 @@ def plan_of(members: Collection[Member]) -> Plan | None:
 
 
 def _is_unreadable(members: Collection[Member]) -> bool:
-    """Do all offer the same assignor, and nobody reads what all say to it?"""
+    """Do all offer the same assignor, and no one reads what all say to it?"""
     common = _common_offers(members)
     return bool(common) and not any(readers for _, readers in common)
 
@@ -255,7 +255,7 @@ def deadline_timer(
 def expire(context: ConsumerContext, group: ConsumerGroup, now_ms: int) -> Outcome:
     """The rebalance timeout of the computing member is over: another one takes its place.
 
-    It is not fenced. Where nobody else can compute, it is given the same time again.
+    It is not fenced. Where no one else can compute, it is given the same time again.
     """
     computation = computation_under_way(group)
     if computation is None or computation.step is ComputationStep.CHOSEN:

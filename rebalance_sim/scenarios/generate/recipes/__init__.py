@@ -1,4 +1,4 @@
-"""Coincidences, a function each, found by being there: what has to meet. A seed says when, and for
+"""Coincidences, a function each, discovered by import: what has to meet. A seed says when, and for
 how long.
 
 A function is handed a stream of its own, what there is, and a time. Faults beyond the fault phase

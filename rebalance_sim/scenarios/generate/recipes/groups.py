@@ -27,7 +27,7 @@ _LONG_RETENTION_MINUTES = 10
 
 
 def retention_over(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
-    """The clocks of all brokers are set ahead by about the retention of offsets, while nobody is in
+    """The clocks of all brokers are set ahead by about the retention of offsets, while no one is in
     the group, or while its members have given up topics, and rebalance."""
     if targets.config.offsets_retention_minutes > _LONG_RETENTION_MINUTES:
         return

@@ -28,7 +28,7 @@ _NEAR_MS = (-30, 30)
 
 
 def _session_ms(targets: Targets, client: ClientSpec) -> int:
-    """The session timeout of a client, as long as nobody alters it."""
+    """The session timeout of a client, as long as no one alters it."""
     if client.kind in CLASSIC_KINDS:
         return client.session_timeout_ms
     return targets.config.group_consumer_session_timeout_ms

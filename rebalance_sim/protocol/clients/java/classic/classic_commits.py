@@ -83,7 +83,7 @@ class ClassicCommits(JavaCommits[Commit]):
                 ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.UNKNOWN_MEMBER_ID
             )
             return
-        # Who subscribes to nothing commits as nobody. With an instance id the group would answer
+        # Who subscribes to nothing commits as no one. With an instance id the group would answer
         # FENCED_INSTANCE_ID, which is fatal, where UNKNOWN_MEMBER_ID is only refused.
         generation = core.generation if is_in_group else NONE
         request = self._wire_topics.commit_request(

@@ -138,7 +138,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         self.show_state(self.state_shown(is_done=self._rebalance.is_done()))
 
     def _read(self) -> None:
-        """Look at the answers that nobody has looked at so far."""
+        """Look at the answers that no one has looked at so far."""
         if self._held:
             held, self._held = self._held, []
             for earlier in held:
@@ -215,7 +215,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
                 self._commits.on_search_failed()
 
     def _lose_what_was_cut(self) -> None:
-        """The client has closed the connection to its coordinator: nobody answers on it now."""
+        """The client has closed the connection to its coordinator: no one answers on it now."""
         while self.connection_is_cut:
             self.connection_is_cut = False
             for kind in _TO_COORDINATOR:

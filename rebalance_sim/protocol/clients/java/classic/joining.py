@@ -86,7 +86,7 @@ class Joining:
         )
 
     def abandon(self) -> None:
-        """The application unsubscribes or closes; an answer that still comes finds nobody."""
+        """The application unsubscribes or closes; an answer that still comes finds no one."""
         self._awaiting_metadata = None
         self.retry_due_ms = None
         self.assigned = None
@@ -147,7 +147,7 @@ class Joining:
             and not topics_of_all(response) <= core.subscription.topic_names
             and core.rules.asks_for_topics_of_others
         ):
-            # Nobody but a leader needs to know what others are subscribed to.
+            # No one but a leader needs to know what others are subscribed to.
             self._awaiting_metadata = response
             core.effects.append(RequestMetadata())
         else:

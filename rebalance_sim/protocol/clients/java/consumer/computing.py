@@ -130,7 +130,7 @@ class Computing:
             )
 
     def on_computed(self, computation_id: int, result: ComputedAssignment) -> None:
-        """The assignor has returned; nobody waits any more for one of a process given up."""
+        """The assignor has returned; no one waits any more for one of a process given up."""
         if self.state is not _S.COMPUTING or computation_id != self.computation_id:
             return
         if self._is_out or self._core.coordinator_id is None:

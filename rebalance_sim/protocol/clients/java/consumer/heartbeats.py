@@ -121,7 +121,7 @@ class Heartbeats:
     @property
     def poll_check_ms(self) -> int | None:
         """When the poll timer will be seen to have run out; None while the application polls, or
-        nobody looks at the timer.
+        no one looks at the timer.
 
         Each round of the network thread looks at it, whatever is in flight. A round begins when the
         heartbeat interval is over, or the backoff, then without a pause while a heartbeat that is
@@ -197,7 +197,7 @@ class Heartbeats:
         self._interval_deadline_ms = core.now_ms + self.interval_ms
 
     def _leave_on_poll_expiry(self) -> None:
-        """The leave goes out whatever is in flight; nobody looks at its answer."""
+        """The leave goes out whatever is in flight; no one looks at its answer."""
         self._membership.leave_on_poll_expiry(lambda: self._send(is_handled=False))
         self._pacer.reset()
         self._forget_sent_fields()

@@ -1,0 +1,285 @@
+"""Transactions: every effect counts once, of members at their epoch, and nothing pending is shown.
+
+Source: transactions §3, §4; KIP-447.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rebalance_sim.invariants.laws.offset_fences import kept_since
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.model.offset_model import OffsetKey
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import ShardView, Step
+from rebalance_sim.protocol.clients import SendOffsetsToTransaction
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
+from rebalance_sim.protocol.wire.records import (
+    OffsetCommit,
+    Record,
+    TransactionMarker,
+    TxnOffsetCommit,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
+
+
+class _Sent(NamedTuple):
+    """What a transaction of a client is made of."""
+
+    client: str
+    starts: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]
+
+
+class _Ended(NamedTuple):
+    """A transaction that has committed in a log: its producer, and its offsets by topic name."""
+
+    producer_id: int
+    offsets: Mapping[OffsetKey, int]
+
+
+class _Pending:
+    """What open transactions have, as the log of one shard alone tells."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._offsets: dict[OffsetKey, dict[int, int]] = {}
+        """Topic name and partition -> producer -> offset."""
+
+    def has(self, key: OffsetKey) -> bool:
+        """Whether any open transaction has an offset of this partition."""
+        return bool(self._offsets.get(key))
+
+    def apply(self, record: Record) -> _Ended | None:
+        """Enter the next record; the transaction that commits with it."""
+        if record.group_id != self._group_id:
+            return None
+        if type(record) is TxnOffsetCommit:
+            of_partition = self._offsets.setdefault((record.topic, record.partition), {})
+            of_partition[record.producer_id] = record.value.offset
+        elif type(record) is OffsetCommit and record.value is None:
+            self._offsets.pop((record.topic, record.partition), None)
+        elif type(record) is TransactionMarker:
+            producer_id = record.producer_id
+            ended = {
+                key: by_producer.pop(producer_id)
+                for key, by_producer in self._offsets.items()
+                if producer_id in by_producer
+            }
+            return _Ended(producer_id, ended) if record.value else None
+        return None
+
+
+class _FollowsLog(Property):
+    """Follows what is pending in the log of each shard."""
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._pending: dict[str, _Pending] = {}
+
+    def pending_of(self, shard: ShardView) -> _Pending:
+        """What is pending in the log of a shard."""
+        if shard.name not in self._pending:
+            self._pending[shard.name] = _Pending(self.model.group_id)
+        return self._pending[shard.name]
+
+    def note(self, shard: ShardView, offset: int, record: Record, ended: _Ended | None) -> None:
+        """A record, and the transaction that commits with it."""
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Follow what is written."""
+        self._follow(step.shard, step.records)
+        return None
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Begin again with the log as it is: another leader may have lost some of it."""
+        return self._again(step.shard)
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Likewise: what was not committed is gone."""
+        return self._again(step.shard)
+
+    def _again(self, shard: ShardView) -> Finding | None:
+        self._pending.pop(shard.name, None)
+        self._follow(shard, shard.log_records())
+        return None
+
+    def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
+        pending = self.pending_of(shard)
+        for offset, record in enumerate(records, shard.log_end_offset - len(records)):
+            self.note(shard, offset, record, pending.apply(record))
+
+
+class ExactlyOnce(_FollowsLog):
+    """transactions §4. Judged from the second transaction with a partition on, and afresh after
+    others have changed its offset: where its client then begins is not the application's doing."""
+
+    id = "transactions.exactly_once"
+    sentence = (
+        "Transactions that commit follow each other in every partition: no record's effect counts "
+        "twice, and none is left out."
+    )
+    clauses = ("transactions §3", "transactions §4")
+    violated_by = ("mut-abort-keeps-offsets", "mut-txn-commit-no-fence")
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    needs_data_plane = True
+    outlives_lost_commits = False
+    interest = Interest(events=(SendOffsetsToTransaction,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent: dict[int, list[_Sent]] = {}
+        """Producer -> what it has sent, and has not committed as far as is known."""
+        self._ends: dict[TopicPartition, int] = {}
+        self._waiting: dict[str, deque[tuple[int, OffsetKey | _Ended]]] = {}
+        """Shard -> offset and what was committed there, until that is below its high watermark."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A transaction begins."""
+        event = step.event
+        sent = _Sent(entry.name, event.starts, event.offsets)
+        self._sent.setdefault(event.producer_id, []).append(sent)
+        return None
+
+    def on_metadata(self, step: Step) -> Finding | None:
+        """What there was in a topic that is gone does not matter."""
+        by_id = step.shard.coordinator.image.by_id
+        self._ends = {p: end for p, end in self._ends.items() if p.topic_id in by_id}
+        return None
+
+    def _again(self, shard: ShardView) -> Finding | None:
+        self._waiting.pop(shard.name, None)
+        return super()._again(shard)
+
+    def note(self, shard: ShardView, offset: int, record: Record, ended: _Ended | None) -> None:
+        """As of ``_FollowsLog``. What a load finds may have been judged before: then it is not
+        among what was sent any more."""
+        if ended is not None:
+            self._waiting.setdefault(shard.name, deque()).append((offset, ended))
+            return
+        if type(record) is not OffsetCommit or record.group_id != self.model.group_id:
+            return
+        if self._sent and offset >= shard.high_watermark:
+            key = record.topic, record.partition
+            self._waiting.setdefault(shard.name, deque()).append((offset, key))
+
+    def on_committed(self, step: Step) -> Finding | None:
+        """What was written counts."""
+        waiting = self._waiting.get(step.shard.name)
+        finding = None
+        while waiting and waiting[0][0] < step.shard.high_watermark:
+            what = waiting.popleft()[1]
+            if isinstance(what, _Ended):
+                finding = finding or self._end(step.shard, what)
+            else:
+                self._ends.pop(self._partition(step.shard, what), None)
+        return finding
+
+    def _partition(self, shard: ShardView, key: OffsetKey) -> TopicPartition:
+        topic = shard.coordinator.image.by_name.get(key[0])
+        return TopicPartition(key[0] if topic is None else topic.topic_id, key[1])
+
+    def _end(self, shard: ShardView, ended: _Ended) -> Finding | None:
+        offsets = {self._partition(shard, key): end for key, end in ended.offsets.items()}
+        known = self._sent.get(ended.producer_id, [])
+        # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted.
+        matching = [one for one in known if offsets and offsets.items() <= one.offsets.items()]
+        if not matching:
+            return None
+        sent = matching[0]
+        del known[: known.index(sent) + 1]
+        found = None
+        for partition, end in sorted(offsets.items()):
+            start, last = sent.starts[partition], self._ends.get(partition)
+            if last is not None and last != start and found is None:
+                counts = "again" if last > start else "not at all"
+                found = Finding(
+                    f"a transaction of {sent.client} commits from {start} on in "
+                    f"{self.model.name_of(partition)}, and the one before it has ended at {last}: "
+                    f"what is between counts {counts}",
+                    client=sent.client,
+                    partition=partition,
+                )
+            self._ends[partition] = end
+        return found
+
+
+class TxnCommitFenced(Property):
+    """transactions §3, KIP-447: a commit that names no member is not checked."""
+
+    id = "transactions.commit_fenced"
+    sentence = (
+        "A member adds offsets to a transaction at its epoch, or at an older one for what it kept "
+        "since; one that is fenced adds none, so that its transaction never commits them."
+    )
+    clauses = ("transactions §3",)
+    violated_by = ("mut-txn-commit-no-fence",)
+    interest = Interest(requests=(TxnOffsetCommitRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at what was accepted."""
+        request = step.request
+        accepted = [p for p, code in step.response.errors.items() if not code]
+        ledger = self.model.ledger_of(step.shard)
+        if not accepted or not request.member_id or not ledger.has_group:
+            return None
+        entry, epoch = ledger.members.get(request.member_id), request.generation_id
+        if entry is None:
+            is_fine = epoch < 0 and not ledger.members
+        else:
+            is_fine = epoch == entry.epoch or kept_since(entry, epoch, accepted)
+        if is_fine:
+            return None
+        stored = "no member" if entry is None else f"at {entry.epoch}"
+        return Finding(
+            f"offsets of {self.model.who(request.member_id)} at epoch {epoch} are in a "
+            f"transaction; it is {stored}",
+            member=request.member_id,
+        )
+
+
+class PendingHidden(_FollowsLog):
+    """transactions §3, as the log alone tells what is pending."""
+
+    id = "transactions.pending_hidden"
+    sentence = (
+        "A fetch that requires stable offsets is shown none of a partition that an open "
+        "transaction has, and is told so of no other."
+    )
+    clauses = ("transactions §3", "coordinator §8.2")
+    violated_by = ("mut-fetch-shows-pending",)
+    judges_mixed = True
+    interest = Interest(requests=(OffsetFetchRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at what was shown, and at what was not."""
+        request, response = step.request, step.response
+        if not request.require_stable:
+            return None
+        pending = self.pending_of(step.shard)
+        for partition, offset in response.offsets.items():
+            name = self.model.wire_name_of(
+                step.shard, request.wire_topics, request.api_version, partition
+            )
+            has_it = pending.has((name or "", partition.partition))
+            code = response.errors.get(partition, ErrorCode.NONE)
+            is_refused = code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+            if name is None or code not in (ErrorCode.NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT):
+                continue
+            if has_it != is_refused:
+                shown = "refused" if is_refused else f"shown {offset}"
+                has = "has" if has_it else "does not have"
+                return Finding(
+                    f"a fetch that requires stable offsets was {shown} of "
+                    f"{self.model.name_of(partition)}, which an open transaction {has}",
+                    partition=partition,
+                )
+        return None

@@ -1,0 +1,1 @@
+"""Transactions of read-process-write applications: their coordinator, and offsets in them."""

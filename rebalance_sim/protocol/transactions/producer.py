@@ -1,0 +1,182 @@
+"""A transactional producer, as a read-process-write application uses it: one transaction at a time.
+
+Source: transactions §4 (``KafkaProducer``, ``TransactionManager``). The host sends ``request``
+whenever there is one, and hands in what came of it; it retries after ``retry.backoff.ms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TransactionRequest,
+    TransactionResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+_FENCED = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    }
+)
+MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""Errors after which the coordinator is looked up again."""
+
+
+class ProducerState(Enum):
+    """Where it stands; the value is for messages."""
+
+    INITIALIZING = "initTransactions"
+    READY = "ready"
+    ADDING_OFFSETS = "AddOffsetsToTxn"
+    SENDING_OFFSETS = "sendOffsetsToTransaction"
+    COMMITTING = "commitTransaction"
+    ABORTING = "abortTransaction"
+    FENCED = "fenced"
+
+
+class TransactionEnd(Enum):
+    """What has become of a transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """``consumer.groupMetadata()``: whom the offsets are from (KIP-447)."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class TransactionalProducer:
+    """``version``: 1, or 2 for that of KIP-890, which adds the group to a transaction with its
+    offsets, and has another epoch for each transaction."""
+
+    def __init__(
+        self, *, group_id: str, transactional_id: str, transaction_timeout_ms: int, version: int
+    ) -> None:
+        self.group_id = group_id
+        self.transactional_id = transactional_id
+        self.state = ProducerState.INITIALIZING
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.ended: TransactionEnd | None = None
+        """What became of the transaction before; None while there is one, or was none."""
+        self._timeout_ms = transaction_timeout_ms
+        self._is_version_2 = version >= 2
+        self._offsets: Mapping[TopicPartition, int] = {}
+        self._metadata = GroupMetadata()
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], metadata: GroupMetadata) -> None:
+        """Begin a transaction, add these offsets, and commit it; it aborts where the group refuses
+        them. Raises ProtocolBug if it is not ready."""
+        if self.state is not ProducerState.READY:
+            raise ProtocolBug(f"a transaction cannot begin: the producer is {self.state.value}")
+        self.ended = None
+        self._offsets, self._metadata = offsets, metadata
+        self.state = (
+            ProducerState.SENDING_OFFSETS if self._is_version_2 else ProducerState.ADDING_OFFSETS
+        )
+
+    def abort(self) -> None:
+        """The offsets have waited for too long (``max.block.ms``): abort instead."""
+        if self.state in (ProducerState.ADDING_OFFSETS, ProducerState.SENDING_OFFSETS):
+            self.state = ProducerState.ABORTING
+
+    @property
+    def request(self) -> TransactionRequest | None:
+        """What it wants answered now; None if it waits for its application, or is fenced."""
+        named: dict[str, Any] = {
+            "group_id": self.group_id,
+            "transactional_id": self.transactional_id,
+        }
+        if self.state is ProducerState.INITIALIZING:
+            return InitProducerIdRequest(**named, transaction_timeout_ms=self._timeout_ms)
+        producer: dict[str, Any] = {
+            **named,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+        }
+        version: dict[str, Any] = {"api_version": 5 if self._is_version_2 else 3}
+        if self.state is ProducerState.ADDING_OFFSETS:
+            return AddOffsetsToTxnRequest(**producer)
+        if self.state is ProducerState.SENDING_OFFSETS:
+            return TxnOffsetCommitRequest(
+                **producer,
+                **version,
+                offsets=self._offsets,
+                generation_id=self._metadata.generation_id,
+                member_id=self._metadata.member_id,
+                group_instance_id=self._metadata.group_instance_id,
+            )
+        if self.state in (ProducerState.COMMITTING, ProducerState.ABORTING):
+            commits = self.state is ProducerState.COMMITTING
+            return EndTxnRequest(**producer, **version, committed=commits)
+        return None
+
+    def on_answer(self, request: TransactionRequest, response: TransactionResponse) -> ErrorCode:
+        """The answer to ``request``; its error, NONE if it says yes. One to something that the
+        producer is past changes nothing."""
+        code = _code_of(response)
+        if request != self.request:
+            return ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            self._succeed(response)
+        elif code in _FENCED:
+            self.state = ProducerState.FENCED
+        elif code not in _RETRIABLE:
+            # The group does not take offsets of such a member (CommitFailedException).
+            self.state = ProducerState.ABORTING
+        return code
+
+    def _succeed(self, response: Any) -> None:
+        if self.state is ProducerState.ADDING_OFFSETS:
+            self.state = ProducerState.SENDING_OFFSETS
+        elif self.state is ProducerState.SENDING_OFFSETS:
+            self.state = ProducerState.COMMITTING
+        else:
+            if self.state is ProducerState.COMMITTING:
+                self.ended = TransactionEnd.COMMITTED
+            elif self.state is ProducerState.ABORTING:
+                self.ended = TransactionEnd.ABORTED
+            self.state = ProducerState.READY
+            if response.producer_id != NO_PRODUCER_ID:
+                self.producer_id = response.producer_id
+                self.producer_epoch = response.producer_epoch
+
+
+def _code_of(response: TransactionResponse) -> ErrorCode:
+    """Of an answer by partitions: what is worst for the transaction."""
+    if not isinstance(response, TxnOffsetCommitResponse):
+        return response.error_code
+    codes = set(response.errors.values()) - {ErrorCode.NONE}
+    final = codes - _RETRIABLE
+    return min(final or codes, default=ErrorCode.NONE)

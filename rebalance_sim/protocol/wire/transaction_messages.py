@@ -1,0 +1,116 @@
+"""Requests and responses of transactions, as frozen values.
+
+Field names are Kafka's in snake case. InitProducerId, AddOffsetsToTxn and EndTxn go to the
+coordinator of transactions; ``group_id`` says in them for which group the transactional id reads,
+whose coordinator has it in the model (transactions §1). ``api_version`` 5 of TxnOffsetCommit and
+EndTxn is the first of transactions of version 2 (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
+
+FIRST_VERSION_OF_TRANSACTIONS_2 = 5
+"""Of TxnOffsetCommit and EndTxn."""
+
+FIRST_VERSION_WITH_ABORTABLE = 4
+"""Of TxnOffsetCommit: what does not belong to a transaction is TRANSACTION_ABORTABLE from it on."""
+
+NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
+
+DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
+"""``transaction.timeout.ms`` of a producer."""
+
+
+@value
+class InitProducerIdRequest:
+    """Api key 22. With ``producer_id`` and ``producer_epoch`` the producer continues with what it
+    has, from version 3 on; without, it begins."""
+
+    group_id: str
+    transactional_id: str
+    transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@value
+class InitProducerIdResponse:
+    """Answer to api key 22."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@value
+class AddOffsetsToTxnRequest:
+    """Api key 25: the group is part of the transaction, which begins if there is none."""
+
+    group_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+@value
+class AddOffsetsToTxnResponse:
+    """Answer to api key 25."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class TxnOffsetCommitRequest:
+    """Api key 28. ``offsets``: partition -> offset of the next record to read. Who does not name a
+    member is not checked to be one (KIP-447)."""
+
+    group_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    offsets: Mapping[TopicPartition, int]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    api_version: int = 3
+
+
+@value
+class TxnOffsetCommitResponse:
+    """Answer to api key 28: partition -> error code, NONE where the offset is pending."""
+
+    errors: Mapping[TopicPartition, ErrorCode]
+
+
+@value
+class EndTxnRequest:
+    """Api key 26. ``committed``: the transaction is to commit; else it aborts."""
+
+    group_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    api_version: int = 3
+
+
+@value
+class EndTxnResponse:
+    """Answer to api key 26. From version 5 on it has the epoch of the next transaction."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+TransactionRequest = (
+    InitProducerIdRequest | AddOffsetsToTxnRequest | TxnOffsetCommitRequest | EndTxnRequest
+)
+TransactionResponse = (
+    InitProducerIdResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse | EndTxnResponse
+)

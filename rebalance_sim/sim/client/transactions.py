@@ -1,0 +1,255 @@
+"""A read-process-write application: what it was handed, and what came of it, in one transaction.
+
+Source: transactions §4. Every ``commit_interval_ms`` it stops polling, hands the positions and
+``groupMetadata()`` to its producer, and polls on when the transaction has ended. One that aborts
+takes its positions back to where the last one committed; a producer that is fenced closes its
+consumer, and a supervisor starts another process, whose ``initTransactions`` aborts what is open.
+The producer has connections of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rebalance_sim.protocol.clients import (
+    PartitionState,
+    Seek,
+    SendOffsetsToTransaction,
+    TransactionEnded,
+)
+from rebalance_sim.protocol.transactions.producer import (
+    MOVED,
+    GroupMetadata,
+    ProducerState,
+    TransactionalProducer,
+    TransactionEnd,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.client.client_connections import ClientConnections
+from rebalance_sim.sim.client.ports import Process
+from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
+from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.data_plane.data_plane import DataPlane
+from rebalance_sim.sim.data_plane.fetch_buffer import Intake
+from rebalance_sim.sim.network.cluster_requests import FindCoordinatorRequest
+from rebalance_sim.sim.network.network import Purpose
+
+_RETRY_BACKOFF_MS = 100
+"""``retry.backoff.ms``."""
+
+
+class TransactingApplication(Protocol):
+    """What it needs of its application."""
+
+    intake: Intake | None
+    is_exiting: bool
+
+    def ask_for_transaction(self) -> None:
+        """Call ``begin`` as soon as nothing keeps the application; it polls no more from then."""
+
+    def on_transaction_over(self) -> None:
+        """The transaction has ended: poll on."""
+
+    def on_fenced(self) -> None:
+        """The producer is fenced for good: close the consumer."""
+
+
+class Transactions:
+    """The producer of one process, and what goes through it."""
+
+    watches_coordinator = False
+
+    def __init__(
+        self,
+        process: Process,
+        application: TransactingApplication,
+        spec: TransactionsSpec,
+        clock: Clock,
+        data_plane: DataPlane,
+    ) -> None:
+        self.name = process.name
+        self.tie_break = process.tie_break
+        self.request_timeout_ms = process.spec.request_timeout_ms
+        self._process = process
+        self._application = application
+        self._spec = spec
+        self._clock = clock
+        self._totals = data_plane.totals
+        self._lines = ClientConnections(data_plane.network, self, rack=process.spec.rack)
+        self.producer = TransactionalProducer(
+            group_id=process.member.config.group_id,
+            transactional_id=spec.transactional_id or process.name,
+            transaction_timeout_ms=spec.transaction_timeout_ms,
+            version=spec.version,
+        )
+        self._coordinator_id: int | None = None
+        self._in_flight: tuple[int, Any] | None = None
+        self._last_id = 0
+        self._waits = False
+        self._is_asked = False
+        self._began_ms: int | None = None
+        self._committed: dict[TopicPartition, tuple[PartitionState, int]] = {}
+        """Where the last transaction of this process ended, in which time with a partition."""
+        self._open: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
+        """The records of the present one: from where, to where."""
+        self._later(0, self._on_send)
+
+    def end(self) -> None:
+        """The process is gone, and its connections with it."""
+        self._lines.close()
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    def begin(self) -> bool:
+        """Send the offsets of what was handed out; False if there is nothing to commit, and no
+        transaction has begun."""
+        self._is_asked = False
+        member = self._process.member
+        self._open = self._handed_out()
+        identity = member.commit_identity
+        if not self._open or identity is None:
+            self._plan()
+            return False
+        offsets = {partition: end for partition, (_, _, end) in self._open.items()}
+        metadata = GroupMetadata(
+            identity.member_epoch, identity.member_id, self._process.spec.instance_id
+        )
+        self.producer.send_offsets(offsets, metadata)
+        self._began_ms = self._clock.now_ms
+        self._process.apply(
+            SendOffsetsToTransaction(
+                starts={partition: start for partition, (_, start, _) in self._open.items()},
+                offsets=offsets,
+                producer_id=self.producer.producer_id,
+                producer_epoch=self.producer.producer_epoch,
+            )
+        )
+        self._send()
+        return True
+
+    def _handed_out(self) -> dict[TopicPartition, tuple[PartitionState, int, int]]:
+        intake = self._application.intake
+        found = {}
+        for partition, state in self._process.member.assigned.items():
+            start = None if intake is None else intake.begun_offset(partition)
+            if start is None or not state.has_valid_position:
+                continue
+            known = self._committed.get(partition)
+            if known is not None and known[0] is state:
+                start = known[1]
+            if start < state.position:
+                found[partition] = state, start, state.position
+        return found
+
+    def _finish(self, end: TransactionEnd) -> None:
+        committed = end is TransactionEnd.COMMITTED
+        self._process.apply(TransactionEnded(committed=committed))
+        if committed:
+            self._totals.transactions_committed += 1
+            self._committed.update({p: (state, to) for p, (state, _, to) in self._open.items()})
+        else:
+            self._totals.transactions_aborted += 1
+            assigned = self._process.member.assigned
+            back = {
+                partition: start
+                for partition, (state, start, _) in self._open.items()
+                if assigned.get(partition) is state and state.has_valid_position
+            }
+            if back:
+                self._process.apply(Seek(positions=back))
+        self._open = {}
+        self._began_ms = None
+        self._plan()
+        self._application.on_transaction_over()
+
+    def _plan(self) -> None:
+        self._later(self._spec.commit_interval_ms, self._on_due)
+
+    def _on_due(self, call: Call) -> None:
+        if self._process.defers(self._on_due, call) or self._application.is_exiting:
+            return
+        if not self._is_asked:
+            self._is_asked = True
+            self._application.ask_for_transaction()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Send what the producer wants answered, unless it waits for something already."""
+        if self._in_flight is not None or self._waits:
+            return
+        producer, began_ms = self.producer, self._began_ms
+        if began_ms is not None and self._clock.now_ms - began_ms >= self._spec.max_block_ms:
+            producer.abort()
+        request: Any = producer.request
+        if request is None:
+            return
+        self._last_id += 1
+        if self._coordinator_id is None:
+            find = FindCoordinatorRequest(group_id=producer.group_id)
+            self._in_flight = self._last_id, find
+            self._lines.send_to_any(self._last_id, find)
+        else:
+            self._in_flight = self._last_id, request
+            self._lines.send(Purpose.COORDINATOR, self._coordinator_id, self._last_id, request)
+
+    def on_answer(self, correlation_id: int, response: Any) -> None:
+        """As of ``ConnectionsOwner``."""
+        if self._in_flight is None or self._in_flight[0] != correlation_id:
+            return
+        request = self._in_flight[1]
+        self._in_flight = None
+        if type(request) is FindCoordinatorRequest:
+            if response.error_code is ErrorCode.NONE:
+                self._coordinator_id = response.node_id
+                self._send()
+            else:
+                self._retry()
+            return
+        code = self.producer.on_answer(request, response)
+        if self.producer.state is ProducerState.FENCED:
+            self._totals.producers_fenced += 1
+            self._process.apply(TransactionEnded(committed=False, is_fenced=True))
+            self._application.on_fenced()
+        elif code in MOVED:
+            self._coordinator_id = None
+            self._retry()
+        elif code is not ErrorCode.NONE:
+            self._retry()
+        elif self.producer.state is not ProducerState.READY:
+            self._send()
+        elif self.producer.ended is None:
+            self._plan()  # ``initTransactions`` has returned.
+        else:
+            self._finish(self.producer.ended)
+
+    def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
+        """As of ``ConnectionsOwner``: whatever came of it, it is sent again."""
+        if self._in_flight is not None and self._in_flight[0] in correlation_ids:
+            self._in_flight = None
+            self._coordinator_id = None
+            self._retry()
+
+    def on_coordinator_connected(self) -> None:
+        """As of ``ConnectionsOwner``."""
+
+    def on_coordinator_closed(self, *, is_isolated: bool) -> None:
+        """As of ``ConnectionsOwner``."""
+
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """As of ``ConnectionsOwner``."""
+        return self._process.defers(function, *arguments)
+
+    def _retry(self) -> None:
+        self._waits = True
+        self._later(_RETRY_BACKOFF_MS, self._on_send)
+
+    def _on_send(self, call: Call) -> None:
+        if not self._process.defers(self._on_send, call):
+            self._waits = False
+            self._send()
+
+    def _later(self, delay_ms: int, function: Callable[[Call], None]) -> None:
+        self._clock.call_at(self._clock.now_ms + delay_ms, self.tie_break(), function)

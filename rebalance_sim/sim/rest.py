@@ -1,0 +1,259 @@
+"""When a world is at rest: nothing comes in it by itself but the same again.
+
+It is seen from what the world is, without waiting for what it does. A world is *at rest* when
+
+- there was no step for a while but those of a routine: polls and records, heartbeats and commits
+  that were accepted, reads;
+- every client that runs is in a group or has left it, polls, and knows the group's epoch; its
+  requests that are on their way are of the routine, as they were sent since then, and it has asked
+  for nothing else;
+- every group is stable, and its members are those clients: any other will be removed;
+- every call that waits in the clock is planned, or belongs to that routine;
+- no timer of a coordinator is armed but sessions, and their members have renewed them;
+- every client has seen the topics there are, and so has every coordinator.
+
+Then no one's own time leads to anything but the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.classic.operation import ClassicTimer
+from rebalance_sim.protocol.clients import (
+    ClassicHeartbeatAnswered,
+    ClientState,
+    CommitAnswered,
+    CommitOffsets,
+    CommitReturned,
+    HeartbeatAnswered,
+    MetadataKnown,
+    PatternMatched,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    RecordsReturned,
+    RequestMetadata,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendHeartbeat,
+    StateChanged,
+    Tick,
+)
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
+from rebalance_sim.protocol.runtime.group_type import Projection
+from rebalance_sim.protocol.runtime.outcome import ShardTimer
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.sim.broker.controller import Controller
+from rebalance_sim.sim.broker.event_processor import EventProcessor
+from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.client.application import Application
+from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.client.metadata_refresh import TopicWatch
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.group import Group
+from rebalance_sim.sim.network.network import Network
+from rebalance_sim.sim.spec import WorldSpec
+
+
+class RestingWorld(Protocol):
+    """What is looked at of a world."""
+
+    clock: Clock
+    spec: WorldSpec
+    controller: Controller
+    groups: dict[str, Group]
+    network: Network
+    end_ms: int
+
+    def clients(self) -> Mapping[str, ClientProcess]:
+        """Client name -> its present process."""
+
+
+MOMENT_MS = 5_000
+"""A request that has waited for longer is no routine."""
+
+_RESTING = frozenset((ClientState.STABLE, ClientState.UNSUBSCRIBED))
+_REPEATING = _RESTING | {ClientState.ACKNOWLEDGING}
+
+_EVENTS = frozenset(
+    (
+        *(Tick, Poll, PollingStopped, PollingResumed, RecordsReturned, CommitOffsets),
+        *(MetadataKnown, PatternMatched),
+        *(CommitAnswered, HeartbeatAnswered, ClassicHeartbeatAnswered),
+    )
+)
+_EFFECTS = frozenset((SendCommit, CommitReturned, SendHeartbeat, SendClassicHeartbeat))
+_EFFECTS_OF_A_STORM = _EFFECTS | {RequestMetadata}
+_ROUTINE_TIMERS = frozenset((ConsumerTimer.SESSION, ClassicTimer.SESSION, ShardTimer.EXPIRY))
+_ALWAYS = frozenset(
+    (StepKind.RESPONSE_RELEASED, StepKind.LOG_COMMITTED, StepKind.ADMIN_RETURNED, StepKind.LEAPT)
+)
+
+
+def is_routine(step: Step) -> bool:
+    """Whether a step is one of those that a group at rest repeats."""
+    kind = step.kind
+    if kind is StepKind.CLIENT_EVENT:
+        event = step.event
+        if type(event) not in _EVENTS:
+            return False
+        if step.effects and not _EFFECTS.issuperset(map(type, step.effects)):
+            return _acknowledges_again(step.effects)
+        response = getattr(event, "response", None)
+        return response is None or not _has_error(response)
+    if kind is StepKind.COORDINATOR_REQUEST:
+        if step.records and type(step.request) is not OffsetCommitRequest:
+            return False
+        return step.response is not None and not _has_error(step.response)
+    if kind is StepKind.COORDINATOR_TIMER:
+        return not step.records
+    return kind in _ALWAYS
+
+
+def _acknowledges_again(effects: Iterable[Any]) -> bool:
+    """Whether a member begins to reconcile and acknowledges at once, as it does without a pause
+    where a partition of its target has no name (client §0.2)."""
+    others = [one for one in effects if type(one) not in _EFFECTS_OF_A_STORM]
+    if any(type(one) is not StateChanged for one in others):
+        return False
+    return [one.to_state for one in others] == [ClientState.RECONCILING, ClientState.ACKNOWLEDGING]
+
+
+def _has_error(response: Any) -> bool:
+    errors: Mapping[object, object] = getattr(response, "errors", {})
+    return bool(getattr(response, "error_code", None) or any(errors.values()))
+
+
+def is_at_rest(world: RestingWorld, moved_ms: int) -> bool:
+    """Whether a world is at rest, that has done nothing but a routine since ``moved_ms``."""
+    clock, clients = world.clock, world.clients().values()
+    waited_ms = clock.now_ms - moved_ms
+    return (
+        clock.now_ms > world.controller.image_since_ms + longest_heartbeat_ms(clients)
+        and all(_has_all(one) and is_in_routine(one, most_ms=waited_ms) for one in clients)
+        and all(
+            has_its_members(one) and _reaches_coordinator(one, world)
+            for one in world.groups.values()
+        )
+        and all_is_routine(world)
+    )
+
+
+def all_is_routine(world: RestingWorld) -> bool:
+    """Whether every call that waits in the clock is planned, or belongs to a routine."""
+    for call in world.clock.waiting():
+        function: Any = call.callbacks[0]
+        judge = _CALLS.get(function.__qualname__)
+        if judge is None or not judge(getattr(function, "__self__", None), world):
+            return False
+    return True
+
+
+def longest_heartbeat_ms(clients: Iterable[ClientProcess]) -> int:
+    """The longest interval between two heartbeats of clients that run."""
+    return max(
+        (one.member.heartbeat_interval_ms or 0 for one in clients if one.is_alive), default=0
+    )
+
+
+def _has_all(client: ClientProcess) -> bool:
+    """Whether a client, if it runs, has what it has asked for, and a position in every partition
+    that it owns."""
+    member = client.member
+    has_all = not client.asks and len(member.fetchable) == len(member.assigned)
+    return has_all or not client.is_alive
+
+
+def _reaches_coordinator(group: Group, world: RestingWorld) -> bool:
+    """Whether every client in the group knows and reaches its coordinator, and has heard of the
+    epoch, or generation, that it has."""
+    shard, found = group.acting_shard(), project(group)
+    return all(
+        shard is not None
+        and found is not None
+        and one.member.coordinator_id == shard.node_id
+        and one.member.member_epoch == found.epoch
+        and not (one.is_misled or world.network.is_blocked(one.name, shard.node_id))
+        for one in group.clients().values()
+        if one.is_alive and one.member.state.is_in_group
+    )
+
+
+def is_in_routine(
+    client: ClientProcess, *, may_storm: bool = False, most_ms: int = MOMENT_MS
+) -> bool:
+    """Whether a client, if it runs, is at rest, polls, and has waited for no request longer."""
+    if not client.is_alive:
+        return True
+    state = client.member.state
+    if state not in (_REPEATING if may_storm else _RESTING):
+        return False
+    if state.is_in_group and not client.may_poll:
+        return False
+    return client.waits_shortly(most_ms)
+
+
+def project(group: Group) -> Projection | None:
+    """A group as the shard that serves it has it; None: there is none."""
+    shard = group.acting_shard()
+    return None if shard is None else shard.coordinator.project(group.group_id)
+
+
+def has_its_members(group: Group, *, may_storm: bool = False) -> bool:
+    """Whether a shard serves the group, which is stable, and every member is a client that sends
+    heartbeats: any other will be removed. ``may_storm``: it may be in a storm instead."""
+    members = [c.member for c in group.clients().values() if c.is_alive]
+    storms = may_storm and any(one.state is ClientState.ACKNOWLEDGING for one in members)
+    if not (storms or group.is_stable()):
+        return False
+    present = {member.member_id for member in members if member.state.is_in_group}
+    found = project(group)
+    return present == (set() if found is None else set(found.members))
+
+
+def _renews_sessions(shard: ShardHost, world: RestingWorld) -> bool:
+    """Nothing is armed but sessions, which their members have just renewed, and the look for
+    offsets that expire, which finds none: a later one is as good."""
+    if any(key.kind not in _ROUTINE_TIMERS for key in shard.armed_timers):
+        return False
+    return not (shard.is_active and shard.coordinator.expired(now_ms=world.end_ms))
+
+
+def _always(owner: Any, world: RestingWorld) -> bool:
+    return True
+
+
+def _only_commits(application: Application, world: RestingWorld) -> bool:
+    return application.only_commits
+
+
+def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
+    return watch.seen_ms > world.controller.image_since_ms + MOMENT_MS
+
+
+def _works_off(processor: EventProcessor, world: RestingWorld) -> bool:
+    """What a thread is busy with is part of the routine, unless it falls behind."""
+    return not processor.has_queue
+
+
+_CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
+    "AdminClient._on_look": _always,
+    "Application._on_commit_due": _always,
+    "Application._on_commit_over": _always,
+    "Application._on_poll": _always,
+    "Application._on_wake": _only_commits,
+    "ClientConnections._on_watchdog": _always,
+    "ClientProcess._on_tick": _always,
+    "Connection._on_connect_timeout": _always,
+    "EventProcessor._on_end": _works_off,
+    "Pipe._arrive": _always,
+    "Replication._watch_lag.<locals>.on_limit": _always,
+    "ShardHost._on_call": _renews_sessions,
+    "TopicWatch._on_missing": _has_seen_topics,
+    "TopicWatch._on_old": _has_seen_topics,
+}
+"""Calls that may wait in the clock of a world at rest, and under which condition; others may not.
+A watchdog finds requests that are late, of which there is none."""

@@ -1,0 +1,172 @@
+"""Clients that report are judged by what can be seen from outside, at once, and with the requests
+and reports that led to it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from real_clients import consumer, gateway, share
+
+import rebalance_sim as rs
+
+
+class Reporter:
+    """Lines to a gateway, of one client."""
+
+    def __init__(self, broker: rs.Gateway, client_id: str, **about: str) -> None:
+        host, port = broker.bootstrap.split(":")
+        self._about = {"group": "g", "library": "librdkafka", "protocol": "consumer"}
+        self._about |= {"client_id": client_id, **about}
+        self._socket = socket.create_connection((host, int(port)))
+        self._answers = self._socket.makefile()
+
+    def tell(self, event: str, **more: Any) -> str:
+        return self.line(json.dumps({**self._about, "event": event, **more}))
+
+    def line(self, text: str) -> str:
+        self._socket.sendall(text.encode() + b"\n")
+        return self._answers.readline().strip()
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+
+def found(broker: rs.Gateway) -> set[str]:
+    return {one.violation.violation.property.id for one in broker.violations}
+
+
+@pytest.fixture
+def broker() -> Iterator[rs.Gateway]:
+    with gateway() as made:
+        made.add_records("orders", [b"row"] * 8)
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("reports", "violated"),
+    [
+        ([("assigned", {"partitions": {"orders": [0]}})], set()),
+        (
+            [
+                ("assigned", {"partitions": {"orders": [0]}}),
+                ("polled", {"records": [["orders", 0, 0, 2]]}),
+                ("revoked", {"partitions": {"orders": [0]}}),
+                ("assigned", {"partitions": {"orders": [0]}}),
+            ],
+            set(),
+        ),
+        ([("assigned", {"partitions": {"orders": [0]}})] * 2, {"client.callback.balance"}),
+        (
+            [
+                ("assigned", {"partitions": {"orders": [0]}}),
+                ("revoked", {"partitions": {"orders": [0]}}),
+                ("revoked", {"partitions": {"orders": [0]}}),
+            ],
+            {"client.callback.balance"},
+        ),
+        ([("polled", {"records": [["orders", 1, 0, 2]]})], {"client.deliver.owned"}),
+        (
+            [
+                ("assigned", {"partitions": {"orders": [0]}}),
+                ("polled", {"records": [["orders", 0, 0, 99]]}),
+            ],
+            {"client.deliver.owned"},
+        ),
+        (
+            [("committing", {"commit_id": 1}), ("committed", {"commit_id": 1})],
+            set(),
+        ),
+        ([("committed", {"commit_id": 1})], {"client.commit.told"}),
+    ],
+)
+def test_reports_that_contradict_each_other_are_found(broker, reports, violated):
+    reporter = Reporter(broker, "c")
+    assert reporter.tell("started") == "ok"
+    assert [reporter.tell(event, **more) for event, more in reports] == ["ok"] * len(reports)
+    assert found(broker) == violated
+    for one in broker.violations:
+        assert f"c reports\n  {{'group_id': 'g', 'event': '{reports[-1][0]}'" in str(one)
+    reporter.tell("stopped")
+
+
+def test_a_partition_that_is_not_given_up_is_found_three_times(broker):
+    reporters = [Reporter(broker, f"c{number}") for number in range(2)]
+    for one in reporters:
+        assert one.tell("started", auto_offset_reset="earliest") == "ok"
+    clients = [consumer(broker, "consumer", client_id="c0")]
+    share(clients, 4)
+    reporters[0].tell("assigned", partitions={"orders": [0, 1, 2, 3]})
+    clients.append(consumer(broker, "consumer", client_id="c1"))
+    share(clients, 2, 2)
+    # The first has not told that anything was revoked: to its application it has all four.
+    assert found(broker) == {"client.revoke_before_ack", "cross.assigned_is_held"}
+    own = [one.partition for one in clients[1].assignment()]
+    reporters[1].tell("assigned", partitions={"orders": own})
+    assert "cross.exclusive_consumption" in found(broker)
+    for client in clients:
+        client.close()
+
+
+def test_what_is_owed_is_told_and_waited_for(broker):
+    reporter = Reporter(broker, "c")
+    reporter.tell("started", auto_offset_reset="earliest")
+    assert [one.property.id for one in broker.unsettled("g")] == ["liveness.converges"]
+    client = consumer(broker, "consumer", client_id="c")
+    share([client], 4)
+    numbers = range(4)
+    reporter.tell("assigned", partitions={"orders": [*numbers]})
+    with pytest.raises(AssertionError, match=r"client\.deliver\.all: c fetches"):
+        broker.assert_settled("g", within_s=0.3)
+    reporter.tell("polled", records=[["orders", number, 0, 2] for number in numbers])
+    broker.assert_settled("g")
+    broker.add_records("orders", [b"more"], partition=3)
+    assert "hands nothing out" in str(broker.unsettled("g")[0])
+    reporter.tell("polled", records=[["orders", 3, 2, 3]])
+    broker.assert_settled("g")
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "no JSON: "),
+        ('{"event": "polled", "client_id": "x"}', "client_id 'x' has not started"),
+        ('{"event": 3}', "event must be a text, got 3"),
+        (
+            '{"event": "started", "client_id": "c", "group": "g"}',
+            "protocol must be a text, got None",
+        ),
+        (
+            '{"event": "started", "client_id": "c", "group": "g", "protocol": "x"}',
+            "protocol is classic or consumer",
+        ),
+    ],
+)
+def test_a_report_that_is_none_is_answered_with_what_is_wrong(broker, line, problem):
+    reporter = Reporter(broker, "c")
+    assert reporter.line(line).startswith(problem)
+    assert reporter.tell("started") == "ok"
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "problem"),
+    [
+        ("asigned", {}, "no event 'asigned': one of started, assigned"),
+        ("started", {}, "client_id 'c' has started already"),
+        ("assigned", {"partitions": [1]}, "partitions must be an object"),
+        ("assigned", {"partitions": {"none": [0]}}, "there is no topic 'none'"),
+        ("assigned", {"partitions": {"orders": [-1]}}, "a partition must be a number from 0"),
+        ("polled", {"records": [["orders", 0, 1]]}, "records has rows of topic, partition"),
+        ("committed", {"commit_id": 1, "error": "NO"}, "no error 'NO'"),
+    ],
+)
+def test_an_event_that_makes_no_sense_is_refused_in_a_line(broker, event, more, problem):
+    reporter = Reporter(broker, "c")
+    reporter.tell("started")
+    assert reporter.tell(event, **more).startswith(problem)
+    broker.assert_ok()

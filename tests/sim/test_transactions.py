@@ -1,0 +1,106 @@
+"""Applications that read, process and write in transactions, by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from worlds import Watched, client, spec
+
+from rebalance_sim.protocol.clients import Seek, SendOffsetsToTransaction, TransactionEnded
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND, KINDS
+from rebalance_sim.protocol.wire.records import TransactionMarker
+from rebalance_sim.sim.broker.broker_spec import BrokerSpec
+from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
+from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.spec import OffsetReset, TopicSpec
+
+TRANSACTIONS = TransactionsSpec(commit_interval_ms=500, transaction_timeout_ms=5_000)
+
+
+def world_of(*clients: Any, **settings: Any) -> Watched:
+    topic = TopicSpec(name="orders", partition_count=2, records_per_second=20)
+    defaults: dict[str, Any] = {"topics": (topic,), "data_plane": True, "duration_ms": 40_000}
+    return Watched(spec(*clients, **{**defaults, **settings}))
+
+
+def transacting(name: str, **settings: Any) -> Any:
+    defaults: dict[str, Any] = {
+        "transactions": TRANSACTIONS,
+        "auto_offset_reset": OffsetReset.EARLIEST,
+    }
+    return client(name, **{**defaults, **settings})
+
+
+def test_a_client_with_transactions_commits_in_no_other_way() -> None:
+    one = transacting("a", enable_auto_commit=True, manual_commit_interval_ms=100)
+    assert (one.enable_auto_commit, one.manual_commit_interval_ms) == (False, None)
+
+
+def test_transactions_need_a_data_plane() -> None:
+    with pytest.raises(ValueError, match="transactions, which have no records without data_plane"):
+        world_of(transacting("a"), data_plane=False)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_client_commits_what_it_was_handed(kind: str, version: int) -> None:
+    transactions = TransactionsSpec(commit_interval_ms=500, version=version)
+    assignors = KINDS[kind].default_assignors
+    one = transacting("a", kind=kind, transactions=transactions, assignors=assignors)
+    watched = world_of(one)
+    result = watched.world.run()
+    assert result.metrics["transactions_committed"] > 20
+    assert result.metrics["transactions_aborted"] == 0
+    assert result.metrics["records_reprocessed"] == 0
+
+
+def events_of(watched: Watched, kind: type) -> list[dict[str, Any]]:
+    """What applications told, or were told, in order."""
+    steps = map(json.loads, watched.trace.lines)
+    return [s for s in steps if s.get("event", {}).get("type") == kind.__name__]
+
+
+def test_a_member_that_stood_still_for_too_long_aborts_and_seeks_back() -> None:
+    """Its offsets are refused; others have processed what it had been handed."""
+    pause = ClientPause(client="a", at_ms=10_090, duration_ms=60_000)
+    watched = world_of(
+        transacting("a"), transacting("b", start_ms=2_000), duration_ms=80_000, faults=(pause,)
+    )
+    result = watched.run()
+    assert result.metrics["transactions_aborted"] + result.metrics["producers_fenced"] == 1
+    (end,) = [one for one in events_of(watched, TransactionEnded) if not one["event"]["committed"]]
+    assert end["client"] == "a"
+    assert end["at_ms"] >= 70_000
+
+
+def test_a_successor_goes_on_where_the_last_transaction_committed() -> None:
+    watched = world_of(
+        transacting("a"), faults=(ClientCrash(client="a", at_ms=20_250, down_ms=2_000),)
+    )
+    watched.run()
+    sent = events_of(watched, SendOffsetsToTransaction)
+    before = [one for one in sent if one["incarnation"] == 1][-1]["event"]
+    after = next(one for one in sent if one["incarnation"] == 2)["event"]
+    for partition, start in after["starts"].items():
+        assert start in (before["starts"][partition], before["offsets"][partition])
+    assert events_of(watched, Seek) == []
+
+
+def test_a_coordinator_that_fails_over_knows_the_producers_of_its_log() -> None:
+    crash = BrokerCrash(broker=0, at_ms=20_000, duration_ms=10_000)
+    brokers = BrokerSpec(count=3)
+    watched = world_of(transacting("a"), faults=(crash,), brokers=brokers, duration_ms=60_000)
+    result = watched.run()
+    assert result.metrics["producers_fenced"] == 0
+    marks = [
+        record["value"]["committed"]
+        for line in watched.trace.lines
+        for record in json.loads(line).get("records", ())
+        if record["type"] == TransactionMarker.__name__
+    ]
+    assert result.metrics["transactions_committed"] <= sum(marks)
+    assert result.metrics["transactions_committed"] > 40
