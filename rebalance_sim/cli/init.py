@@ -35,7 +35,7 @@ def init(
     static: Annotated[bool, typer.Option("--static", help="Give each an instance id.")] = False,
     kind: Annotated[
         str | None,
-        typer.Option(help="java, librdkafka, classic or librdkafka-classic."),
+        typer.Option(help="java, librdkafka, franz, classic, librdkafka-classic or franz-classic."),
     ] = None,
     from_properties: Annotated[
         Path | None, typer.Option(help="A consumer.properties to take the clients' settings from.")

@@ -41,8 +41,9 @@ def tables(*kinds: str, **settings: Any) -> dict[str, Any]:
 
 
 def _needed(kind: str) -> dict[str, Any]:
-    """Kafka's default list of assignors is none for librdkafka."""
-    return {"assignors": ["range"]} if kind == "librdkafka-classic" else {}
+    """Kafka's default list of assignors is none for librdkafka and franz-go."""
+    is_mixed = KINDS[kind].is_classic and not KINDS[kind].mixes_assignors
+    return {"assignors": ["range"]} if is_mixed else {}
 
 
 def refused(name: str) -> str:
@@ -74,7 +75,7 @@ def test_none_leaves_it_out_so_that_cells_of_an_experiment_may_differ_in_their_p
 ) -> None:
     data = tables(kind, **{name: "none"})
     without = tables(kind)
-    if kind == "librdkafka-classic" and name == "assignors":
+    if _needed(kind) and name == "assignors":
         return  # It has to name some.
     assert scenario_of(data) == scenario_of(without)
     assert scenario_of(without, [Setting.of(f"world.clients[*].{name}", "none")]) == scenario_of(

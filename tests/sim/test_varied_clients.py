@@ -214,7 +214,7 @@ def times_of(watched: Watched, event: str) -> list[int]:
 def test_an_application_commits_inside_of_a_callback(kind: str) -> None:
     watched = revoking(kind=kind)
     watched.run()
-    (asked,) = times_of(watched, "CommitOffsets")
+    asked = times_of(watched, "CommitOffsets")[0]  # franz-go has more than one such callback
     ends = [at_ms for at_ms in times_of(watched, "CallbackCompleted") if at_ms > asked]
     assert ends[0] >= asked + 4  # a round trip
     shard = watched.world.acting_shard()

@@ -70,7 +70,7 @@ class ClientSpec:
     """How long a rebalance callback takes."""
     max_poll_interval_ms: int = 300_000
     """How long the application may stay away from ``poll`` until its client leaves; the
-    rebalance timeout as well."""
+    rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
     """Whether the client commits by itself."""
     auto_commit_interval_ms: int = 5_000
@@ -114,16 +114,18 @@ class ClientSpec:
     ``retry`` for ever, so that its partition stands still, ``skip`` it, or write it elsewhere and
     go on, ``dead_letter``."""
     kind: str = JAVA
-    """The client library, and which protocol it speaks: ``java`` and ``librdkafka`` the consumer
-    protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one."""
+    """The client library, and which protocol it speaks: ``java``, ``librdkafka`` and ``franz``
+    (franz-go) the consumer protocol, ``classic`` (Java's), ``librdkafka-classic`` and
+    ``franz-classic`` the older one."""
     version: str | None = None
-    """A release line of that library; none: 4.3 of Java's, 2.16 of librdkafka."""
+    """A release line of that library; none: 4.3 of Java's, 2.16 of librdkafka, 1.22 of
+    franz-go."""
     client_assignors: ClientAssignorsSpec | None = None
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
     ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly;
-    librdkafka takes no list with both sorts, and has no ``sticky``."""
+    librdkafka and franz-go take no list with both sorts here, and have no ``sticky``."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
