@@ -7,23 +7,21 @@ much, while machines, their deadlines and what is on its way stay as they are. A
 step by step, the run of a scenario in which all of that is moved nearer
 (``tests/sim/test_leaps.py``).
 
-While faults may still come, a leap lasts for whole cycles, the least common multiple of all
-intervals of heartbeats and commits: whoever was halfway to his next heartbeat still is. What
-clients do in their intervals is added to the counters.
+What clients do in their intervals is added to the counters. Where a leap ends they are somewhere in
+them, as they might have been.
 
 A storm, in which members acknowledge again and again, is left out as well once nothing else will
 come any more. What it is takes a cycle to see, and each that is left out adds as much.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
 left out, and everything that observers measure is in ``simulated_ms`` too. Where there are records,
-a leap ends before what comes next by as long as clients take to commit them.
+clients commit once on the way to what comes next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import lcm
 from typing import Protocol
 
 from rebalance_sim.invariants.step import ClientView, Step, StepKind
@@ -64,8 +62,7 @@ _SETTLES_MS = 200
 _LOOKS_AGAIN_MS = 200
 """Where a world that did nothing but a routine is not at rest, so long until the next look."""
 
-_LONGEST_CYCLE_MS = 15_000
-"""Intervals that have no common multiple up to this are taken for what the longest is."""
+_SHORTEST_CYCLE_MS = 1_000
 
 _ACTIVE_LEAST_MS = 300_000
 """Where faults happen for less time than this, there is little to leave out between them; and what
@@ -73,6 +70,9 @@ follows such a leap draws other numbers, while one at the end changes nothing.""
 
 _BEFORE_PLANNED_MS = 1_000
 """A leap ends so long before what is planned next."""
+
+_COMMITTED_MS = 50
+"""So long after clients were to commit it is looked whether they have."""
 
 
 class Leaps:
@@ -119,12 +119,12 @@ class Leaps:
         if not is_quiet and duration_ms < _ACTIVE_LEAST_MS:
             return clock.run_until(until_ms)
         while True:
-            spare_ms = self._spare_ms()
-            goal_ms = self._goal_ms(until_ms, spare_ms)
+            goal_ms = self._goal_ms(until_ms)
             if self._settled_ms() >= goal_ms:  # Nothing to gain before that.
-                if goal_ms == until_ms or goal_ms + spare_ms >= until_ms:
+                next_ms = max(goal_ms + _BEFORE_PLANNED_MS, clock.simulated_ms) + 1
+                if goal_ms == until_ms or next_ms > until_ms:
                     return clock.run_until(until_ms)
-                if not clock.run_until(max(goal_ms + spare_ms, clock.simulated_ms) + 1):
+                if not clock.run_until(next_ms):
                     return False
                 continue
             if not clock.run_until(self._settled_ms()):
@@ -140,27 +140,26 @@ class Leaps:
                 rates = found
             else:
                 rates = {}
-            goal_ms = self._goal_ms(until_ms, spare_ms)
+            goal_ms = self._goal_ms(until_ms)
             if rates and not is_quiet:
-                cycle_ms, span_ms = self._cycle_ms(), goal_ms - clock.simulated_ms
-                self._leap(span_ms - span_ms % cycle_ms, rates)
+                if not self._leap_to_fault(goal_ms, rates):
+                    return False
             elif rates and goal_ms == until_ms and self._owes_nothing():
                 end_ms = self._world.latest_end_ms()
-                if self._goal_ms(end_ms, spare_ms) == end_ms:
+                if self._goal_ms(end_ms) == end_ms:
                     self._leap(end_ms - clock.simulated_ms, rates)
                     return True
             self._looks_ms = max(self._looks_ms, clock.now_ms + _LOOKS_AGAIN_MS)
 
     def _is_at_rest(self) -> bool:
-        """Whether the world is at rest. Before that is known of these processes and topics, each
-        member has been heard of since the last change: a defect may have its coordinator answer
-        with a change again."""
+        """Whether the world is at rest. Before that is known of these topics and choices of an
+        assignor, each member has been heard of since the last change: a defect may have its
+        coordinator answer with a change again."""
         world, clock = self._world, self._clock
         clients = world.clients().values()
-        key = (
-            world.controller.image_since_ms,
-            *(one.incarnation * one.is_alive for one in clients),
-        )
+        votes = sorted(one.spec.server_assignor or "" for one in clients if one.is_alive)
+        has_choice = len(set(votes) - {""}) > 1
+        key = (world.controller.image_since_ms, *(votes if has_choice else ()))
         if key not in self._proven:
             heard_ms = self._moved_ms + longest_heartbeat_ms(clients) + _SETTLES_MS
             if clock.now_ms < heard_ms:
@@ -171,35 +170,58 @@ class Leaps:
         self._proven.add(key)
         return True
 
-    def _goal_ms(self, until_ms: int, spare_ms: int) -> int:
+    def _goal_ms(self, until_ms: int) -> int:
         """How far a leap may go at most: to ``until_ms``, or almost to what is planned before, or
         soon after, while faults happen: a phase may begin as a fault does."""
         planned_ms = self._clock.next_planned_ms
-        is_quiet = until_ms > self._world.spec.duration_ms
-        if planned_ms is None or planned_ms - (0 if is_quiet else spare_ms) >= until_ms:
+        spare_ms = 0 if until_ms > self._world.spec.duration_ms else _BEFORE_PLANNED_MS
+        if planned_ms is None or planned_ms - spare_ms >= until_ms:
             return until_ms
-        return planned_ms - spare_ms
-
-    def _spare_ms(self) -> int:
-        """How long before what is planned next a leap ends: where there are records, clients commit
-        them until then."""
-        if not self._world.topic_logs.has_records:
-            return _BEFORE_PLANNED_MS
-        alive = [one for one in self._world.clients().values() if one.is_alive]
-        every_ms = max((_commit_interval_ms(one) or 0 for one in alive), default=0)
-        return _BEFORE_PLANNED_MS + every_ms + 2 * self._longest_processing_ms
+        return planned_ms - _BEFORE_PLANNED_MS
 
     def _settled_ms(self) -> int:
         """When to look whether the world is at rest, as ``simulated_ms``."""
         settled_ms = self._moved_ms + _SETTLES_MS
         return max(self._clock.now_ms, settled_ms, self._looks_ms) + self._clock.leapt_ms
 
+    def _leap_to_fault(self, goal_ms: int, rates: Mapping[str, float]) -> bool:
+        """Leap, and let clients commit on the way, as long before the end as any of them might have
+        committed last: what is processed after that, a fault may have delivered again. False: the
+        run was stopped."""
+        clock, records = self._clock, self._world.topic_logs.has_records
+        span_ms = goal_ms - clock.simulated_ms
+        committing = [one for one in self._world.clients().values() if _commits(one)]
+        if not records or not committing:
+            self._leap(span_ms, rates)
+            return True
+        every_ms = max(_commit_interval_ms(one) or 0 for one in committing)
+        rest_ms = min(span_ms, goal_ms % every_ms)
+        self._leap(span_ms - rest_ms, rates)
+        moved_ms, began_ms = self._moved_ms, clock.now_ms
+        for client in committing:
+            client.application.commit()
+        latest_ms = began_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
+        while clock.now_ms < latest_ms:
+            if not clock.run_until(clock.simulated_ms + _COMMITTED_MS):
+                return False
+            if all(self._commits.get(one.name, _NONE).at_ms >= began_ms for one in committing):
+                break
+        for client in committing:
+            commits = self._commits.get(client.name, _NONE)
+            if commits.at_ms >= began_ms:  # It is one more than its intervals say.
+                self._gain({"commits_sent": -1, "records_written": -commits.count})
+        if self._moved_ms == moved_ms:
+            self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
+        return True
+
+    def _gain(self, counts: Mapping[str, float]) -> None:
+        for name, more in counts.items():
+            self.gained[name] = self.gained.get(name, 0) + round(more)
+
     def _leap(self, span_ms: int, rates: Mapping[str, float]) -> None:
         if span_ms <= 0:
             return
-        for name, a_second in rates.items():
-            more = round(a_second * span_ms / 1_000)
-            self.gained[name] = self.gained.get(name, 0) + more
+        self._gain({name: a_second * span_ms / 1_000 for name, a_second in rates.items()})
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
@@ -233,7 +255,7 @@ class Leaps:
         rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
         for client in alive:
             every_ms = _commit_interval_ms(client)
-            if every_ms is None or not client.member.assigned:
+            if every_ms is None or not _commits(client):
                 continue
             commits = self._commits.get(client.name, _NONE)
             if commits.at_ms <= self._moved_ms:
@@ -257,7 +279,7 @@ class Leaps:
         world, clock = self._world, self._clock
         began_ms, simulated_ms = clock.now_ms, clock.simulated_ms
         counters, states = world.metrics.counters(), tuple(self._states())
-        if not clock.run_until(simulated_ms + self._cycle_ms(is_quiet=True)):
+        if not clock.run_until(simulated_ms + self._cycle_ms()):
             return None
         storms = (
             self._moved_ms < began_ms
@@ -286,14 +308,9 @@ class Leaps:
 
     # --- cycles -----------------------------------------------------------------------------------
 
-    def _cycle_ms(self, *, is_quiet: bool = False) -> int:
-        """After which time all clients have done what they do again and again. What comes after a
-        leap to the end is nothing, and there they need not be where they were."""
-        intervals_ms = set(self._intervals_ms())
-        common_ms = lcm(*intervals_ms)
-        if is_quiet or common_ms > _LONGEST_CYCLE_MS:
-            common_ms = max(intervals_ms, default=0)
-        return max(common_ms, _SETTLES_MS)
+    def _cycle_ms(self) -> int:
+        """After which time clients have done what they do again and again."""
+        return max([*self._intervals_ms(), _SHORTEST_CYCLE_MS])
 
     def _intervals_ms(self) -> Iterator[int]:
         if self._world.spec.admin_interval_ms is not None:
@@ -326,6 +343,11 @@ _NONE = _Commits(-1, 0, 0)
 
 def _takes_records(client: ClientProcess) -> bool:
     return not client.is_alive or client.intake is None or client.intake.is_serving
+
+
+def _commits(client: ClientProcess) -> bool:
+    has_any = client.is_alive and client.member.assigned
+    return bool(has_any) and _commit_interval_ms(client) is not None
 
 
 def _commit_interval_ms(client: ClientProcess) -> int | None:
