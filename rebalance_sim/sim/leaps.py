@@ -21,7 +21,7 @@ clients commit once on the way to what comes next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rebalance_sim.invariants.step import ClientView, Step, StepKind
@@ -96,6 +96,8 @@ class Leaps:
         self._proven: set[tuple[object, ...]] = set()
         """Processes and topics, as of which the world was at rest."""
         self._commits: dict[str, _Commits] = {}
+        self._asked_ms: int | None = None
+        """Since when clients are to commit on the way of a leap."""
         self.gained: dict[str, int] = {}
 
     def after_step(self, step: Step) -> None:
@@ -197,19 +199,20 @@ class Leaps:
         every_ms = max(_commit_interval_ms(one) or 0 for one in committing)
         rest_ms = min(span_ms, goal_ms % every_ms)
         self._leap(span_ms - rest_ms, rates)
-        moved_ms, began_ms = self._moved_ms, clock.now_ms
+        moved_ms, asked_ms = self._moved_ms, clock.now_ms
+        self._asked_ms = asked_ms
         for client in committing:
             client.application.commit()
-        latest_ms = began_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
-        while clock.now_ms < latest_ms:
+        latest_ms = asked_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
+        extra: list[_Commits] = []
+        while clock.now_ms < latest_ms and len(extra) < len(committing):
             if not clock.run_until(clock.simulated_ms + _COMMITTED_MS):
                 return False
-            if all(self._commits.get(one.name, _NONE).at_ms >= began_ms for one in committing):
-                break
-        for client in committing:
-            commits = self._commits.get(client.name, _NONE)
-            if commits.at_ms >= began_ms:  # It is one more than its intervals say.
-                self._gain({"commits_sent": -1, "records_written": -commits.count})
+            known = [self._commits[one.name] for one in committing if one.name in self._commits]
+            extra = [one for one in known if one.extra_ms >= asked_ms]
+        self._asked_ms = None
+        for one in extra:  # It is one more than its intervals say.
+            self._gain({"commits_sent": -1, "records_written": -one.extra_count})
         if self._moved_ms == moved_ms:
             self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
         return True
@@ -241,30 +244,38 @@ class Leaps:
     # --- what is left out -------------------------------------------------------------------------
 
     def _note_commit(self, client: ClientView | None, effect: SendCommit, at_ms: int) -> None:
-        if client is not None:
-            known, count = self._commits.get(client.name), len(effect.request.offsets)
-            every_ms = at_ms - known.at_ms if known and known.at_ms > self._moved_ms else 0
-            self._commits[client.name] = _Commits(at_ms, every_ms, count)
+        if client is None:
+            return
+        known, count = self._commits.get(client.name), len(effect.request.offsets)
+        if self._asked_ms is not None and (known is None or known.extra_ms < self._asked_ms):
+            extra = known or _Commits(-1, count, len(client.member.assigned))
+            self._commits[client.name] = replace(extra, extra_ms=at_ms, extra_count=count)
+            return
+        gaps = (*known.gaps_ms[-2:], at_ms - known.at_ms) if known and known.at_ms >= 0 else ()
+        self._commits[client.name] = _Commits(at_ms, count, len(client.member.assigned), gaps)
 
     def _rates(self) -> dict[str, float]:
         """What is added to each counter in a second of rest: clients send heartbeats in their
-        intervals, and commit as they did last, which may be less often where they are slow."""
+        intervals, and commit as they did, which may be less often where they are slow."""
         alive = [one for one in self._world.clients().values() if one.is_alive]
         heartbeats = [one.member.heartbeat_interval_ms for one in alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
         for client in alive:
-            every_ms = _commit_interval_ms(client)
-            if every_ms is None or not _commits(client):
-                continue
-            commits = self._commits.get(client.name, _NONE)
-            if commits.at_ms <= self._moved_ms:
-                commits = _Commits(
-                    0, client.spec.longest_processing_ms, len(client.member.assigned)
-                )
-            a_second = 1_000 / max(every_ms, commits.every_ms)
+            commits = self._commits.get(client.name)
+            if not _commits(client) or (commits is None and "librdkafka" in client.member.kind):
+                continue  # librdkafka commits what has moved, which may be nothing.
+            every_ms = max(_commit_interval_ms(client) or 0, client.spec.processing_ms)
+            share = 1.0
+            if commits is not None:
+                # Calls of its own keep to their interval on the whole, if they are free to.
+                is_in_step = client.spec.manual_commit_interval_ms is not None
+                if not is_in_step or 2 * commits.every_ms > 3 * every_ms:
+                    every_ms = max(every_ms, commits.every_ms)
+                share = commits.count / max(1, commits.assigned)
+            a_second = 1_000 / every_ms
             rates["commits_sent"] += a_second
-            rates["records_written"] += a_second * commits.count
+            rates["records_written"] += a_second * share * len(client.member.assigned)
         return rates
 
     # --- storms -----------------------------------------------------------------------------------
@@ -330,15 +341,20 @@ class Leaps:
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """When a client has committed last, how many partitions, and how long after the time before; 0
-    if there was anything else in between."""
+    """When a client has committed last, how many of how many partitions, and how long before it the
+    last few times; and the same of the commit that it was asked for on the way of a leap."""
 
     at_ms: int
-    every_ms: int
     count: int
+    assigned: int
+    gaps_ms: tuple[int, ...] = ()
+    extra_ms: int = -1
+    extra_count: int = 0
 
-
-_NONE = _Commits(-1, 0, 0)
+    @property
+    def every_ms(self) -> int:
+        """How often it commits: the middle of the last three times."""
+        return sorted(self.gaps_ms)[len(self.gaps_ms) // 2] if self.gaps_ms else 0
 
 
 def _takes_records(client: ClientProcess) -> bool:
