@@ -80,7 +80,7 @@ Leap = Annotated[
     typer.Option(
         "--leap/--no-leap",
         help="Leave out the time in which nothing but heartbeats, polls and commits comes; one run "
-        "in sixteen is made both ways.",
+        "in 64 is made both ways.",
     ),
 ]
 TimeBudget = Annotated[str | None, typer.Option(help="Stop after this time, as in 90s, 30m or 2h.")]

@@ -15,7 +15,7 @@ from rebalance_sim.scenarios.result import PASSING, RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 
-COMPARED_OF = 16
+COMPARED_OF = 64
 """One seed in so many is run both ways."""
 
 COUNTERS = frozenset(("heartbeats_sent", "commits_sent", "records_written", "rebalance_requests"))

@@ -94,7 +94,7 @@ class Leaps:
         self._looks_ms = 0
         """When to look next, at the earliest."""
         self._proven: set[tuple[object, ...]] = set()
-        """Processes and topics, as of which the world was at rest."""
+        """Topics and votes with which the world was at rest."""
         self._commits: dict[str, _Commits] = {}
         self._asked_ms: int | None = None
         """Since when clients are to commit on the way of a leap."""
@@ -156,13 +156,15 @@ class Leaps:
     def _is_at_rest(self) -> bool:
         """Whether the world is at rest. Before that is known of these topics and choices of an
         assignor, each member has been heard of since the last change: a defect may have its
-        coordinator answer with a change again."""
+        coordinator answer with a change again. Members with assignors of their own always have to
+        be: they may have news for them."""
         world, clock = self._world, self._clock
         clients = world.clients().values()
-        votes = sorted(one.spec.server_assignor or "" for one in clients if one.is_alive)
-        has_choice = len(set(votes) - {""}) > 1
+        alive = [one.spec for one in clients if one.is_alive]
+        votes = sorted(filter(None, (spec.server_assignor for spec in alive)))
+        has_choice = len(set(votes)) > 1
         key = (world.controller.image_since_ms, *(votes if has_choice else ()))
-        if key not in self._proven:
+        if key not in self._proven or any(spec.client_assignors for spec in alive):
             heard_ms = self._moved_ms + longest_heartbeat_ms(clients) + _SETTLES_MS
             if clock.now_ms < heard_ms:
                 self._looks_ms = heard_ms
@@ -196,8 +198,8 @@ class Leaps:
         if not records or not committing:
             self._leap(span_ms, rates)
             return True
-        every_ms = max(_commit_interval_ms(one) or 0 for one in committing)
-        rest_ms = min(span_ms, goal_ms % every_ms)
+        longest_ms = max(every_ms for one in committing for every_ms in _commit_intervals_ms(one))
+        rest_ms = min(span_ms, goal_ms % longest_ms)
         self._leap(span_ms - rest_ms, rates)
         moved_ms, asked_ms = self._moved_ms, clock.now_ms
         self._asked_ms = asked_ms
@@ -265,15 +267,15 @@ class Leaps:
             commits = self._commits.get(client.name)
             if not _commits(client) or (commits is None and "librdkafka" in client.member.kind):
                 continue  # librdkafka commits what has moved, which may be nothing.
-            every_ms = max(_commit_interval_ms(client) or 0, client.spec.processing_ms)
-            share = 1.0
+            intervals_ms, share = _commit_intervals_ms(client), 1.0
             if commits is not None:
                 # Calls of its own keep to their interval on the whole, if they are free to.
-                is_in_step = client.spec.manual_commit_interval_ms is not None
-                if not is_in_step or 2 * commits.every_ms > 3 * every_ms:
-                    every_ms = max(every_ms, commits.every_ms)
-                share = commits.count / max(1, commits.assigned)
-            a_second = 1_000 / every_ms
+                factor = 1.1 if client.spec.manual_commit_interval_ms is None else 1.5
+                if len(intervals_ms) == 1 and commits.every_ms > factor * intervals_ms[0]:
+                    intervals_ms = (commits.every_ms,)
+                share = min(1.0, commits.count / max(1, commits.assigned))
+            processing_ms = client.spec.processing_ms
+            a_second = sum(1_000 / max(every_ms, processing_ms) for every_ms in intervals_ms)
             rates["commits_sent"] += a_second
             rates["records_written"] += a_second * share * len(client.member.assigned)
         return rates
@@ -353,8 +355,9 @@ class _Commits:
 
     @property
     def every_ms(self) -> int:
-        """How often it commits: the middle of the last three times."""
-        return sorted(self.gaps_ms)[len(self.gaps_ms) // 2] if self.gaps_ms else 0
+        """How often it commits: the middle of the last three times, or the shorter of two; 0: not
+        known, as one may be from before a rebalance."""
+        return sorted(self.gaps_ms)[len(self.gaps_ms) - 2] if len(self.gaps_ms) > 1 else 0
 
 
 def _takes_records(client: ClientProcess) -> bool:
@@ -362,11 +365,10 @@ def _takes_records(client: ClientProcess) -> bool:
 
 
 def _commits(client: ClientProcess) -> bool:
-    has_any = client.is_alive and client.member.assigned
-    return bool(has_any) and _commit_interval_ms(client) is not None
+    return client.is_alive and bool(client.member.assigned and _commit_intervals_ms(client))
 
 
-def _commit_interval_ms(client: ClientProcess) -> int | None:
+def _commit_intervals_ms(client: ClientProcess) -> tuple[int, ...]:
     spec = client.spec
     own_ms = spec.auto_commit_interval_ms if spec.enable_auto_commit else None
-    return spec.manual_commit_interval_ms or own_ms
+    return tuple(filter(None, (spec.manual_commit_interval_ms, own_ms)))
