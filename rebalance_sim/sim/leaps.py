@@ -264,10 +264,14 @@ class Leaps:
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
         for client in alive:
-            commits = self._commits.get(client.name)
-            if not _commits(client) or (commits is None and "librdkafka" in client.member.kind):
-                continue  # librdkafka commits what has moved, which may be nothing.
-            intervals_ms, share = _commit_intervals_ms(client), 1.0
+            if not _commits(client):
+                continue
+            commits, intervals_ms = self._commits.get(client.name), _commit_intervals_ms(client)
+            if "librdkafka" in client.member.kind:  # It commits what has moved, if anything has.
+                since_ms = -self._clock.now_ms if commits is None else commits.at_ms
+                if self._clock.now_ms - since_ms > 2 * max(intervals_ms):
+                    continue
+            share = 1.0
             if commits is not None:
                 # Calls of its own keep to their interval on the whole, if they are free to.
                 factor = 1.1 if client.spec.manual_commit_interval_ms is None else 1.5
