@@ -56,13 +56,17 @@ class LeapingWorld(RestingWorld, Protocol):
 
 
 _SETTLES_MS = 200
-"""After anything else than a routine, so long for retries, round trips and ticks. The longest
-``retry.backoff.max.ms`` of clients is that."""
+"""After anything else than a routine, so long for round trips and ticks. What takes longer, retries
+and applications that are away, is seen (``rest.py``)."""
 
 _LOOKS_AGAIN_MS = 200
 """Where a world that did nothing but a routine is not at rest, so long until the next look."""
 
+_OWES_MS = 1_000
+"""Where a world at rest has still something to bring about, so long until the next look."""
+
 _SHORTEST_CYCLE_MS = 1_000
+"""For so long at least it is looked whether a storm is one."""
 
 _ACTIVE_LEAST_MS = 300_000
 """Where faults happen for less time than this, there is little to leave out between them; and what
@@ -146,11 +150,13 @@ class Leaps:
             if rates and not is_quiet:
                 if not self._leap_to_fault(goal_ms, rates):
                     return False
-            elif rates and goal_ms == until_ms and self._owes_nothing():
-                end_ms = self._world.latest_end_ms()
-                if self._goal_ms(end_ms) == end_ms:
-                    self._leap(end_ms - clock.simulated_ms, rates)
-                    return True
+            elif rates:
+                if goal_ms == until_ms and self._owes_nothing():
+                    end_ms = self._world.latest_end_ms()
+                    if self._goal_ms(end_ms) == end_ms:
+                        self._leap(end_ms - clock.simulated_ms, rates)
+                        return True
+                self._looks_ms = clock.now_ms + _OWES_MS
             self._looks_ms = max(self._looks_ms, clock.now_ms + _LOOKS_AGAIN_MS)
 
     def _is_at_rest(self) -> bool:
@@ -199,23 +205,24 @@ class Leaps:
             self._leap(span_ms, rates)
             return True
         longest_ms = max(every_ms for one in committing for every_ms in _commit_intervals_ms(one))
-        rest_ms = min(span_ms, goal_ms % longest_ms)
+        rest_ms = min(span_ms, max(goal_ms % longest_ms, 2 * _COMMITTED_MS))
         self._leap(span_ms - rest_ms, rates)
         moved_ms, asked_ms = self._moved_ms, clock.now_ms
         self._asked_ms = asked_ms
         for client in committing:
             client.application.commit()
-        latest_ms = asked_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
+        latest_ms = clock.simulated_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
+        latest_ms = min(latest_ms, goal_ms)
         extra: list[_Commits] = []
-        while clock.now_ms < latest_ms and len(extra) < len(committing):
-            if not clock.run_until(clock.simulated_ms + _COMMITTED_MS):
+        while clock.simulated_ms < latest_ms and len(extra) < len(committing):
+            if not clock.run_until(min(clock.simulated_ms + _COMMITTED_MS, latest_ms)):
                 return False
             known = [self._commits[one.name] for one in committing if one.name in self._commits]
             extra = [one for one in known if one.extra_ms >= asked_ms]
         self._asked_ms = None
         for one in extra:  # It is one more than its intervals say.
             self._gain({"commits_sent": -1, "records_written": -one.extra_count})
-        if self._moved_ms == moved_ms:
+        if self._moved_ms == moved_ms and self._serves_all():
             self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
         return True
 
