@@ -278,15 +278,19 @@ class Leaps:
                 since_ms = -self._clock.now_ms if commits is None else commits.at_ms
                 if self._clock.now_ms - since_ms > 2 * max(intervals_ms):
                     continue
-            share = 1.0
+            seen_ms, share = 0, 1.0
             if commits is not None:
+                seen_ms, share = commits.every_ms, commits.count / max(1, commits.assigned)
+            away_ms = client.spec.processing_ms
+            if client.intake is not None:  # A poll comes when the batch before it is processed.
+                batch_ms = client.intake.longest_batch_ms
+                away_ms = max(away_ms, min(batch_ms, seen_ms) if seen_ms else batch_ms)
+            elif len(intervals_ms) == 1:
                 # Calls of its own keep to their interval on the whole, if they are free to.
                 factor = 1.1 if client.spec.manual_commit_interval_ms is None else 1.5
-                if len(intervals_ms) == 1 and commits.every_ms > factor * intervals_ms[0]:
-                    intervals_ms = (commits.every_ms,)
-                share = min(1.0, commits.count / max(1, commits.assigned))
-            processing_ms = client.spec.processing_ms
-            a_second = sum(1_000 / max(every_ms, processing_ms) for every_ms in intervals_ms)
+                away_ms = seen_ms if seen_ms > factor * intervals_ms[0] else away_ms
+            a_second = sum(1_000 / max(every_ms, away_ms) for every_ms in intervals_ms)
+            share = min(share, 1.0)
             rates["commits_sent"] += a_second
             rates["records_written"] += a_second * share * len(client.member.assigned)
         return rates
@@ -366,9 +370,8 @@ class _Commits:
 
     @property
     def every_ms(self) -> int:
-        """How often it commits: the middle of the last three times, or the shorter of two; 0: not
-        known, as one may be from before a rebalance."""
-        return sorted(self.gaps_ms)[len(self.gaps_ms) - 2] if len(self.gaps_ms) > 1 else 0
+        """How often it commits: the middle of the last three times; 0: not known yet."""
+        return sorted(self.gaps_ms)[1] if len(self.gaps_ms) == 3 else 0
 
 
 def _takes_records(client: ClientProcess) -> bool:
