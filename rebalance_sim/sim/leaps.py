@@ -7,23 +7,21 @@ much, while machines, their deadlines and what is on its way stay as they are. A
 step by step, the run of a scenario in which all of that is moved nearer
 (``tests/sim/test_leaps.py``).
 
-While faults may still come, a leap lasts for whole cycles, the least common multiple of all
-intervals of heartbeats and commits: who was halfway to the next heartbeat still is. Where topics
-will change it lasts for whole ``metadata.max.age.ms`` too. What clients do in their intervals is
-added to the counters.
+What clients do in their intervals is added to the counters. Where a leap ends they are somewhere in
+them, as they might have been; where topics will change it lasts for whole ``metadata.max.age.ms``.
 
 A storm, in which members acknowledge again and again, is left out as well once nothing else will
 come any more. What it is takes a cycle to see, and each that is left out adds as much.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
 left out, and everything that observers measure is in ``simulated_ms`` too. Where there are records,
-a leap ends before what comes next by as long as clients take to commit them.
+clients commit once on the way to what comes next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import Protocol
 
@@ -60,14 +58,17 @@ class LeapingWorld(RestingWorld, Protocol):
 
 
 _SETTLES_MS = 200
-"""After anything else than a routine, so long for retries, round trips and ticks. The longest
-``retry.backoff.max.ms`` of clients is that."""
+"""After anything else than a routine, so long for round trips and ticks. What takes longer, retries
+and applications that are away, is seen (``rest.py``)."""
 
 _LOOKS_AGAIN_MS = 200
 """Where a world that did nothing but a routine is not at rest, so long until the next look."""
 
-_LONGEST_CYCLE_MS = 15_000
-"""Intervals that have no common multiple up to this are taken for what the longest is."""
+_OWES_MS = 1_000
+"""Where a world at rest has still something to bring about, so long until the next look."""
+
+_SHORTEST_CYCLE_MS = 1_000
+"""For so long at least it is looked whether a storm is one."""
 
 _ACTIVE_LEAST_MS = 300_000
 """Where faults happen for less time than this, there is little to leave out between them; and what
@@ -75,6 +76,9 @@ follows such a leap draws other numbers, while one at the end changes nothing.""
 
 _BEFORE_PLANNED_MS = 1_000
 """A leap ends so long before what is planned next."""
+
+_COMMITTED_MS = 50
+"""So long after clients were to commit it is looked whether they have."""
 
 
 class Leaps:
@@ -96,8 +100,10 @@ class Leaps:
         self._looks_ms = 0
         """When to look next, at the earliest."""
         self._proven: set[tuple[object, ...]] = set()
-        """Processes and topics, as of which the world was at rest."""
+        """Topics and votes with which the world was at rest."""
         self._commits: dict[str, _Commits] = {}
+        self._asked_ms: int | None = None
+        """Since when clients are to commit on the way of a leap."""
         self.gained: dict[str, int] = {}
 
     def after_step(self, step: Step) -> None:
@@ -121,12 +127,12 @@ class Leaps:
         if not is_quiet and duration_ms < _ACTIVE_LEAST_MS:
             return clock.run_until(until_ms)
         while True:
-            spare_ms = self._spare_ms()
-            goal_ms = self._goal_ms(until_ms, spare_ms)
+            goal_ms = self._goal_ms(until_ms)
             if self._settled_ms() >= goal_ms:  # Nothing to gain before that.
-                if goal_ms == until_ms or goal_ms + spare_ms >= until_ms:
+                next_ms = max(goal_ms + _BEFORE_PLANNED_MS, clock.simulated_ms) + 1
+                if goal_ms == until_ms or next_ms > until_ms:
                     return clock.run_until(until_ms)
-                if not clock.run_until(max(goal_ms + spare_ms, clock.simulated_ms) + 1):
+                if not clock.run_until(next_ms):
                     return False
                 continue
             if not clock.run_until(self._settled_ms()):
@@ -142,29 +148,32 @@ class Leaps:
                 rates = found
             else:
                 rates = {}
-            goal_ms = self._goal_ms(until_ms, spare_ms)
+            goal_ms = self._goal_ms(until_ms)
             if rates and not is_quiet:
-                cycle_ms = lcm(self._cycle_ms(), *self._metadata_ages_ms())
-                span_ms = goal_ms - clock.simulated_ms
-                self._leap(span_ms - span_ms % cycle_ms, rates)
-            elif rates and goal_ms == until_ms and self._owes_nothing():
-                end_ms = self._world.latest_end_ms()
-                if self._goal_ms(end_ms, spare_ms) == end_ms:
-                    self._leap(end_ms - clock.simulated_ms, rates)
-                    return True
+                if not self._leap_to_fault(goal_ms, rates):
+                    return False
+            elif rates:
+                if goal_ms == until_ms and self._owes_nothing():
+                    end_ms = self._world.latest_end_ms()
+                    if self._goal_ms(end_ms) == end_ms:
+                        self._leap(end_ms - clock.simulated_ms, rates)
+                        self._count_delivered()
+                        return True
+                self._looks_ms = clock.now_ms + _OWES_MS
             self._looks_ms = max(self._looks_ms, clock.now_ms + _LOOKS_AGAIN_MS)
 
     def _is_at_rest(self) -> bool:
-        """Whether the world is at rest. Before that is known of these processes and topics, each
-        member has been heard of since the last change: a defect may have its coordinator answer
-        with a change again."""
+        """Whether the world is at rest. Before that is known of these topics and choices of an
+        assignor, each member has been heard of since the last change: a defect may have its
+        coordinator answer with a change again. Members with assignors of their own always have to
+        be: they may have news for them."""
         world, clock = self._world, self._clock
         clients = world.clients().values()
-        key = (
-            world.controller.image_since_ms,
-            *(one.incarnation * one.is_alive for one in clients),
-        )
-        if key not in self._proven:
+        alive = [one.spec for one in clients if one.is_alive]
+        votes = sorted(filter(None, (spec.server_assignor for spec in alive)))
+        has_choice = len(set(votes)) > 1
+        key = (world.controller.image_since_ms, *(votes if has_choice else ()))
+        if key not in self._proven or any(spec.client_assignors for spec in alive):
             heard_ms = self._moved_ms + longest_heartbeat_ms(clients) + _SETTLES_MS
             if clock.now_ms < heard_ms:
                 self._looks_ms = heard_ms
@@ -174,35 +183,73 @@ class Leaps:
         self._proven.add(key)
         return True
 
-    def _goal_ms(self, until_ms: int, spare_ms: int) -> int:
+    def _goal_ms(self, until_ms: int) -> int:
         """How far a leap may go at most: to ``until_ms``, or almost to what is planned before, or
         soon after, while faults happen: a phase may begin as a fault does."""
         planned_ms = self._clock.next_planned_ms
-        is_quiet = until_ms > self._world.spec.duration_ms
-        if planned_ms is None or planned_ms - (0 if is_quiet else spare_ms) >= until_ms:
+        spare_ms = 0 if until_ms > self._world.spec.duration_ms else _BEFORE_PLANNED_MS
+        if planned_ms is None or planned_ms - spare_ms >= until_ms:
             return until_ms
-        return planned_ms - spare_ms
-
-    def _spare_ms(self) -> int:
-        """How long before what is planned next a leap ends: where there are records, clients commit
-        them until then."""
-        if not self._world.topic_logs.has_records:
-            return _BEFORE_PLANNED_MS
-        alive = [one for one in self._world.clients().values() if one.is_alive]
-        every_ms = max((_commit_interval_ms(one) or 0 for one in alive), default=0)
-        return _BEFORE_PLANNED_MS + every_ms + 2 * self._longest_processing_ms
+        return planned_ms - _BEFORE_PLANNED_MS
 
     def _settled_ms(self) -> int:
         """When to look whether the world is at rest, as ``simulated_ms``."""
         settled_ms = self._moved_ms + _SETTLES_MS
         return max(self._clock.now_ms, settled_ms, self._looks_ms) + self._clock.leapt_ms
 
+    def _leap_to_fault(self, goal_ms: int, rates: Mapping[str, float]) -> bool:
+        """Leap, and let clients commit on the way, as long before the end as any of them might have
+        committed last: what is processed after that, a fault may have delivered again. False: the
+        run was stopped."""
+        clock, records = self._clock, self._world.topic_logs.has_records
+        span_ms = goal_ms - clock.simulated_ms
+        ages_ms = list(self._metadata_ages_ms())
+        if ages_ms:
+            span_ms -= span_ms % lcm(*ages_ms)
+            goal_ms = clock.simulated_ms + span_ms
+            if span_ms <= 0:
+                self._looks_ms = clock.now_ms + min(ages_ms)
+                return True
+        committing = [one for one in self._world.clients().values() if _commits(one)]
+        if not records or not committing:
+            self._leap(span_ms, rates)
+            return True
+        longest_ms = max(every_ms for one in committing for every_ms in _commit_intervals_ms(one))
+        rest_ms = min(span_ms, max(goal_ms % longest_ms, 2 * _COMMITTED_MS))
+        self._leap(span_ms - rest_ms, rates)
+        moved_ms, asked_ms = self._moved_ms, clock.now_ms
+        self._asked_ms = asked_ms
+        for client in committing:
+            client.application.commit()
+        latest_ms = clock.simulated_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
+        latest_ms = min(latest_ms, goal_ms)
+        extra: list[_Commits] = []
+        while clock.simulated_ms < latest_ms and len(extra) < len(committing):
+            if not clock.run_until(min(clock.simulated_ms + _COMMITTED_MS, latest_ms)):
+                return False
+            known = [self._commits[one.name] for one in committing if one.name in self._commits]
+            extra = [one for one in known if one.extra_ms >= asked_ms]
+        self._asked_ms = None
+        for one in extra:  # It is one more than its intervals say.
+            self._gain({"commits_sent": -1, "records_written": -one.extra_count})
+        if self._moved_ms == moved_ms and self._serves_all():
+            self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
+        return True
+
+    def _count_delivered(self) -> None:
+        """Records are counted when a client commits them, and none will again."""
+        for client in self._world.clients().values():
+            if client.is_alive and client.intake is not None:
+                client.intake.deliver()
+
+    def _gain(self, counts: Mapping[str, float]) -> None:
+        for name, more in counts.items():
+            self.gained[name] = self.gained.get(name, 0) + round(more)
+
     def _leap(self, span_ms: int, rates: Mapping[str, float]) -> None:
         if span_ms <= 0:
             return
-        for name, a_second in rates.items():
-            more = round(a_second * span_ms / 1_000)
-            self.gained[name] = self.gained.get(name, 0) + more
+        self._gain({name: a_second * span_ms / 1_000 for name, a_second in rates.items()})
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
@@ -222,30 +269,46 @@ class Leaps:
     # --- what is left out -------------------------------------------------------------------------
 
     def _note_commit(self, client: ClientView | None, effect: SendCommit, at_ms: int) -> None:
-        if client is not None:
-            known, count = self._commits.get(client.name), len(effect.request.offsets)
-            every_ms = at_ms - known.at_ms if known and known.at_ms > self._moved_ms else 0
-            self._commits[client.name] = _Commits(at_ms, every_ms, count)
+        if client is None:
+            return
+        known, count = self._commits.get(client.name), len(effect.request.offsets)
+        if self._asked_ms is not None and (known is None or known.extra_ms < self._asked_ms):
+            extra = known or _Commits(-1, count, len(client.member.assigned))
+            self._commits[client.name] = replace(extra, extra_ms=at_ms, extra_count=count)
+            return
+        gaps = (*known.gaps_ms[-2:], at_ms - known.at_ms) if known and known.at_ms >= 0 else ()
+        self._commits[client.name] = _Commits(at_ms, count, len(client.member.assigned), gaps)
 
     def _rates(self) -> dict[str, float]:
         """What is added to each counter in a second of rest: clients send heartbeats in their
-        intervals, and commit as they did last, which may be less often where they are slow."""
+        intervals, and commit as they did, which may be less often where they are slow."""
         alive = [one for one in self._world.clients().values() if one.is_alive]
         heartbeats = [one.member.heartbeat_interval_ms for one in alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
         for client in alive:
-            every_ms = _commit_interval_ms(client)
-            if every_ms is None or not client.member.assigned:
+            if not _commits(client):
                 continue
-            commits = self._commits.get(client.name, _NONE)
-            if commits.at_ms <= self._moved_ms:
-                commits = _Commits(
-                    0, client.spec.longest_processing_ms, len(client.member.assigned)
-                )
-            a_second = 1_000 / max(every_ms, commits.every_ms)
+            commits, intervals_ms = self._commits.get(client.name), _commit_intervals_ms(client)
+            if "librdkafka" in client.member.kind:  # It commits what has moved, if anything has.
+                since_ms = -self._clock.now_ms if commits is None else commits.at_ms
+                if self._clock.now_ms - since_ms > 2 * max(intervals_ms):
+                    continue
+            seen_ms, share = 0, 1.0
+            if commits is not None:
+                seen_ms, share = commits.every_ms, commits.count / max(1, commits.assigned)
+            away_ms = client.spec.processing_ms
+            if client.intake is not None:  # A poll comes when the batch before it is processed.
+                batch_ms = client.intake.longest_batch_ms
+                away_ms = max(away_ms, min(batch_ms, seen_ms) if seen_ms else batch_ms)
+            elif len(intervals_ms) == 1:
+                # Calls of its own keep to their interval on the whole, if they are free to.
+                factor = 1.1 if client.spec.manual_commit_interval_ms is None else 1.5
+                away_ms = seen_ms if seen_ms > factor * intervals_ms[0] else away_ms
+            a_second = sum(1_000 / max(every_ms, away_ms) for every_ms in intervals_ms)
+            share = min(share, 1.0)
             rates["commits_sent"] += a_second
-            rates["records_written"] += a_second * commits.count
+            rates["records_written"] += a_second * share * len(client.member.assigned)
         return rates
 
     # --- storms -----------------------------------------------------------------------------------
@@ -260,7 +323,7 @@ class Leaps:
         world, clock = self._world, self._clock
         began_ms, simulated_ms = clock.now_ms, clock.simulated_ms
         counters, states = world.metrics.counters(), tuple(self._states())
-        if not clock.run_until(simulated_ms + self._cycle_ms(is_quiet=True)):
+        if not clock.run_until(simulated_ms + self._cycle_ms()):
             return None
         storms = (
             self._moved_ms < began_ms
@@ -289,14 +352,9 @@ class Leaps:
 
     # --- cycles -----------------------------------------------------------------------------------
 
-    def _cycle_ms(self, *, is_quiet: bool = False) -> int:
-        """After which time all clients have done what they do again and again. What comes after a
-        leap to the end is nothing, and there they need not be where they were."""
-        intervals_ms = set(self._intervals_ms())
-        common_ms = lcm(*intervals_ms)
-        if is_quiet or common_ms > _LONGEST_CYCLE_MS:
-            common_ms = max(intervals_ms, default=0)
-        return max(common_ms, _SETTLES_MS)
+    def _cycle_ms(self) -> int:
+        """After which time clients have done what they do again and again."""
+        return max([*self._intervals_ms(), _SHORTEST_CYCLE_MS])
 
     def _intervals_ms(self) -> Iterator[int]:
         if self._world.spec.admin_interval_ms is not None:
@@ -325,22 +383,31 @@ class Leaps:
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """When a client has committed last, how many partitions, and how long after the time before; 0
-    if there was anything else in between."""
+    """When a client has committed last, how many of how many partitions, and how long before it the
+    last few times; and the same of the commit that it was asked for on the way of a leap."""
 
     at_ms: int
-    every_ms: int
     count: int
+    assigned: int
+    gaps_ms: tuple[int, ...] = ()
+    extra_ms: int = -1
+    extra_count: int = 0
 
-
-_NONE = _Commits(-1, 0, 0)
+    @property
+    def every_ms(self) -> int:
+        """How often it commits: the middle of the last three times; 0: not known yet."""
+        return sorted(self.gaps_ms)[1] if len(self.gaps_ms) == 3 else 0
 
 
 def _takes_records(client: ClientProcess) -> bool:
     return not client.is_alive or client.intake is None or client.intake.is_serving
 
 
-def _commit_interval_ms(client: ClientProcess) -> int | None:
+def _commits(client: ClientProcess) -> bool:
+    return client.is_alive and bool(client.member.assigned and _commit_intervals_ms(client))
+
+
+def _commit_intervals_ms(client: ClientProcess) -> tuple[int, ...]:
     spec = client.spec
     own_ms = spec.auto_commit_interval_ms if spec.enable_auto_commit else None
-    return spec.manual_commit_interval_ms or own_ms
+    return tuple(filter(None, (spec.manual_commit_interval_ms, own_ms)))

@@ -37,7 +37,7 @@ class SweepOptions:
     ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
     once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
     ``prove``: one of ``PROVE``. ``leap``: runs leap over the time in which their world is at rest
-    (``sim/leaps.py``), but for those that fail, are sampled or traced; one in sixteen is run both
+    (``sim/leaps.py``), but for those that fail, are sampled or traced; one in 16 is run both
     ways.
     ``retry``: outcomes whose runs are tried again, of those that are there already, also under
     wider ``limits`` than the sweep was begun with. After ``time_budget_s``, or when ``stop_after``

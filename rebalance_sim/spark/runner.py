@@ -41,7 +41,7 @@ def run_seed(
 ) -> RunResult:
     """Generate the scenario of ``(variant, seed)`` and run it. ``prove``: how much is found out
     about known issues (``scenarios.counterfactual.Prove``). ``leap``: it leaps over rest, unless it
-    is sampled or traced; one seed in sixteen is run step by step as well."""
+    is sampled or traced; one seed in 16 is run step by step as well."""
     from rebalance_sim.scenarios.counterfactual import Prove
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.leaping import COMPARED_OF, run_leaping

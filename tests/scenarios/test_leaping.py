@@ -66,6 +66,28 @@ def test_no_application_waits_for_its_commit_for_the_whole_leap() -> None:
     assert list(differences(leapt, whole, draws_alike=True)) == []
 
 
+@pytest.mark.parametrize(
+    ("profile", "seed"),
+    [("faulty", 16), ("whole", 31)],
+    ids=["each heartbeat changes the group", "a member has news for its assignor"],
+)
+def test_a_group_that_changes_with_a_heartbeat_is_not_at_rest(profile: str, seed: int) -> None:
+    changing = generate(profile, seed)
+    leapt, whole = (run(changing, prove=Prove.NONE, leaps=leaps) for leaps in (True, False))
+    assert leapt.metrics["rebalances"] == whole.metrics["rebalances"]
+    assert list(differences(leapt, whole, draws_alike=True)) == []
+
+
+@pytest.mark.parametrize("seed", [223, 224])
+def test_commits_of_a_consumer_that_cannot_keep_up_go_on_as_often_as_it_polls(seed: int) -> None:
+    # It is handed more than it processes in an interval, and commits when it is back.
+    slow = generate("kubernetes", seed)
+    leapt, whole = (run(slow, prove=Prove.NONE, leaps=leaps) for leaps in (True, False))
+    assert leapt.leaps
+    for name in ("commits_sent", "records_written"):
+        assert leapt.metrics[name] == pytest.approx(whole.metrics[name], rel=0.25)
+
+
 def test_no_leap_goes_over_the_beginning_or_the_end_of_a_phase() -> None:
     phases = (
         Phase(name="start", until=PhaseEnd.REST),

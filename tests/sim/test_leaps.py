@@ -168,6 +168,25 @@ def test_counters_go_on_at_their_rate_and_nothing_else_changes(has_data_plane: b
         assert leapt[name] == pytest.approx(whole[name], rel=0.02)
 
 
+def test_rest_is_seen_without_waiting_for_a_heartbeat() -> None:
+    """Heartbeats come each 5 s, but the first of all makes sure of these topics."""
+    faults = [
+        ClientCrash(at_ms=at_ms, client="a", down_ms=50)
+        for at_ms in range(100_000, 500_000, 60_000)
+    ]
+    leapt, _ = both(at_rest(*faults))
+    assert len(leapt.leaps) > 2 * len(faults)
+
+
+@pytest.mark.parametrize("at_ms", range(400_000, 405_000, 1_250))
+def test_a_fault_after_a_leap_has_no_more_delivered_again_than_an_interval(at_ms: int) -> None:
+    crash = ClientCrash(at_ms=at_ms, client="a", down_ms=1_000)
+    of = at_rest(crash, data_plane=True)
+    leapt, _ = both(of)
+    a_second = 6 * 10
+    assert 0 < leapt.metrics["records_redelivered"] <= a_second * (5 + 2)
+
+
 def test_a_backlog_is_worked_off_while_the_rest_is_left_out() -> None:
     """Half an hour down, and an application that is hardly faster than what is produced."""
     down = ClientClose(at_ms=60_000, client="a", down_ms=1_800_000)

@@ -382,6 +382,10 @@ class Application:
         if self._is_committing or self._clock.now_ms < self._commit_at_ms:
             return  # It polls first: see ``on_commit_returned``.
         self._plan_commit(call.argument)
+        self.commit()
+
+    def commit(self) -> None:
+        """Commit as soon as it is free to, unless it is about to."""
         if not any(isinstance(event, CommitOffsets) for event in self._to_do):
             spec = self._process.spec
             self._commit_count += 1

@@ -200,7 +200,7 @@ class Intake:
 
     def end(self) -> None:
         """The process is gone."""
-        self._deliver()
+        self.deliver()
         self._workers = None  # They are gone with it.
         for partition in list(self._lives):
             self._drop(partition)
@@ -214,14 +214,14 @@ class Intake:
     def positions(self) -> dict[TopicPartition, int]:
         """Partitions of which records were handed out that the member does not know of, with the
         position behind the last of them."""
-        self._deliver()
+        self.deliver()
         return {
             partition: life.delivered_to
             for partition, life in self._lives.items()
             if life.is_handed_out and life.delivered_to > life.state.position
         }
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
         """Count what was handed out since this was last asked."""
         now_ms = self._clock.simulated_ms
         handed_out = self._flows.handed_out(now_ms)
@@ -324,7 +324,7 @@ class Intake:
 
     def handed_out_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that a ``poll`` has handed out; None as above."""
-        self._deliver()
+        self.deliver()
         life = self._lives.get(partition)
         return None if life is None else life.delivered_to
 
@@ -353,7 +353,7 @@ class Intake:
         member = self._member
         assigned = member.assigned
         now_ms = self._clock.simulated_ms
-        self._deliver()
+        self.deliver()
         for partition, life in list(self._lives.items()):
             if assigned.get(partition) is not life.state:
                 self._drop(partition)
