@@ -327,7 +327,7 @@ class Steps:
     # -- transactions ----------------------------------------------------------------------
 
     def _init_producer_id(self, fields: Step) -> dict[str, Any]:
-        named = {"producer", "producer_epoch"} & fields.keys()
+        is_named = {"producer", "producer_epoch"} <= fields.keys()
         request = InitProducerIdRequest(
             group_id=GROUP,
             transactional_id=fields["transactional_id"],
@@ -335,7 +335,7 @@ class Steps:
                 "transaction_timeout_ms", DEFAULT_TRANSACTION_TIMEOUT_MS
             ),
             **{key: value for key, value in self._producer(fields).items() if "producer" in key}
-            if named
+            if is_named
             else {},
         )
         return self._spelling.producer(self._ask(request, InitProducerIdResponse))

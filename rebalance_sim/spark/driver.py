@@ -20,7 +20,7 @@ from rebalance_sim.spark.presence import present
 from rebalance_sim.spark.progress import OnProgress, ignore
 from rebalance_sim.spark.reports.report import SweepSummary, summarise
 from rebalance_sim.spark.reports.sweep_report import write_report
-from rebalance_sim.spark.runner import DEFAULT_RUNNER
+from rebalance_sim.spark.runner import DEFAULT_RUNNER, load_runner
 from rebalance_sim.spark.shipping import code_digest, packages_of
 from rebalance_sim.spark.sizing import measured_batch_size
 from rebalance_sim.spark.store.reading import read_plan
@@ -221,6 +221,7 @@ def _plan(
     begun: SweepPlan | None,
 ) -> SweepPlan:
     """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
+    load_runner(options.runner)  # It is named in what is wrong with it, before its package is.
     batch_size = options.batch_size
     if batch_size is None:
         batch_size = begun.batch_size if begun else measured_batch_size(variants, seeds, options)

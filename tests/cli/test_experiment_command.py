@@ -96,7 +96,7 @@ def test_a_rule_that_violates_is_said_to_and_has_no_gain(call: Call, tmp_path: P
     )
     outcome = call("experiment", file, *POOL, "--out", tmp_path / "out")
     assert outcome.code == 1
-    assert "  no figure of ['mut-early-grant']: 2 of 2 violated\n" in outcome.out
+    assert "  no figure of mut-early-grant: 2 of 2 violated\n" in outcome.out
     effects = [line for line in outcome.out.splitlines() if ", not [" in line]
     assert len(effects) == 4
     assert all(line.endswith(": 2 of 2 violated") for line in effects)

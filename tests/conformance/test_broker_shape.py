@@ -55,10 +55,12 @@ OPTIONAL: dict[str, str] = {
     "create_partitions": "settle_ms",
     "create_topic": "response settle_ms",
     "delete_topic": "settle_ms",
+    "end_txn": "version",
     "heartbeat": (
         "instance_id rack_id rebalance_timeout_ms subscribed_topic_names subscribed_topic_regex "
         "server_assignor topic_partitions conn bind version raw_regex"
     ),
+    "init_producer_id": "transaction_timeout_ms producer producer_epoch",
     "join_group": (
         "instance_id session_timeout_ms rebalance_timeout_ms generation owned protocols bind "
         "subscription_version"
@@ -66,10 +68,11 @@ OPTIONAL: dict[str, str] = {
     "leave_group": "instance_id",
     "list_groups": "states types",
     "offset_commit": "instance_id conn",
-    "offset_fetch": "member_id member_epoch",
+    "offset_fetch": "member_id member_epoch require_stable",
     "restart_broker": "hard",
     "sleep": "ms",
     "sync_group": "instance_id protocol assignments",
+    "txn_offset_commit": "version member_id member_epoch instance_id",
 }
 """What may be left out, by operation; ``async`` too, where the answer stands in its place."""
 
@@ -170,7 +173,7 @@ def fits(op: str, field: Path_, value: Any) -> bool:
     if isinstance(value, str):
         return field[-1] not in ("at_ms", "op", "request", "response")
     if isinstance(value, bool):
-        return field[-1] in ("hard", "raw_regex")
+        return field[-1] in ("hard", "raw_regex", "require_stable", "committed")
     if isinstance(value, dict):
         return field in {("response",), ("request", "topic_partitions")} or field[-1] in (
             "owned",

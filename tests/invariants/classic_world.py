@@ -236,6 +236,7 @@ class StubClient:
             "classic": None, "computing_state": None, "local_assignors": (),
             "state": ClientState.STABLE, "member_id": name, "running_callback": None,
             "coordinator_id": None, "leave_is_pending": False, "member_epoch": 1, "config": _CONFIG,
+            "has_failed": False, "joins_without_topics": False, "subscribed_topic_regex": None,
         }  # fmt: skip
         self.name = name
         self.member: Any = SimpleNamespace(**{**never_read, **values, **fields})

@@ -63,7 +63,7 @@ def rounds(path: Path) -> Iterator[tuple[str, dict[str, int], list[ClaimingMembe
             if body["member_id"]:
                 joined[body["member_id"]] = body
             continue
-        if event.get("api") == "JoinGroup" and body["error_code"] == "none":
+        if event.get("api") == "JoinGroup" and body.get("error_code") == "none":
             joined[body["member_id"]] = asked[call]
             led[body["member_id"]] = body
         if event.get("api") == "SyncGroup" and event["kind"] == "request" and body["assignments"]:
@@ -120,6 +120,8 @@ def test_the_recordings_have_leaders_of_both_clients() -> None:
         ("java", "cooperative-sticky"),
         ("librdkafka", "range"),
         ("librdkafka", "cooperative-sticky"),
+        ("franz-go", "range"),
+        ("franz-go", "cooperative-sticky"),
     }
 
 

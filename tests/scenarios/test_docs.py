@@ -54,6 +54,7 @@ def test_every_metric_is_explained() -> None:
     # A mean, or the longest of several, is left out where there is none; over some seeds, all are.
     drawn = [generate("faulty", seed) for seed in range(8)]
     drawn += [generate("applications", seed) for seed in range(4)]
+    drawn += [generate("transactions", seed) for seed in range(2)]
     assert any(scenario.world.data_plane for scenario in drawn)
     measured = {name for scenario in drawn for name in run(scenario).metrics}
     assert sorted(explained) == sorted(measured)

@@ -182,7 +182,7 @@ print(generate("calm", 1).hash)
 def package(tmp_path: Path) -> Path:
     """A copy of the package, to put something into."""
     package = tmp_path / "rebalance_sim"
-    left_out = shutil.ignore_patterns("__pycache__", "traces")
+    left_out = shutil.ignore_patterns("__pycache__", "kafka-*")
     shutil.copytree(ROOT / "rebalance_sim", package, ignore=left_out)
     return package
 

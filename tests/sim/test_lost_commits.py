@@ -96,4 +96,5 @@ def test_few_properties_are_not_judged_after_that() -> None:
         "cross.assigned_is_held",
         "cross.current_fits_target",
         "offsets.commit_of_owner",
+        "transactions.exactly_once",
     }

@@ -140,7 +140,10 @@ class FetchRefusalCause(_OfOffsets):
         # A fetch with a member id, at whatever epoch, is that of a member.
         ErrorCode.UNKNOWN_MEMBER_ID: (UNKNOWN, lambda a: a.is_unknown),
         # Whether one has it is judged by ``transactions.pending_hidden``.
-        ErrorCode.UNSTABLE_OFFSET_COMMIT: ("an open transaction has it", lambda a: True),
+        ErrorCode.UNSTABLE_OFFSET_COMMIT: (
+            "an open transaction has it",
+            lambda a: a.partition is not None,
+        ),
     }
 
 

@@ -303,7 +303,7 @@ class _RecordedWorld(World):
             self._asked_before[process] = len(self._moments), self.clock.now_ms
             intake = new_intake(process, **named)
             if intake is not None:
-                setattr(intake, "_deliver", self._deliver(process, intake._deliver))  # noqa: B010
+                intake.deliver = self._deliver(process, intake.deliver)
             return intake
 
         return recorded

@@ -11,7 +11,7 @@ from start_laws import NOTHING, life_of
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
-from rebalance_sim.protocol.wire.records import OffsetCommit
+from rebalance_sim.protocol.wire.records import OffsetCommit, TransactionMarker, TxnOffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -41,6 +41,24 @@ def the_committed_offset_is_the_last_one_confirmed(recording: Recording) -> list
     return found
 
 
+def ended_transaction(
+    record: TxnOffsetCommit | TransactionMarker,
+    pending: dict[tuple[str, str, int, int], OffsetCommit],
+) -> Iterator[OffsetCommit]:
+    """What a marker commits: offsets of its producer, unless they were overtaken. No answer tells
+    when: EndTxn is answered before its markers are written (transactions §2.4)."""
+    if isinstance(record, TxnOffsetCommit):
+        key = (record.group_id, record.topic, record.partition, record.producer_id)
+        pending[key] = OffsetCommit(record.group_id, record.topic, record.partition, record.value)
+        return
+    for key in [
+        key for key in pending if (key[0], key[3]) == (record.group_id, record.producer_id)
+    ]:
+        commit = pending.pop(key)
+        if record.value:
+            yield commit
+
+
 def writes(recording: Recording) -> Iterator[Written]:
     """What became of committed offsets, in order."""
     names = {life.partition.topic_id: life.topic for life in recording.partitions}
@@ -52,11 +70,17 @@ def writes(recording: Recording) -> Iterator[Written]:
                 if error is ErrorCode.NONE:
                     key = moment.shard.name, moment.operation, partition
                     confirmed[key] = at
+    pending: dict[tuple[str, str, int, int], OffsetCommit] = {}
     for at, moment in enumerate(recording.moments):
         for record in moment.records:
+            assert moment.shard is not None
+            if isinstance(record, TxnOffsetCommit | TransactionMarker):
+                for commit in ended_transaction(record, pending):
+                    yield Written(at, commit, moment.shard.log_end_offset, None)
             if not isinstance(record, OffsetCommit):
                 continue
-            assert moment.shard is not None
+            for key in [key for key in pending if key[:3] == record[:3]]:
+                del pending[key]
             of_request = getattr(moment.request, "offsets", {})
             released = [
                 confirmed.get((moment.shard.name, moment.operation, partition))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lives import Holding, holdings
 from recording import PartitionLife, Recording
 
+from rebalance_sim.protocol.clients.common.events import Seek
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.spec import OffsetReset
 
@@ -42,12 +43,15 @@ def goes_on_by_name(holding: Holding) -> bool:
 
 
 def told_last(holding: Holding) -> tuple[int, int]:
-    """When the process was last told before it had the position, and which offset."""
+    """When the process was last told before it had the position, and which offset; or its
+    application has sought, as after a transaction that aborted (transactions §4)."""
     assert holding.begins is not None
     found = None
     for at, moment, _ in holding.life.moments:
         response = getattr(moment.event, "response", None)
         offsets = getattr(response, "offsets", {})
+        if isinstance(moment.event, Seek):
+            offsets = moment.event.positions
         if at <= holding.begins and holding.partition in offsets:
             found = moment.at_ms, offsets[holding.partition]
     assert found is not None, f"{holding.life.name} never asked for {holding.partition}"
