@@ -157,7 +157,6 @@ class Leaps:
                     end_ms = self._world.latest_end_ms()
                     if self._goal_ms(end_ms) == end_ms:
                         self._leap(end_ms - clock.simulated_ms, rates)
-                        self._count_delivered()
                         return True
                 self._looks_ms = clock.now_ms + _OWES_MS
             self._looks_ms = max(self._looks_ms, clock.now_ms + _LOOKS_AGAIN_MS)
@@ -235,12 +234,6 @@ class Leaps:
         if self._moved_ms == moved_ms and self._serves_all():
             self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
         return True
-
-    def _count_delivered(self) -> None:
-        """Records are counted when a client commits them, and none will again."""
-        for client in self._world.clients().values():
-            if client.is_alive and client.intake is not None:
-                client.intake.deliver()
 
     def _gain(self, counts: Mapping[str, float]) -> None:
         for name, more in counts.items():
@@ -400,7 +393,9 @@ class _Commits:
 
 
 def _takes_records(client: ClientProcess) -> bool:
-    return not client.is_alive or client.intake is None or client.intake.is_serving
+    if not client.is_alive or not client.member.fetchable:
+        return True
+    return client.application.is_in_poll if client.intake is None else client.intake.is_serving
 
 
 def _commits(client: ClientProcess) -> bool:

@@ -195,6 +195,11 @@ class Application:
 
     # --- polling ----------------------------------------------------------------------------------
 
+    @property
+    def is_in_poll(self) -> bool:
+        """Whether it is in ``poll``, and not in another call, such as a commit."""
+        return self._thread.is_polling and self._is_free()
+
     def _is_free(self) -> bool:
         return not self.is_blocked and self._thread.running is None
 
@@ -314,7 +319,7 @@ class Application:
 
     def count_records(self) -> None:
         """Count what polls so far have handed out, without telling the member."""
-        is_there = self._process.is_alive and self._thread.is_polling and self._is_free()
+        is_there = self._process.is_alive and self.is_in_poll
         if self.intake is None and is_there and not self._conditions.is_stalled:
             self._deliver()
 
