@@ -79,8 +79,8 @@ def writes(recording: Recording) -> Iterator[Written]:
                     yield Written(at, commit, moment.shard.log_end_offset, None)
             if not isinstance(record, OffsetCommit):
                 continue
-            for key in [key for key in pending if key[:3] == record[:3]]:
-                del pending[key]
+            for overtaken in [one for one in pending if one[:3] == record[:3]]:
+                del pending[overtaken]
             of_request = getattr(moment.request, "offsets", {})
             released = [
                 confirmed.get((moment.shard.name, moment.operation, partition))
