@@ -32,10 +32,7 @@ KNOWN = {
     "librdkafka-consumer": {"static.kill"},
     "java-consumer": {"static.kill"},
     "franz-go-classic": {"topic.again"},
-    "franz-go-consumer": {
-        *("topic.again", "static.restart"),
-        *("pause.alone", "pause.long", "error.unknown"),
-    },
+    "franz-go-consumer": {"topic.again", "static.restart"},
 }
 """What is not expected of a client: docs/findings.md. kafka-python 3.0 drops a join in some runs,
 wherever it joins."""
