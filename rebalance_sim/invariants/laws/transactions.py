@@ -29,6 +29,8 @@ from rebalance_sim.protocol.wire.records import (
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
+_OF_TRANSACTIONS = (TxnOffsetCommit, TransactionMarker)
+
 
 class _Sent(NamedTuple):
     """What a transaction of a client is made of."""
@@ -83,6 +85,8 @@ class _FollowsLog(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._pending: dict[str, _Pending] = {}
+        self._is_used = False
+        """There has been a transaction; before, nothing needs to be followed."""
 
     def pending_of(self, shard: ShardView) -> _Pending:
         """What is pending in the log of a shard."""
@@ -112,6 +116,10 @@ class _FollowsLog(Property):
         return None
 
     def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
+        if not self._is_used:
+            self._is_used = any(type(one) in _OF_TRANSACTIONS for one in records)
+        if not self._is_used:
+            return
         pending = self.pending_of(shard)
         for offset, record in enumerate(records, shard.log_end_offset - len(records)):
             self.note(shard, offset, record, pending.apply(record))
@@ -145,6 +153,7 @@ class ExactlyOnce(_FollowsLog):
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A transaction begins."""
         event = step.event
+        self._is_used = True
         sent = _Sent(entry.name, event.starts, event.offsets)
         self._sent.setdefault(event.producer_id, []).append(sent)
         return None
