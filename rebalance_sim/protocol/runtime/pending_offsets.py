@@ -38,9 +38,8 @@ class PendingOffsets:
         table: dict[Any, PendingOffset] = context.groups_of(PendingOffset)
         self._rules = context.rules
         self._pending: dict[PendingKey, PendingOffset] = table
-
-    def __bool__(self) -> bool:
-        return bool(self._pending)
+        self.table = table
+        """All of them; to ask whether there are any costs nothing."""
 
     def partitions_of(self, group_id: str) -> set[tuple[str, int]]:
         """Topic name and number of partitions for which anybody has a pending offset."""
