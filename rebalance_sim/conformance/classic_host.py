@@ -7,7 +7,6 @@ need not be inferred: the application polls whenever the member wants it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar
 
 from rebalance_sim.conformance import client_input as feed
@@ -21,7 +20,7 @@ from rebalance_sim.conformance.classic_bodies import (
     sync_body,
     sync_response,
 )
-from rebalance_sim.conformance.client_host import LATE_TICK_MS, Order, ReplayHost
+from rebalance_sim.conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, Order, ReplayHost
 from rebalance_sim.conformance.client_trace import TraceEvent
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
@@ -32,9 +31,9 @@ from rebalance_sim.protocol.clients import (
     Event,
     JoinGroupAnswered,
     LeaveGroupAnswered,
-    MetadataKnown,
     Poll,
     PollingResumed,
+    RequestMetadata,
     RunCallback,
     SendClassicHeartbeat,
     SendJoinGroup,
@@ -53,11 +52,41 @@ _ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]],
 }
 """Api -> the event that brings its answer, and what reads a recorded one."""
 
+_REQUESTS: Mapping[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    SendJoinGroup: ("JoinGroup", join_body),
+    SendSyncGroup: ("SyncGroup", sync_body),
+    SendClassicHeartbeat: ("Heartbeat", classic_heartbeat_body),
+    SendLeaveGroup: ("LeaveGroup", leave_body),
+}
+"""Effect -> its api, and what spells the request."""
+
 _WAKE_UP_MS = 1
 
 
-class ClassicAnswers(ReplayHost):
-    """What hosts of all classic clients do with answers."""
+class ClassicExchanges(ReplayHost):
+    """What hosts of all classic clients do with requests and answers."""
+
+    def on_effect(self, effect: Effect) -> None:
+        """Requests of the classic protocol; a leader asks for topics, and knows them soon."""
+        if type(effect) in _REQUESTS:
+            sent: Any = effect
+            api, body = _REQUESTS[type(effect)]
+            self.send(sent.correlation_id, api, self.as_sent(api, body(sent.request)))
+        elif isinstance(effect, RequestMetadata):
+            self.at(self.now_ms + ROUND_TRIP_MS, Order.KNOWLEDGE, self.know_topics)
+        else:
+            super().on_effect(effect)
+
+    def as_sent(self, api: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The request in the version of this client."""
+        return body
+
+    def late_tick_ms(self, deadline_ms: int) -> int:
+        """See ``ReplayHost``; a thread sleeps until it is woken."""
+        waiting = self.recorded.waiting("Heartbeat")
+        if waiting and 0 < waiting[0].at_ms - deadline_ms <= LATE_TICK_MS:
+            return waiting[0].at_ms
+        return deadline_ms
 
     def answer(self, number: int, api: str, response: TraceEvent) -> None:
         """See ``ReplayHost``."""
@@ -68,7 +97,7 @@ class ClassicAnswers(ReplayHost):
             self.feed(event(correlation_id=number, response=read(response["body"])))
 
 
-class ClassicHost(ClassicAnswers):
+class ClassicHost(ClassicExchanges):
     """One replay against ``ClassicConsumer``."""
 
     member: ClassicConsumer
@@ -98,9 +127,7 @@ class ClassicHost(ClassicAnswers):
     def schedule_inputs(self) -> None:
         """See ``ReplayHost``; topics are there from the beginning."""
         super().schedule_inputs()
-        topics = self.process.topics
-        known = MetadataKnown(topic_names={t: t for t in topics}, partition_counts=topics)
-        self.at(self.now_ms, Order.KNOWLEDGE, partial(self.feed, known))
+        self.at(self.now_ms, Order.KNOWLEDGE, self.know_topics)
 
     def act(self, event: TraceEvent) -> None:
         """See ``ReplayHost``; the application polls once it has subscribed."""
@@ -129,28 +156,16 @@ class ClassicHost(ClassicAnswers):
         as elsewhere, a thread needs a moment to wake up."""
         if self.seen_ms("Heartbeat") > self.now_ms:
             return deadline_ms + _WAKE_UP_MS
-        waiting = self.recorded.waiting("Heartbeat")
-        if waiting and 0 < waiting[0].at_ms - deadline_ms <= LATE_TICK_MS:
-            return waiting[0].at_ms
-        return deadline_ms
+        return super().late_tick_ms(deadline_ms)
 
     # --- effects ----------------------------------------------------------------------------------
 
     def on_effect(self, effect: Effect) -> None:
-        """Requests of the classic protocol; states are not logged by this client."""
-        match effect:
-            case SendJoinGroup(correlation_id=number, request=join):
-                self.send(number, "JoinGroup", join_body(join))
-            case SendSyncGroup(correlation_id=number, request=sync):
-                self.send(number, "SyncGroup", sync_body(sync))
-            case SendClassicHeartbeat(correlation_id=number, request=heartbeat):
-                self.send(number, "Heartbeat", classic_heartbeat_body(heartbeat))
-            case SendLeaveGroup(correlation_id=number, request=leave):
-                self.send(number, "LeaveGroup", leave_body(leave))
-            case CloseConnection():
-                self.forget(self.in_flight(searches_too=False))
-            case _:
-                pass  # the rest is not compared
+        """What this client logs nothing of is not compared; topics are there from the beginning."""
+        if isinstance(effect, CloseConnection):
+            self.forget(self.in_flight(searches_too=False))
+        elif not isinstance(effect, RequestMetadata):
+            super().on_effect(effect)
 
     def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
         """See ``ReplayHost``."""

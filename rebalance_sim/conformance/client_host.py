@@ -171,6 +171,11 @@ class ReplayHost:
         self._names[topic] = topic
         self.feed(MetadataKnown(topic_names=dict(self._names)))
 
+    def know_topics(self) -> None:
+        """The client's metadata has every topic of the trace, with its partitions."""
+        topics = self.process.topics
+        self.feed(MetadataKnown(topic_names={t: t for t in topics}, partition_counts=topics))
+
     def _schedule_positions(self, response_id: int) -> None:
         """An offset fetch has been answered: the positions that follow from it come in time."""
         for fix in self._fixes:

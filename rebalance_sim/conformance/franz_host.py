@@ -13,15 +13,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from rebalance_sim.conformance import client_input as feed
-from rebalance_sim.conformance.classic_bodies import (
-    classic_heartbeat_body,
-    join_body,
-    leave_body,
-    sync_body,
-)
-from rebalance_sim.conformance.classic_host import ClassicAnswers
+from rebalance_sim.conformance.classic_host import ClassicExchanges
 from rebalance_sim.conformance.client_host import (
-    LATE_TICK_MS,
     ROUND_TRIP_MS,
     Order,
     ReplayHost,
@@ -31,19 +24,12 @@ from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     Disconnected,
-    Effect,
     Event,
-    MetadataKnown,
     Poll,
     PollingResumed,
     PollingStopped,
     RecordsReturned,
-    RequestMetadata,
     RunCallback,
-    SendClassicHeartbeat,
-    SendJoinGroup,
-    SendLeaveGroup,
-    SendSyncGroup,
 )
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.common.client_kind import NewMember
@@ -110,16 +96,12 @@ class FranzHost(ReplayHost):
         """See ``ReplayHost``; and topics, as soon as the client looks for its coordinator."""
         super().schedule_inputs()
         first = self.recorded.waiting("FindCoordinator")
-        self.at(first[0].at_ms if first else self.now_ms, Order.KNOWLEDGE, self._know_topics)
+        self.at(first[0].at_ms if first else self.now_ms, Order.KNOWLEDGE, self.know_topics)
         for at_ms in feed.kill_times(self.process):
             self.at(at_ms, Order.LOSS, self._cut)
 
     def schedule_name(self, name: feed.TopicName) -> None:
         """See ``ReplayHost``; names are known with the topics."""
-
-    def _know_topics(self) -> None:
-        topics = self.process.topics
-        self.feed(MetadataKnown(topic_names={t: t for t in topics}, partition_counts=topics))
 
     def _cut(self) -> None:
         self._is_cut = True
@@ -202,31 +184,8 @@ class FranzHost(ReplayHost):
         super().send(number, api, body)
 
 
-class FranzClassicHost(ClassicAnswers, FranzHost):
+class FranzClassicHost(ClassicExchanges, FranzHost):
     """One that speaks the classic protocol."""
-
-    def on_effect(self, effect: Effect) -> None:
-        """Requests of the classic protocol."""
-        match effect:
-            case SendJoinGroup(correlation_id=number, request=join):
-                self.send(number, "JoinGroup", join_body(join))
-            case SendSyncGroup(correlation_id=number, request=sync):
-                self.send(number, "SyncGroup", sync_body(sync))
-            case SendClassicHeartbeat(correlation_id=number, request=heartbeat):
-                self.send(number, "Heartbeat", classic_heartbeat_body(heartbeat))
-            case SendLeaveGroup(correlation_id=number, request=leave):
-                self.send(number, "LeaveGroup", leave_body(leave))
-            case RequestMetadata():
-                self.at(self.now_ms + ROUND_TRIP_MS, Order.KNOWLEDGE, self._know_topics)
-            case _:
-                super().on_effect(effect)
-
-    def late_tick_ms(self, deadline_ms: int) -> int:
-        """See ``ReplayHost``."""
-        waiting = self.recorded.waiting("Heartbeat")
-        if waiting and 0 < waiting[0].at_ms - deadline_ms <= LATE_TICK_MS:
-            return waiting[0].at_ms
-        return deadline_ms
 
 
 def _numbered(member_id: str | None) -> str | None:

@@ -48,7 +48,7 @@ class Coordinator:
         is_away = self._core.coordinator_id is None and self._is_wanted
         return None if is_away else due_ms
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """It is another one by now: look it up when it is needed next."""
         self._core.coordinator_id = None
 
@@ -57,11 +57,14 @@ class Coordinator:
         self._losses += 1
         if self._losses >= _LOSSES_MOST:
             self._losses = 0
-            self.forget()
+            self._forget()
 
-    def note_answered(self) -> None:
-        """It has answered, as coordinators do."""
-        self._losses = 0
+    def note_answered(self, code: ErrorCode) -> None:
+        """It has answered, as coordinators do, or says that it is none."""
+        if code in COORDINATOR_ERRORS:
+            self._forget()
+        else:
+            self._losses = 0
 
     def run(self) -> None:
         """Look it up, if it is wanted and the backoff is over."""
@@ -157,12 +160,9 @@ class RetriedRequest:
         return self._coordinator.ready_ms(self._due_ms)
 
     def _on_answered(self, number: int, response: Any) -> None:
-        refused = code_of(response) in COORDINATOR_ERRORS
-        if refused:
-            self._coordinator.forget()
-        else:
-            self._coordinator.note_answered()
-        if number == self._number and not (refused and self._retry()):
+        code = code_of(response)
+        self._coordinator.note_answered(code)
+        if number == self._number and not (code in COORDINATOR_ERRORS and self._retry()):
             self._end(response)
 
     def _on_lost(self, number: int, loss: Loss) -> None:

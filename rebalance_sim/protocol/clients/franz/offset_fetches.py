@@ -114,10 +114,7 @@ class OffsetFetches:
 
     def _on_answered(self, number: int, response: OffsetFetchResponse) -> None:
         code = response.error_code
-        if code in COORDINATOR_ERRORS:
-            self._coordinator.forget()
-        else:
-            self._coordinator.note_answered()
+        self._coordinator.note_answered(code)
         if number != self._number:
             return
         if code is ErrorCode.STALE_MEMBER_EPOCH and self._stale_retries < _STALE_RETRIES:

@@ -283,10 +283,7 @@ class NextGen:
         response: ConsumerGroupHeartbeatResponse,
     ) -> None:
         code = response.error_code
-        if code in COORDINATOR_ERRORS:
-            self._coordinator.forget()
-        else:
-            self._coordinator.note_answered()
+        self._coordinator.note_answered(code)
         if number != self._number:
             return
         self._is_in_flight = False
