@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from client_traces import FOLDER, Edit, edited, find, replay
 
 from rebalance_sim.conformance import java_host
 from rebalance_sim.conformance.client_compare import recorded_items
 from rebalance_sim.conformance.client_input import polls
 from rebalance_sim.conformance.client_observed import Observed
-from rebalance_sim.conformance.client_replay import (
-    ClientReplayReport,
-    load_client_trace,
-    replay_client_trace,
-)
+from rebalance_sim.conformance.client_replay import load_client_trace
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.expected import load_expected
 from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import ConsumerMember
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
-FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))
 VERSIONS = sorted(FOLDER.glob("java-*/*.json"))
 TWO_MEMBERS = FOLDER / "java" / "two_members.json"
-
-Edit = Callable[[dict[str, Any]], None]
-
-
-def replay(path: Path) -> ClientReplayReport:
-    return replay_client_trace(load_client_trace(path))
 
 
 @pytest.mark.parametrize("path", JAVA + VERSIONS, ids=lambda p: f"{p.parent.name}-{p.stem}")
@@ -81,22 +70,6 @@ def test_the_other_version_does_not_meet_a_target_without_names(
 
 
 # --- the comparison can fail ---------------------------------------------------------------------
-
-
-def edited(tmp_path: Path, path: Path, edit: Edit) -> Path:
-    document = json.loads(path.read_text())
-    edit(document)
-    target = tmp_path / path.name
-    target.write_text(json.dumps(document))
-    return target
-
-
-def find(document: dict[str, Any], **wanted: Any) -> dict[str, Any]:
-    return next(
-        event
-        for event in document["events"]
-        if all(event.get(key) == value for key, value in wanted.items())
-    )
 
 
 def acknowledgement(document: dict[str, Any]) -> dict[str, Any]:

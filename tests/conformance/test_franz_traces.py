@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from client_traces import FOLDER, Edit, edited, replay, requests_of, what_of
 
-from rebalance_sim.conformance.client_replay import (
-    ClientReplayReport,
-    load_client_trace,
-    replay_client_trace,
-)
+from rebalance_sim.conformance.client_replay import load_client_trace
 
-FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "franz-go"
-TRACES = sorted(FOLDER.glob("*.json"))
-GROUP_APIS = {
-    *("ConsumerGroupHeartbeat", "FindCoordinator"),
-    *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"),
-}
-
-Edit = Callable[[dict[str, Any]], None]
-
-
-def replay(path: Path) -> ClientReplayReport:
-    return replay_client_trace(load_client_trace(path))
+RECORDED = FOLDER / "franz-go"
+TRACES = sorted(RECORDED.glob("*.json"))
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
@@ -44,7 +30,7 @@ def test_nothing_that_a_client_of_franz_go_did_is_left_out() -> None:
     for path in TRACES:
         assert json.loads(path.read_text())["client"] == "franz-go 1.22.3"
         for process in load_client_trace(path).processes:
-            counted.update(_what(event) for event in process.events)
+            counted.update(what_of(event) for event in process.events)
     reports = [replay(path) for path in TRACES]
     assert sum(r.requests_total for r in reports) == counted["request"]
     assert sum(r.commits_total for r in reports) == counted["commit"]
@@ -53,31 +39,7 @@ def test_nothing_that_a_client_of_franz_go_did_is_left_out() -> None:
     assert counted["other"] == 0
 
 
-def _what(event: dict[str, Any]) -> str:
-    if event["kind"] != "request":
-        return str(event["kind"])
-    if event["api"] in ("OffsetCommit", "OffsetFetch"):
-        return "commit"
-    return "request" if event["api"] in GROUP_APIS else "other"
-
-
 # --- the comparison can fail ---------------------------------------------------------------------
-
-
-def edited(tmp_path: Path, name: str, edit: Edit) -> Path:
-    document = json.loads((FOLDER / f"{name}.json").read_text())
-    edit(document)
-    target = tmp_path / f"{name}.json"
-    target.write_text(json.dumps(document))
-    return target
-
-
-def requests_of(document: dict[str, Any], api: str, client: str) -> list[dict[str, Any]]:
-    return [
-        event
-        for event in document["events"]
-        if (event["kind"], event.get("api"), event["client"]) == ("request", api, client)
-    ]
 
 
 def no_assignor(document: dict[str, Any]) -> None:
@@ -121,6 +83,6 @@ def unsigned_fetch(document: dict[str, Any]) -> None:
 def test_an_edited_trace_of_franz_go_is_not_met(
     tmp_path: Path, name: str, edit: Edit, says: str
 ) -> None:
-    report = replay(edited(tmp_path, name, edit))
+    report = replay(edited(tmp_path, RECORDED / f"{name}.json", edit))
     assert not report.is_met
     assert says in str(report.first_difference)

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from client_traces import FOLDER, Edit, edited, find, replay, requests_of, what_of
 
-from rebalance_sim.conformance.client_replay import (
-    ClientReplayReport,
-    load_client_trace,
-    replay_client_trace,
-)
+from rebalance_sim.conformance.client_replay import load_client_trace
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import CallbackKind
@@ -37,23 +34,8 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebal
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 
-FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "librdkafka"
-TRACES = sorted(FOLDER.glob("*.json"))
-
-GROUP_APIS = {
-    "ConsumerGroupHeartbeat",
-    "FindCoordinator",
-    "JoinGroup",
-    "SyncGroup",
-    "Heartbeat",
-    "LeaveGroup",
-}
-
-Edit = Callable[[dict[str, Any]], None]
-
-
-def replay(path: Path) -> ClientReplayReport:
-    return replay_client_trace(load_client_trace(path))
+RECORDED = FOLDER / "librdkafka"
+TRACES = sorted(RECORDED.glob("*.json"))
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
@@ -72,7 +54,7 @@ def test_nothing_that_a_consumer_did_is_left_out() -> None:
         document = json.loads(path.read_text())
         for process in load_client_trace(path).processes:
             # Only the whole trace is known here, so take the processes' own events.
-            counted.update(_what(event) for event in process.events)
+            counted.update(what_of(event) for event in process.events)
         assert document["client"].startswith("librdkafka 2.16")
     reports = [replay(path) for path in TRACES]
     assert sum(r.requests_total for r in reports) == counted["request"]
@@ -81,14 +63,6 @@ def test_nothing_that_a_consumer_did_is_left_out() -> None:
     assert sum(r.callbacks_total for r in reports) == counted["callback_end"]
     assert counted["request"] > 900
     assert counted["other"] == 0
-
-
-def _what(event: dict[str, Any]) -> str:
-    if event["kind"] != "request":
-        return str(event["kind"])
-    if event["api"] in ("OffsetCommit", "OffsetFetch"):
-        return "commit"
-    return "request" if event["api"] in GROUP_APIS else "other"
 
 
 @pytest.mark.parametrize(
@@ -119,26 +93,10 @@ def test_a_recording_a_few_milliseconds_different_is_met_as_well(tmp_path: Path,
             last_ms = event["at_ms"]
             event["at_ms"] += shift_ms
 
-    assert replay(edited(tmp_path, name, stretch)).is_met
+    assert replay(edited(tmp_path, RECORDED / f"{name}.json", stretch)).is_met
 
 
 # --- the comparison can fail ---------------------------------------------------------------------
-
-
-def edited(tmp_path: Path, name: str, edit: Edit) -> Path:
-    document = json.loads((FOLDER / f"{name}.json").read_text())
-    edit(document)
-    target = tmp_path / f"{name}.json"
-    target.write_text(json.dumps(document))
-    return target
-
-
-def find(document: dict[str, Any], **wanted: Any) -> dict[str, Any]:
-    return next(
-        event
-        for event in document["events"]
-        if all(event.get(key) == value for key, value in wanted.items())
-    )
 
 
 def wrong_owned_list(document: dict[str, Any]) -> None:
@@ -198,7 +156,7 @@ def signed_offset_fetch(document: dict[str, Any]) -> None:
 def test_an_edited_trace_is_not_met_and_the_report_says_where(
     tmp_path: Path, edit: Edit, says: str
 ) -> None:
-    report = replay(edited(tmp_path, "two_members", edit))
+    report = replay(edited(tmp_path, RECORDED / "two_members.json", edit))
     assert not report.is_met
     assert says in str(report.first_difference)
 
@@ -248,14 +206,6 @@ def keeps_its_id(document: dict[str, Any]) -> None:
     requests_of(document, "JoinGroup", "B")[3]["body"]["member_id"] = "B#1"
 
 
-def requests_of(document: dict[str, Any], api: str, client: str) -> list[dict[str, Any]]:
-    return [
-        event
-        for event in document["events"]
-        if (event["kind"], event.get("api"), event["client"]) == ("request", api, client)
-    ]
-
-
 @pytest.mark.parametrize(
     ("trace", "edit", "says"),
     [
@@ -273,7 +223,7 @@ def requests_of(document: dict[str, Any], api: str, client: str) -> list[dict[st
 def test_an_edited_trace_of_the_classic_protocol_is_not_met(
     tmp_path: Path, trace: str, edit: Edit, says: str
 ) -> None:
-    report = replay(edited(tmp_path, trace, edit))
+    report = replay(edited(tmp_path, RECORDED / f"{trace}.json", edit))
     assert not report.is_met
     assert says in str(report.first_difference)
 
@@ -282,7 +232,7 @@ def test_a_subscription_counts_unless_the_client_refused_it(tmp_path: Path) -> N
     def accept(document: dict[str, Any]) -> None:
         document["events"].remove(find(document, kind="exception", during="subscribe_regex"))
 
-    report = replay(edited(tmp_path, "regex_invalid", accept))
+    report = replay(edited(tmp_path, RECORDED / "regex_invalid.json", accept))
     assert "expected nothing, got ConsumerGroupHeartbeat" in str(report.first_difference)
 
 
@@ -341,7 +291,7 @@ def test_a_mutant_does_not_pass_for_the_real_client(
     part: type, method: str, mutant: Any, trace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(part, method, mutant)
-    assert not replay(FOLDER / f"{trace}.json").is_met
+    assert not replay(RECORDED / f"{trace}.json").is_met
 
 
 # --- what is fed ---------------------------------------------------------------------------------
@@ -349,7 +299,7 @@ def test_a_mutant_does_not_pass_for_the_real_client(
 
 def test_a_search_that_the_client_gave_up_is_lost_though_the_broker_answered_it() -> None:
     """The answer came over a connection that the client had closed: it says that it looks again."""
-    trace = load_client_trace(FOLDER / "request_lost_acknowledging.json")
+    trace = load_client_trace(RECORDED / "request_lost_acknowledging.json")
     items = drive(trace.processes[0])
     states = [i.content["to"] for i in items if i.what == "coordinator_state"]
     assert states[:5] == [
@@ -374,7 +324,7 @@ def test_every_name_of_a_state_in_the_traces_is_one_of_the_machines() -> None:
 
 
 def test_callbacks_of_one_name_are_told_apart_by_whether_anything_was_lost() -> None:
-    trace = load_client_trace(FOLDER / "poll_paused.json")
+    trace = load_client_trace(RECORDED / "poll_paused.json")
     items = drive(trace.processes[0])
     names = [i.content["callback"] for i in items if i.what == "callback"]
     assert "on_lost" in names and "on_revoke" in names
@@ -386,4 +336,4 @@ def test_a_state_without_its_kind_is_refused_in_one_line(tmp_path: Path) -> None
         del find(document, kind="state")["what"]
 
     with pytest.raises(TraceError, match=r"event \d+ lacks or misspells 'what'"):
-        load_client_trace(edited(tmp_path, "two_members", forget))
+        load_client_trace(edited(tmp_path, RECORDED / "two_members.json", forget))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 from kio.schema.types import TopicName
 
@@ -74,6 +75,15 @@ class Names:
         """Likewise, for partitions under the real names of their topics."""
         named = {self.tidy(name): sorted(map(int, numbers)) for name, numbers in parts}
         return dict(sorted(named.items()))
+
+    def errors(self, topics: Iterable[Any]) -> dict[str, dict[str, str]]:
+        """The error of each partition, of topics of an answer under their real names."""
+        return {
+            self.tidy(topic.name): {
+                str(part.partition_index): part.error_code.name for part in topic.partitions
+            }
+            for topic in topics
+        }
 
     # -- members ---------------------------------------------------------------------------
 

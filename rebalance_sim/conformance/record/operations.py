@@ -176,30 +176,16 @@ class Operations:
             generation_id_or_member_epoch=i32(fields["member_epoch"]),
             member_id=self._names.real(fields["member_id"]),
             group_instance_id=fields.get("instance_id"),
-            topics=tuple(
-                offset_commit.OffsetCommitRequestTopic(
-                    name=self._names.topic(name),
-                    partitions=tuple(
-                        offset_commit.OffsetCommitRequestPartition(
-                            partition_index=i32(int(number)),
-                            committed_offset=i64(offset),
-                            committed_metadata="",
-                        )
-                        for number, offset in offsets.items()
-                    ),
-                )
-                for name, offsets in fields["offsets"].items()
+            topics=committed_topics(
+                self._names,
+                fields["offsets"],
+                offset_commit.OffsetCommitRequestTopic,
+                offset_commit.OffsetCommitRequestPartition,
             ),
         )
         connection = self._connections.of(step.get("conn", fields["member_id"]))
         topics = connection.call(request, OffsetCommitResponse).topics
-        errors = {
-            self._names.tidy(topic.name): {
-                str(part.partition_index): part.error_code.name for part in topic.partitions
-            }
-            for topic in topics
-        }
-        return {"errors": errors}
+        return {"errors": self._names.errors(topics)}
 
     def _offset_fetch(self, step: Step) -> Answer:
         fields = step["request"]
@@ -254,12 +240,7 @@ class Operations:
             ),
         )
         response = self._connections.admin.call(request, OffsetDeleteResponse)
-        errors = {
-            self._names.tidy(topic.name): {
-                str(part.partition_index): part.error_code.name for part in topic.partitions
-            }
-            for topic in response.topics
-        }
+        errors = self._names.errors(response.topics)
         return {"error_code": response.error_code.name, "errors": errors}
 
     # -- administrators --------------------------------------------------------------------
@@ -304,6 +285,26 @@ class Operations:
         (result,) = self._connections.admin.call(request, IncrementalAlterConfigsResponse).responses
         time.sleep(_CONFIG_SETTLE_S)
         return {"error_code": result.error_code.name}
+
+
+def committed_topics(
+    names: Names, by_topic: Mapping[str, Mapping[str, int]], topic: type, partition: type
+) -> tuple[Any, ...]:
+    """Topic -> partition -> offset as the classes of a request that commits have it."""
+    return tuple(
+        topic(
+            name=names.topic(name),
+            partitions=tuple(
+                partition(
+                    partition_index=i32(int(number)),
+                    committed_offset=i64(offset),
+                    committed_metadata="",
+                )
+                for number, offset in offsets.items()
+            ),
+        )
+        for name, offsets in by_topic.items()
+    )
 
 
 def _numbers(numbers: Iterable[int]) -> tuple[i32, ...]:

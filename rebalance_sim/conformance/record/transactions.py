@@ -8,7 +8,7 @@ version 2 (KIP-890).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import kio.schema.add_offsets_to_txn.v3.request as add_offsets
@@ -30,15 +30,13 @@ from kio.schema.txn_offset_commit.v5.response import (
     TxnOffsetCommitResponse as TxnOffsetCommitResponseV5,
 )
 from kio.schema.types import GroupId, ProducerId, TransactionalId
-from kio.static.primitive import i8, i16, i32, i64
+from kio.static.primitive import i8, i16, i32
 
 from rebalance_sim.conformance.record.connections import Connections
 from rebalance_sim.conformance.record.errors import RecordError
 from rebalance_sim.conformance.record.names import Names
+from rebalance_sim.conformance.record.operations import Answer, Step, committed_topics
 from rebalance_sim.conformance.record.wire import milliseconds
-
-Step = Mapping[str, Any]
-Answer = dict[str, Any]
 
 VERSION_2 = 5
 """First version of TxnOffsetCommit and EndTxn for transactions of version 2."""
@@ -108,19 +106,11 @@ class Transactions:
             generation_id=i32(fields.get("member_epoch", -1)),
             member_id=self._names.real(fields.get("member_id", "")),
             group_instance_id=fields.get("instance_id"),
-            topics=tuple(
-                schema.TxnOffsetCommitRequestTopic(
-                    name=self._names.topic(name),
-                    partitions=tuple(
-                        schema.TxnOffsetCommitRequestPartition(
-                            partition_index=i32(int(number)),
-                            committed_offset=i64(offset),
-                            committed_metadata="",
-                        )
-                        for number, offset in offsets.items()
-                    ),
-                )
-                for name, offsets in fields["offsets"].items()
+            topics=committed_topics(
+                self._names,
+                fields["offsets"],
+                schema.TxnOffsetCommitRequestTopic,
+                schema.TxnOffsetCommitRequestPartition,
             ),
         )
         connection = self._connections.of(fields["transactional_id"])
@@ -129,13 +119,7 @@ class Transactions:
             response = connection.call(request, TxnOffsetCommitResponseV5)
         else:
             response = connection.call(request, TxnOffsetCommitResponseV3)
-        errors = {
-            self._names.tidy(topic.name): {
-                str(part.partition_index): part.error_code.name for part in topic.partitions
-            }
-            for topic in response.topics
-        }
-        return {"errors": errors}
+        return {"errors": self._names.errors(response.topics)}
 
     def _end_txn(self, step: Step) -> Answer:
         fields = step["request"]
