@@ -14,6 +14,7 @@ from typing import Any
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import (
+    FIRST_VERSION_OF_TRANSACTIONS_2,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     AddOffsetsToTxnRequest,
@@ -125,7 +126,9 @@ class TransactionalProducer:
             "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch,
         }
-        version: dict[str, Any] = {"api_version": 5 if self._is_version_2 else 3}
+        version: dict[str, Any] = {}
+        if self._is_version_2:
+            version["api_version"] = FIRST_VERSION_OF_TRANSACTIONS_2
         if self.state is ProducerState.ADDING_OFFSETS:
             return AddOffsetsToTxnRequest(**producer)
         if self.state is ProducerState.SENDING_OFFSETS:
