@@ -241,10 +241,10 @@ def _works_off(processor: EventProcessor, world: RestingWorld) -> bool:
 
 _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "AdminClient._on_look": _always,
-    "Application._on_commit_due": _always,
     "Application._on_commit_over": _always,
     "Application._on_poll": _always,
     "Application._on_wake": _only_commits,
+    "ApplicationCommits._on_due": _always,
     "ClientConnections._on_watchdog": _always,
     "ClientProcess._on_tick": _always,
     "Connection._on_connect_timeout": _always,
