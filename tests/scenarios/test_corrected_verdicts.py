@@ -171,6 +171,7 @@ PROVEN = {
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
     ("operations@kafka-4.3", 1971): "D13, D14",
     ("migration@kafka-4.4", 600912): "classic-dropped-group",
+    ("migration@kafka-4.3", 603530): "classic-vanished-partition",
 }
 """Runs whose known issue was not found (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``faulty`` 50: a member that hung in a callback's ``commitSync``
@@ -178,7 +179,7 @@ for a minute has the time of a rebalance afterwards. ``chaos`` 21254: a group of
 ``groups`` 50: a search is lost in the moment in which it was sent because
 another was. ``whole`` 5145: what was written for a classic group counts when its conversion could
 not be written. ``operations`` 1971: an offset of a deleted topic is less than what was committed in
-its successor. ``migration`` 600912: the group that was forgotten is in the log beside the next."""
+its successor. ``migration`` 600912: the group that was forgotten is in the log beside the next. ``migration`` 603530: a JoinGroup fails of it as heartbeats do."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -44,6 +44,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "liveness.stale_members_removed",
         ),
         "classic-vanished-partition": (
+            "classic.refusal_cause",
             "liveness.classic_settles",
             "liveness.converges",
             "liveness.partitions_owned",
