@@ -45,6 +45,8 @@ class ModelView:
     """Shard -> the classic group there, where there has been one in this term."""
     offset_models: Mapping[str, OffsetModel]
     """Shard -> the offsets in its log, where something has made that worth reading."""
+    has_transactions: bool
+    """Whether a transaction has written to any log."""
     entries: Mapping[str, ClientEntry]
     """Living clients of whatever kind, by name; those of the classic protocol apart from others:"""
     clients: Mapping[str, ClientEntry]
