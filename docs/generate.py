@@ -376,7 +376,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "reading-summary": detection_tables.reading_summary,
     "reading-lists": partial(detection_tables.mutant_lists, "reading"),
     "failover-head": FAILOVER.head,
-    "failover-pictures": FAILOVER.figure_lines,
+    "failover-plots": FAILOVER.figure_lines,
     "failover-effects": FAILOVER.effects,
     "failover-restart": partial(FAILOVER.medians, experiment_tables.RESTART),
     "failover-unowned": partial(FAILOVER.medians, "unowned_partition_ms"),

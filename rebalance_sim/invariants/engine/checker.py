@@ -247,7 +247,7 @@ class Checker:
         response: ConsumerGroupHeartbeatResponse,
         ledger: GroupLedger,
     ) -> bool:
-        """A reconciled member said that it is there, and was told that it is: nothing to judge."""
+        """A reconciled member said that it is there, and was answered so: nothing to judge."""
         entry = ledger.members.get(request.member_id)
         if entry is None or step.records or response.error_code:
             return False

@@ -145,7 +145,9 @@ class TargetComputed(Property):
         if any(is_fit(ledger, member_id) for member_id in ledger.members):
             who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "no one"
             epoch = ledger.group_epoch
-            yield Late("the group", f"lacks the target of epoch {epoch}; {who} was told to compute")
+            yield Late(
+                "the group", f"lacks the target of epoch {epoch}; {who} was asked to compute"
+            )
 
 
 class Converges(_OfMembers):

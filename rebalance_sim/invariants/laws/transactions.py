@@ -187,7 +187,7 @@ class PendingHidden(Property):
     id = "transactions.pending_hidden"
     sentence = (
         "A fetch that requires stable offsets is shown none of a partition that an open "
-        "transaction has, and is told so of no other."
+        "transaction has, and is refused no other."
     )
     clauses = ("transactions §3", "coordinator §8.2")
     violated_by = ("mut-fetch-shows-pending",)

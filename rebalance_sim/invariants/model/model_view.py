@@ -248,12 +248,12 @@ class ModelView:
         return f"[{', '.join(self.name_of(partition) for partition in sorted(partitions))}]"
 
     def target_and_current(self, member: GroupMember) -> str:
-        """What a client was told last, and what it has reconciled; two targets may be alike."""
+        """What a client was sent last, and what it has reconciled; two targets may be alike."""
         target, current = member.target, member.current
         if target.partitions == current.partitions:
             return (
                 f"has reconciled {self.names_of(current.partitions)}, and not answered yet to the "
-                "same target, which it was told again"
+                "same target, which it was sent again"
             )
         return (
             f"has the target {self.names_of(target.partitions)} and has reconciled "

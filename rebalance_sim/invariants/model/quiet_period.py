@@ -24,7 +24,7 @@ SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
 
 SLACK_INTERVALS = 4
-"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
+"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be answered, to
 acknowledge that, and one for polls, searches and round trips."""
 
 _STARTS_MOST = 5
@@ -278,7 +278,7 @@ def _between_events_ms(client: ClientView) -> int:
 
 
 def _longest_unaware_ms(client: ClientView) -> int:
-    """How long a classic member may take to learn of a rebalance; others are told by the answer."""
+    """How long a classic member may take to learn of a rebalance; others learn by the answer."""
     return client.member.heartbeat_interval_ms if client.member.kind in CLASSIC_KINDS else 0
 
 
