@@ -9,6 +9,7 @@ python docs/generate.py
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -153,9 +154,22 @@ def _save(plot: MetricPlot, file: Path, salt: str) -> None:
 
 
 def _table(rows: list[list[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |\n".replace(title_of(RESTART), _RESTART_TITLE) for row in rows]
-    lines = [line.replace("| in phase ", "| ") for line in lines]
-    return "".join([lines[0], "|" + "---|" * len(rows[0]) + "\n", *lines[1:]])
+    """What a row has in common with the one above is said once, as is an interval of one value."""
+    head, *rows = rows
+    counts = {row[head.index("seeds")] for row in rows} if "seeds" in head else set()
+    if len(counts) == 1:  # The line above the table has it.
+        at = head.index("seeds")
+        head, *rows = [[*row[:at], *row[at + 1 :]] for row in (head, *rows)]
+    lines = []
+    above = ""
+    for first, *others in rows:
+        title = first.replace(title_of(RESTART), _RESTART_TITLE).removeprefix("in phase ")
+        same = title == above and head[0] == "metric"
+        above = title
+        cells = [re.sub(r"^(\S+) \[\1, \1\]$", r"\1", cell) for cell in others]
+        lines.append(["" if same else title, *cells])
+    body = "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+    return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n{body}"
 
 
 if __name__ == "__main__":
