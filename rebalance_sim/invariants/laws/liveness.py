@@ -226,7 +226,7 @@ class Converges(_OfMembers):
             )
         target = ledger.targets.get(member.member_id, frozenset())
         for partition in sorted(target - stored.held()):
-            holder = ledger.owner.get(partition)
+            holder = ledger.holders.owner.get(partition)
             if holder is not None and holder != member.member_id:
                 state = ledger.members[holder].state.name
                 since_ms = ledger.state_since_ms.get(holder)
@@ -284,9 +284,9 @@ class PartitionsOwned(_OfMembers):
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
         """Why no one works on this partition; None if somebody does."""
-        holder = ledger.owner.get(partition)
+        holder = ledger.holders.owner.get(partition)
         if holder is None:
-            wanted_by = ledger.target_owner.get(partition)
+            wanted_by = ledger.in_target.owner.get(partition)
             if wanted_by is None:
                 return "is held by no member and stands in no target"
             return f"is held by no member; the target gives it to {self.model.who(wanted_by)}"

@@ -168,11 +168,11 @@ class CurrentFitsTarget(Property):
         if not is_new or ledger is None or member.member_epoch != ledger.target_epoch:
             return None
         current = member.current.partitions
-        is_target = not ledger.target_rivals and current == ledger.targets.get(member.member_id)
+        is_target = not ledger.in_target.rivals and current == ledger.targets.get(member.member_id)
         if is_target or not is_registered(member, ledger):
             return None
         for partition in sorted(current):
-            owner = ledger.target_owner.get(partition, member.member_id)
+            owner = ledger.in_target.owner.get(partition, member.member_id)
             if owner != member.member_id:
                 return Finding(
                     f"{entry.name} came to the target epoch {member.member_epoch} with "

@@ -50,9 +50,9 @@ def _is_full(a: Asked) -> bool:
     none, and while generations change only members that have joined again have one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
-    is_seated = a.member_id in a.members and a.state is not _PREPARING
+    is_member = a.member_id in a.members and a.state is not _PREPARING
     return len(a.members) >= limit and not (
-        is_seated or (a.holder and a.epoch == 0 and not is_classic)
+        is_member or (a.holder and a.epoch == 0 and not is_classic)
     )
 
 

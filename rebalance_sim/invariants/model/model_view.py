@@ -139,12 +139,12 @@ class ModelView:
         if topic is None or not ledger.classic_count or not self.rules.outlives_topics:
             return False
         entry = ledger.members.get(member_id)
-        own_seat = None if entry is None else entry.instance_id
+        own_instance = None if entry is None else entry.instance_id
         return any(
             held.partition == partition.partition and held.topic_id not in by_id
             for other_id, other in ledger.members.items()
             if other_id != member_id
-            and (own_seat is None or other.instance_id != own_seat)
+            and (own_instance is None or other.instance_id != own_instance)
             and other.metadata is not None
             and other.metadata.classic_member_metadata is not None
             and topic.name in other.topic_names
