@@ -1,7 +1,7 @@
 """A real client as the properties see one: by what it sends, what it is answered, and what its
 application reports.
 
-Nothing of its inside is known. What is assigned is what callbacks have told, a position is where
+Nothing of its inside is known. What is assigned is what callbacks have passed, a position is where
 the next record to be handed out stands, and the state is the one that requests and answers show.
 """
 

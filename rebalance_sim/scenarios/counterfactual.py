@@ -53,7 +53,7 @@ class Prove(StrEnum):
     """How much is found out about what known issues may be the reason of."""
 
     CAUSES = "causes"
-    """Each violation is held against runs without the issues, and the deciding step is told."""
+    """Each violation is held against runs without the issues, and the deciding step is named."""
     ALL = "all"
     """Each is held against runs without the issues."""
     DOUBTFUL = "doubtful"

@@ -181,7 +181,7 @@ class ClassicWorld(CoordinatorWorld):
         partition: TopicPartition = FIRST,
         change: Any = lambda outcome: outcome,
     ) -> ErrorCode:
-        """One OffsetCommit, for the first partition of ``orders`` unless told otherwise."""
+        """One OffsetCommit, for the first partition of ``orders`` unless set otherwise."""
         request = OffsetCommitRequest(
             group_id=GROUP,
             member_id=self.ids.get(name, name),

@@ -179,7 +179,8 @@ for a minute has the time of a rebalance afterwards. ``chaos`` 21254: a group of
 ``groups`` 50: a search is lost in the moment in which it was sent because
 another was. ``whole`` 5145: what was written for a classic group counts when its conversion could
 not be written. ``operations`` 1971: an offset of a deleted topic is less than what was committed in
-its successor. ``migration`` 600912: the group that was forgotten is in the log beside the next. ``migration`` 603530: a JoinGroup fails of it as heartbeats do."""
+its successor. ``migration`` 600912: the group that was forgotten is in the log beside the next.
+``migration`` 603530: a JoinGroup fails of it as heartbeats do."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -1,4 +1,4 @@
-"""Pages of HTML with pictures: what they say, in which order, and that they need nothing else."""
+"""Pages of HTML with plots: what they say, in which order, and that they need nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rebalance_sim.spark.detection.page import defects_document
 from rebalance_sim.spark.reports.intervals import share_of
 from rebalance_sim.spark.reports.page_plots import colour_of, histogram
 
-pytestmark = pytest.mark.pictures
+pytestmark = pytest.mark.plots
 
 POOL = {"backend": "pool", "processes": 1, "limits": Limits(soft_s=30, hard_s=60)}
 
@@ -34,7 +34,7 @@ MOST_BYTES = 1_500_000
 
 
 def own_part(page: str) -> str:
-    """A page without the library that draws its pictures, and without the heads of columns that
+    """A page without the library that draws its plots, and without the heads of columns that
     phones show in each cell."""
     own = page.replace(asset("plotly-basic.min.js"), "")
     assert len(page) <= MOST_BYTES
@@ -100,13 +100,13 @@ def test_a_page_needs_nothing_from_elsewhere(failing: tuple[SweepSummary, str]) 
 
 
 def drawn_beside(report: Path) -> set[str]:
-    """The names of the pictures that a short page shows, each of which is one."""
+    """The names of the plots that a short page shows, each of which is one."""
     files = [report.parent / name for name in re.findall(r"!\[.*?\]\((.*?)\)", report.read_text())]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     return {file.stem for file in files}
 
 
-def test_the_short_page_has_a_drawn_picture_of_each_part(
+def test_the_short_page_has_a_drawn_plot_of_each_part(
     failing: tuple[SweepSummary, str],
 ) -> None:
     summary, _ = failing

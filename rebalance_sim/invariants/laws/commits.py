@@ -226,7 +226,7 @@ class PositionSource(Property):
                     told = response.error_code.name if known is None else known.get(partition)
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at "
-                        f"{'no offset' if offset == NO_OFFSET else offset}, and was told {told}",
+                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {told}",
                         client=entry.name,
                     )
         return None

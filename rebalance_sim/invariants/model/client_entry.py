@@ -20,7 +20,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class OpenCommit(NamedTuple):
-    """A commit of the application, from the call to what it is told; ``is_sync``: it waits."""
+    """A commit of the application, from the call to its result; ``is_sync``: it waits."""
 
     since_ms: int
     is_sync: bool

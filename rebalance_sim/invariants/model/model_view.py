@@ -45,6 +45,8 @@ class ModelView:
     """Shard -> the classic group there, where there has been one in this term."""
     offset_models: Mapping[str, OffsetModel]
     """Shard -> the offsets in its log, where something has made that worth reading."""
+    has_transactions: bool
+    """Whether a transaction has written to any log."""
     entries: Mapping[str, ClientEntry]
     """Living clients of whatever kind, by name; those of the classic protocol apart from others:"""
     clients: Mapping[str, ClientEntry]
@@ -137,12 +139,12 @@ class ModelView:
         if topic is None or not ledger.classic_count or not self.rules.outlives_topics:
             return False
         entry = ledger.members.get(member_id)
-        own_seat = None if entry is None else entry.instance_id
+        own_instance = None if entry is None else entry.instance_id
         return any(
             held.partition == partition.partition and held.topic_id not in by_id
             for other_id, other in ledger.members.items()
             if other_id != member_id
-            and (own_seat is None or other.instance_id != own_seat)
+            and (own_instance is None or other.instance_id != own_instance)
             and other.metadata is not None
             and other.metadata.classic_member_metadata is not None
             and topic.name in other.topic_names
@@ -246,12 +248,12 @@ class ModelView:
         return f"[{', '.join(self.name_of(partition) for partition in sorted(partitions))}]"
 
     def target_and_current(self, member: GroupMember) -> str:
-        """What a client was told last, and what it has reconciled; two targets may be alike."""
+        """What a client was sent last, and what it has reconciled; two targets may be alike."""
         target, current = member.target, member.current
         if target.partitions == current.partitions:
             return (
                 f"has reconciled {self.names_of(current.partitions)}, and not answered yet to the "
-                "same target, which it was told again"
+                "same target, which it was sent again"
             )
         return (
             f"has the target {self.names_of(target.partitions)} and has reconciled "

@@ -24,7 +24,7 @@ SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
 
 SLACK_INTERVALS = 4
-"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
+"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be answered, to
 acknowledge that, and one for polls, searches and round trips."""
 
 _STARTS_MOST = 5

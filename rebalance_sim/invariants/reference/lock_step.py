@@ -161,7 +161,7 @@ class LockStep:
             self._open.clear()
 
     def at_end(self) -> None:
-        """Nothing is owed at the end."""
+        """Nothing is left to do at the end."""
 
     def _note(self, one: Difference) -> None:
         if one.decision not in self.counts:

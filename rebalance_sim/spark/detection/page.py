@@ -38,7 +38,7 @@ def defects_document(figures: Sequence[DefectFigures], *, seeds: int, enough: in
         parts += [
             doc.Heading("How often they are noticed"),
             "Share of runs that notice a defect, with its 95 % interval.",
-            doc.Picture("Share of runs", lambda: [[shares(rows, "% of runs")]]),
+            doc.Plot("Share of runs", lambda: [[shares(rows, "% of runs")]]),
             doc.Table(_noticed_rows(rarest)),
         ]
     return doc.Document("Which defects a sweep notices", parts)
