@@ -41,6 +41,7 @@ from rebalance_sim.scenarios.result import (
 from rebalance_sim.scenarios.rule_differences import Rules, watched_by
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.world_of import world_of
+from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.trace import FullTrace
 
 _NO_VERDICT = "budget"
@@ -130,14 +131,19 @@ class _Proof:
     def judged_at_less_cost(self) -> RunResult:
         """The same, from runs without one issue after the other, and those that were found before:
         the first that takes a violation away is the reason, whatever it decided. What none takes
-        away is found out in full."""
+        away is found out in full. Each that takes nothing away is a run for nothing: issues that
+        the run shows anyway come first, and those of what is not in it last."""
         suspected, reasons = self._result.suspected, []
+        shown = {one.issues[0] for one in suspected if len(one.issues) == 1}
         tried: dict[str, None] = {}
         for one in suspected:
             if len(one.issues) == 1 and self._prove is Prove.DOUBTFUL:
                 reasons.append(one.issues[0])
                 continue
-            order = sorted(one.issues, key=lambda i: (i not in tried, _HOST in _places(i)))
+            order = sorted(
+                one.issues,
+                key=lambda i: (i not in tried, i not in shown, self._is_idle(i), _is_of_hosts(i)),
+            )
             # Without what was found before, a run is shorter, and another issue shows by itself.
             runs = [(i, (i,) if i in tried else tuple(sorted({*tried, i}))) for i in order]
             found = next((i for i, some in runs if self._takes_away(some, [one])), None)
@@ -156,6 +162,11 @@ class _Proof:
         return self._with_known(
             rows, _repaired_run(repairs, self._without(repairs)) if repairs else None
         )
+
+    def _is_idle(self, issue: str) -> bool:
+        """Whether the rules of an issue are all about a protocol that no client begins with."""
+        has_classic = any(map(looks_at_topics, self._scenario.world.clients))
+        return not has_classic and _is_about_classic(issue)
 
     def _takes_away(self, issues: Issues, suspected: Iterable[Suspected]) -> bool:
         repaired = self._without(issues)
@@ -198,7 +209,7 @@ class _Proof:
             decision = self._last_decision(issue, one) if _places(issue) & places else None
             if decision is not None:
                 last[issue] = decision.step_index
-        of_hosts = [issue for issue in one.issues if _HOST in _places(issue)]
+        of_hosts = [issue for issue in one.issues if _is_of_hosts(issue)]
         yield (*sorted(last, key=lambda issue: -last[issue]), *of_hosts) or one.issues
 
     def _last_decision(self, issue: str, one: Suspected) -> Difference | None:
@@ -340,6 +351,17 @@ def _places(issue: str) -> set[str]:
             is_of_client = rule.__bases__[0].__module__.startswith(f"{PROTOCOL}.clients.")
             found.add(_CLIENT if is_of_client else _COORDINATOR)
     return found
+
+
+def _is_of_hosts(issue: str) -> bool:
+    return _HOST in _places(issue)
+
+
+@cache
+def _is_about_classic(issue: str) -> bool:
+    """Whether its rules are those of classic groups, or of groups of both protocols."""
+    packages = (f"{PROTOCOL}.classic.", f"{PROTOCOL}.migration.")
+    return all(r.__bases__[0].__module__.startswith(packages) for r in DEFECTS[issue].rules)
 
 
 def _is_of_same_place(mine: ViolationRow, theirs: ViolationRow) -> bool:
