@@ -133,18 +133,27 @@ def watched_by(
     rules: Rules | None,
     tree: Tree | None = None,
     on_difference: Callable[[Difference], object] = lambda one: None,
+    *,
+    ends_at_difference: bool = False,
 ) -> LockStep:
     """A run of a scenario with a reference in lock-step; ``rules``: those of the reference, None
     for the run's own as they were released. The run is the same one with and without.
-    ``on_difference`` is called with every decision that differs."""
+    ``on_difference`` is called with every decision that differs. ``ends_at_difference``: the run
+    ends with the first of them, and where its world comes to rest at last."""
 
     def semantics_of(semantics: Any) -> Any:
         chosen = rules or Rules(semantics.name, repairs=semantics.repairs)
         make = simulated if tree is None else tree.simulated
         return make(chosen.name, defects=chosen.defects, repairs=chosen.repairs)
 
-    lock_step = LockStep(semantics_of, tree, on_difference)
-    world_of(scenario, make_checker=lambda view: lock_step, machines=lock_step).run()
+    def look(one: Difference) -> None:
+        on_difference(one)
+        if ends_at_difference:
+            world.clock.stop()
+
+    lock_step = LockStep(semantics_of, tree, look)
+    world = world_of(scenario, make_checker=lambda view: lock_step, machines=lock_step)
+    world.run(owes_nothing=(lambda: True) if ends_at_difference else None)
     return lock_step
 
 
