@@ -122,10 +122,6 @@ def test_a_run_ends_where_its_oracle_has_found_something() -> None:
     whole, ended = (run(scenario, ends_at_violation=ends) for ends in (False, True))
     assert ended.violations == whole.violations
     assert ended.steps == whole.violations[0].step < whole.steps / 2
-    rules = Rules(scenario.world.semantics)
-    lock_step = watched_by(scenario, rules, ends_at_difference=True)
-    assert lock_step.count == 1
-    assert watched_by(scenario, rules).differences[0] == lock_step.differences[0]
 
 
 def test_a_world_that_cannot_have_the_defect_notices_nothing(tmp_path: Path) -> None:
@@ -165,7 +161,8 @@ def test_a_measurement_goes_on_and_runs_nothing_twice(
     def refuse(*_arguments: object) -> None:
         raise AssertionError("all runs are there")
 
-    monkeypatch.setattr(measure, "judged", refuse)
+    monkeypatch.setattr(measure, "by_laws", refuse)
+    monkeypatch.setattr(measure, "by_reference", refuse)
     assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
 
 

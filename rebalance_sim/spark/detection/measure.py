@@ -2,8 +2,9 @@
 
 In rounds: the runs without a defect first, then those of every defect that is not finished. So the
 result does not depend on the number of processes, and what is printed early covers all defects.
-A run in which a defect would decide nothing otherwise is the same with it, and is not made again.
-Each oracle has runs of its own, which end with what it finds; and is done with a defect by itself.
+
+The reference looks first, for all defects in one run. Where a defect decides nothing otherwise, the
+run is the same with it, and the laws need not look. Each oracle is done with a defect by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from rebalance_sim.spark.detection.figures import (
     is_noticed,
 )
 from rebalance_sim.spark.detection.mix import MIX, profile_of, scenario_of
-from rebalance_sim.spark.detection.oracles import Judged, Oracle, judged
+from rebalance_sim.spark.detection.oracles import (
+    Judged,
+    Oracle,
+    by_laws,
+    by_reference,
+    is_in_sight,
+)
 from rebalance_sim.spark.detection.rows import REFUSED, Key, MeasuredRun, RunStore
 from rebalance_sim.spark.detection.rules_asked import NOTING, defects_asked, note_rules
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
@@ -38,7 +45,7 @@ SEEDS = 2_000
 ENOUGH = 20
 ROUND = len(MIX)
 """Runs of a defect before it is looked at again: each profile once."""
-TASK = 4
+TASK = 16
 """Runs of one task of a process."""
 SHRINK_RUNS = 300
 _WHAT_SHOWN = 200
@@ -136,17 +143,50 @@ class _Measurement:
             if not unfinished:
                 break
             end = min(first + ROUND, self.options.seeds)
-            indices = self._indices(first, end)
-            self._carry_out(_without_defect(index) for index in indices)
-            for defect_id, oracle in unfinished:
-                self._take_over(defect_id, oracle, indices)
-            self._carry_out(
-                (defect_id, index, oracle) for defect_id, oracle in unfinished for index in indices
-            )
+            self._round(unfinished, self._indices(first, end))
             for one in unfinished:
                 self._runs[one] = end
                 self._noticed[one] = sum(is_noticed(*pair) for pair in self._pairs(*one))
         self._report()
+
+    def _round(self, unfinished: Sequence[tuple[str, Oracle]], indices: Sequence[int]) -> None:
+        """Judge these defects in these runs of the mix."""
+        self._carry_out((_Task(index) for index in indices), TASK)
+        bases = [self._store[_without_defect(index)] for index in indices]
+        ids = list(dict.fromkeys(defect_id for defect_id, _ in unfinished))
+        self._keep_unchanged(Oracle.REFERENCE, ids, bases)
+        self._carry_out(
+            (_Task(index, self._missing(Oracle.REFERENCE, ids, index)) for index in indices), 1
+        )
+        of_laws = [defect_id for defect_id, oracle in unfinished if oracle is Oracle.LAWS]
+        self._keep_unchanged(Oracle.LAWS, of_laws, bases)
+        self._carry_out(
+            (_Task(index, (one,), Oracle.LAWS) for one in of_laws for index in indices), TASK
+        )
+
+    def _missing(self, oracle: Oracle, ids: Sequence[str], index: int) -> tuple[str, ...]:
+        """The defects that are still to be judged in a run."""
+        return tuple(one for one in ids if (one, index, oracle) not in self._store)
+
+    def _keep_unchanged(
+        self, oracle: Oracle, ids: Sequence[str], bases: Sequence[MeasuredRun]
+    ) -> None:
+        """Where a defect changes nothing, an oracle finds what it finds without."""
+        self._store.add(
+            _unchanged(base, defect_id, oracle)
+            for base in bases
+            if base.digest
+            for defect_id in self._missing(oracle, ids, base.index)
+            if self._is_unchanged(base, defect_id, oracle)
+        )
+
+    def _is_unchanged(self, base: MeasuredRun, defect_id: str, oracle: Oracle) -> bool:
+        if defect_id not in base.asked:
+            return True
+        if oracle is Oracle.REFERENCE:
+            return False
+        beside = self._store[defect_id, base.index, Oracle.REFERENCE]
+        return beside.outcome == "ok" and is_in_sight(defect_id)
 
     def _pairs(self, defect_id: str, oracle: Oracle) -> list[tuple[MeasuredRun, MeasuredRun]]:
         """The runs of a defect, each after the same one without it."""
@@ -176,12 +216,12 @@ class _Measurement:
             if self._noticed[one] < enough and runs < self.options.seeds
         ]
 
-    def _carry_out(self, keys: Iterator[Key]) -> None:
-        todo = [key for key in keys if key not in self._store]
+    def _carry_out(self, tasks: Iterator[_Task], at_a_time: int) -> None:
+        todo = [task for task in tasks if not all(key in self._store for key in task.keys)]
         run_calls(
             [
-                partial(_run_task, tuple(todo[at : at + TASK]), self.options.limits)
-                for at in range(0, len(todo), TASK)
+                partial(_run_tasks, tuple(todo[at : at + at_a_time]), self.options.limits)
+                for at in range(0, len(todo), at_a_time)
             ],
             processes=self.options.processes,
             on_result=self._keep,
@@ -192,16 +232,6 @@ class _Measurement:
         """The runs of a part of the mix that are asked for."""
         profiles = self.options.profiles or MIX
         return [index for index in range(first, end) if profile_of(index) in profiles]
-
-    def _take_over(self, defect_id: str, oracle: Oracle, indices: Sequence[int]) -> None:
-        """What a defect cannot change is as the run without it."""
-        bases = [self._store[_without_defect(index)] for index in indices]
-        self._store.add(
-            _as_without(base, defect_id, oracle)
-            for base in bases
-            if base.digest and defect_id not in base.asked
-            if (defect_id, base.index, oracle) not in self._store
-        )
 
     def _keep(self, runs: Sequence[MeasuredRun]) -> None:
         self._store.add(runs)
@@ -222,39 +252,67 @@ def _without_defect(index: int) -> Key:
     return "", index, Oracle.LAWS
 
 
-def _as_without(base: MeasuredRun, defect_id: str, oracle: Oracle) -> MeasuredRun:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A run of the mix: without a defect, with one that laws judge, or with the machines of several
+    beside it."""
+
+    index: int
+    defects: tuple[str, ...] = ("",)
+    oracle: Oracle = Oracle.REFERENCE
+
+    @property
+    def keys(self) -> list[Key]:
+        """What it is to give."""
+        if self.defects == ("",):
+            return [_without_defect(self.index)]
+        return [(defect, self.index, self.oracle) for defect in self.defects]
+
+
+def _unchanged(base: MeasuredRun, defect_id: str, oracle: Oracle) -> MeasuredRun:
+    """What an oracle says of a defect that a run is the same with."""
     run = replace(base, defect=defect_id, oracle=oracle, asked=())
     return run if oracle is Oracle.LAWS else replace(run, outcome="ok", what="")
 
 
-def _run_task(keys: Sequence[Key], limits: Limits) -> list[MeasuredRun]:
+def _run_tasks(tasks: Sequence[_Task], limits: Limits) -> list[MeasuredRun]:
     rows = []
-    for attempt in supervised(_run, keys, limits):
-        defect, index, oracle = attempt.unit
-        run, asked = attempt.result or (Judged(attempt.failure, "", attempt.reason), ())
-        rows.append(
-            MeasuredRun(
-                defect=defect,
-                index=index,
-                oracle=oracle,
-                outcome=run.outcome,
-                digest=run.digest,
-                what=run.what[:_WHAT_SHOWN],
-                asked=asked,
+    for attempt in supervised(_run, tasks, limits):
+        failed = Judged(attempt.failure, "", attempt.reason), ()
+        for key in attempt.unit.keys:
+            run, asked = attempt.result[key] if attempt.result else failed
+            defect, index, oracle = key
+            rows.append(
+                MeasuredRun(
+                    defect=defect,
+                    index=index,
+                    oracle=oracle,
+                    outcome=run.outcome,
+                    digest=run.digest,
+                    what=run.what[:_WHAT_SHOWN],
+                    asked=asked,
+                )
             )
-        )
     return rows
 
 
-def _run(key: Key) -> tuple[Judged, tuple[str, ...]]:
-    defect, index, oracle = key
-    note_rules()
-    try:
-        scenario = scenario_of(index, defect_id=defect or NOTING)
-    except ValueError as problem:  # a world that the defect cannot be in notices nothing
-        return Judged(REFUSED, "", str(problem)), ()
-    found = judged(scenario, oracle)
-    return found, () if defect else defects_asked()
+def _run(task: _Task) -> dict[Key, tuple[Judged, tuple[str, ...]]]:
+    index, defects, oracle = task.index, task.defects, task.oracle
+    if defects == ("",):
+        note_rules()
+        found = by_laws(scenario_of(index, defect_id=NOTING))
+        return {_without_defect(index): (found, defects_asked())}
+    scenarios, judged = {}, {}
+    for defect in defects:
+        try:
+            scenarios[defect] = scenario_of(index, defect_id=defect)
+        except ValueError as problem:  # a world that the defect cannot be in notices nothing
+            judged[defect] = Judged(REFUSED, "", str(problem))
+    if oracle is Oracle.LAWS:
+        judged |= {defect: by_laws(scenario) for defect, scenario in scenarios.items()}
+    else:
+        judged |= by_reference(scenario_of(index), scenarios)
+    return {(defect, index, oracle): (found, ()) for defect, found in judged.items()}
 
 
 def _shrunk(measurement: _Measurement, out: Path | None) -> dict[str, ShrunkSize]:

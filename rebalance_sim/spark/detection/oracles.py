@@ -1,13 +1,16 @@
-"""What judges a run with a defect: the laws, or a reference without the defect beside it."""
+"""What judges a defect in a run: the laws, or machines beside the run, fed the same."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from rebalance_sim.invariants.reference.places import Place, places_of
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.leaping import run_leaping
-from rebalance_sim.scenarios.rule_differences import Rules, watched_by
+from rebalance_sim.scenarios.rule_differences import first_differences
 from rebalance_sim.scenarios.scenario import Scenario
 
 DIFFERS = "differs"
@@ -21,7 +24,7 @@ class Oracle(StrEnum):
     """A property is violated, the run is stuck, or fails. So are wrong rules noticed of which
     there is no other version."""
     REFERENCE = "reference"
-    """Machines without the defect, fed the same, decide otherwise."""
+    """Machines with the defect, fed the same as those of a run without, decide otherwise."""
 
 
 class Judged(NamedTuple):
@@ -33,11 +36,6 @@ class Judged(NamedTuple):
     what: str
 
 
-def judged(scenario: Scenario, oracle: Oracle) -> Judged:
-    """Run a scenario until the oracle finds something, or nothing can happen any more."""
-    return by_laws(scenario) if oracle is Oracle.LAWS else by_reference(scenario)
-
-
 def by_laws(scenario: Scenario) -> Judged:
     """What the laws say, up to the first that is violated."""
     result = run_leaping(scenario, prove=Prove.NONE, ends_at_violation=True)
@@ -47,15 +45,17 @@ def by_laws(scenario: Scenario) -> Judged:
     return Judged(result.outcome, result.digest, what)
 
 
-def by_reference(scenario: Scenario) -> Judged:
-    """The first decision that differs from that of the version without what is switched on."""
-    try:
-        lock_step = watched_by(scenario, Rules(scenario.world.semantics), ends_at_difference=True)
-    except MemoryError:
-        raise
-    except Exception as problem:  # of the machines of the run: the pair lets its own pass
-        return Judged("error", "", f"error: {type(problem).__name__}")
-    if not lock_step.differences:
-        return Judged("ok", "", "")
-    first = lock_step.differences[0]
-    return Judged(DIFFERS, "", f"{first.machine}, {first.given}: {first.what}")
+def by_reference(scenario: Scenario, defects: Iterable[str]) -> dict[str, Judged]:
+    """What the first decision is that each defect takes otherwise in the run of this scenario."""
+    return {
+        defect: Judged("ok", "", "")
+        if first is None
+        else Judged(DIFFERS, "", f"{first.machine}, {first.given}: {first.what}")
+        for defect, first in first_differences(scenario, defects).items()
+    }
+
+
+def is_in_sight(defect_id: str) -> bool:
+    """Whether machines decide all that the defect changes: where no decision differs, the run with
+    it is the run without."""
+    return Place.HOST not in places_of(DEFECTS[defect_id].rules)
