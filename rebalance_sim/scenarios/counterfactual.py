@@ -23,9 +23,9 @@ from typing import Any
 from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import THE_GROUP
 from rebalance_sim.invariants.reference.difference import Difference
+from rebalance_sim.invariants.reference.places import Place, places_of
 from rebalance_sim.invariants.reference.tree import PROTOCOL
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.scenarios.result import (
     PASSING,
     REPAIRED,
@@ -45,7 +45,7 @@ from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.trace import FullTrace
 
 _NO_VERDICT = "budget"
-_COORDINATOR, _CLIENT, _HOST = "coordinator", "client", "host"
+_COORDINATOR = "coordinator"
 
 Issues = tuple[str, ...]
 
@@ -142,7 +142,12 @@ class _Proof:
                 continue
             order = sorted(
                 one.issues,
-                key=lambda i: (i not in tried, i not in shown, self._is_idle(i), _is_of_hosts(i)),
+                key=lambda i: (
+                    i not in tried,
+                    i not in shown,
+                    self._is_idle(i),
+                    Place.HOST in _places(i),
+                ),
             )
             # Without what was found before, a run is shorter, and another issue shows by itself.
             runs = [(i, (i,) if i in tried else tuple(sorted({*tried, i}))) for i in order]
@@ -203,13 +208,16 @@ class _Proof:
         if len(one.issues) == 1:
             return
         differing = self._differing(one.issues)
-        places = {_COORDINATOR if found.machine == _COORDINATOR else _CLIENT for found in differing}
+        places = {
+            Place.COORDINATOR if found.machine == _COORDINATOR else Place.CLIENT
+            for found in differing
+        }
         last: dict[str, int] = {}
         for issue in one.issues:
             decision = self._last_decision(issue, one) if _places(issue) & places else None
             if decision is not None:
                 last[issue] = decision.step_index
-        of_hosts = [issue for issue in one.issues if _is_of_hosts(issue)]
+        of_hosts = [issue for issue in one.issues if Place.HOST in _places(issue)]
         yield (*sorted(last, key=lambda issue: -last[issue]), *of_hosts) or one.issues
 
     def _last_decision(self, issue: str, one: Suspected) -> Difference | None:
@@ -341,20 +349,9 @@ def _told(step: Mapping[str, Any]) -> str:
 
 
 @cache
-def _places(issue: str) -> set[str]:
-    """Where the rules of an issue decide: in coordinators, in clients, in the broker around."""
-    found = set()
-    for rule in DEFECTS[issue].rules:
-        if issubclass(rule, BrokerRules):
-            found.add(_HOST)
-        else:
-            is_of_client = rule.__bases__[0].__module__.startswith(f"{PROTOCOL}.clients.")
-            found.add(_CLIENT if is_of_client else _COORDINATOR)
-    return found
-
-
-def _is_of_hosts(issue: str) -> bool:
-    return _HOST in _places(issue)
+def _places(issue: str) -> frozenset[Place]:
+    """Where the rules of an issue decide."""
+    return places_of(DEFECTS[issue].rules)
 
 
 @cache

@@ -81,6 +81,8 @@ class Checker:
         self._suspects = suspects_of(view.semantics, known_issues)
         self._suspected: dict[tuple[str, str], tuple[Violation, int]] = {}
         self.is_stopped = False
+        self.on_violation: Callable[[], object] = lambda: None
+        """Is called with each of ``violations``."""
         self._violated: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.model)
@@ -425,6 +427,7 @@ class Checker:
             self._violated.add(invariant.id)
             self.is_stopped = self._stop_at_first
             self.violations.append(violation)
+            self.on_violation()
 
     def _leapt(self, step: Step) -> None:
         self.liveness.on_leap(step.at_ms, step.event)
