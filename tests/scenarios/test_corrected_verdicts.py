@@ -16,6 +16,7 @@ from rebalance_sim.sim.trace import FullTrace
 
 RIGHT = {
     ("groups@kafka-4.4-clean", 7300029): "who needs three polls to give up may be removed for it",
+    ("applications@kafka-4.4-clean", 7300484): "who hung in a callback comes back after that",
     ("faulty@kafka-4.4", 424): "without an assignment interval the clock is not looked at",
     ("faulty@kafka-4.4", 218): "the vote of a newcomer may be what makes several",
     ("whole@kafka-4.3", 2708): "a lookup of the same partitions that backs off serves",

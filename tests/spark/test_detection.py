@@ -10,7 +10,6 @@ import pytest
 
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.rule_differences import Rules, watched_by
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark.detection import measure
 from rebalance_sim.spark.detection.figures import figures_of, is_noticed

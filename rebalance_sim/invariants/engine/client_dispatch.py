@@ -15,6 +15,7 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
     AssignorMetadataChanged,
+    CallbackCompleted,
     ClassicHeartbeatAnswered,
     ClientState,
     CloseConnection,
@@ -25,6 +26,7 @@ from rebalance_sim.protocol.clients import (
     Poll,
     RaiseError,
     RequestExpired,
+    RunCallback,
     SendCommit,
     SendHeartbeat,
     StateChanged,
@@ -117,6 +119,8 @@ class ClientWatch:
                 return
         elif kind is CommitOffsets:
             entry.note_commit(event, step.at_ms)
+        elif kind is CallbackCompleted:
+            self._model.note_returned(entry, entry.callback_since_ms)
         elif kind is AssignorMetadataChanged:
             self._quiet.note_disturbance(step.at_ms)
         elif kind is Disconnected or kind is RequestExpired:
@@ -140,6 +144,8 @@ class ClientWatch:
                 entry.committed_ms = step.at_ms
             elif kind is RaiseError:
                 entry.raised_ms = step.at_ms
+            elif kind is RunCallback:
+                entry.callback_since_ms = step.at_ms
             elif kind is CommitReturned:
                 self._model.note_commit_returned(entry, effect.commit_id)
             elif kind is CloseConnection:

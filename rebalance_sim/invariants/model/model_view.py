@@ -66,8 +66,8 @@ class ModelView:
     topics_changed_ms: int
     """When some broker last had other topics, or partitions, than before; -1: never."""
     released_ms: int
-    """When an application last came back from a ``commitSync`` that had taken longer than one
-    request may, as one inside of a callback can; -1: never."""
+    """When an application last came back from a ``commitSync`` or a rebalance callback that had
+    taken longer than one request may; -1: never."""
     former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
     """Looked up once for all that a full check asks; None at any other time."""

@@ -147,9 +147,9 @@ class QuietPeriod:
 
     @property
     def _rejoined_ms(self) -> int:
-        """When the last one is back, at the latest, whose application hung in ``commitSync``: that
-        lasts up to ``default.api.timeout.ms``, and a member that does not poll leaves meanwhile. -1
-        if no one did."""
+        """When the last one is back, at the latest, whose application hung in a callback or in
+        ``commitSync``, which lasts up to ``default.api.timeout.ms``: a member that does not poll
+        leaves meanwhile. -1 if no one did."""
         released_ms = self._model.released_ms
         return -1 if released_ms < 0 else released_ms + self.slack_ms + self._settling_ms
 

@@ -107,9 +107,12 @@ class ShadowModel(ModelView):
         """A commit of an application has come to its end."""
         commit = entry.open_commits.pop(commit_id, None)
         if commit is not None and commit.is_sync:
-            now_ms = self.view.now_ms
-            if now_ms - commit.since_ms > entry.member.config.request_timeout_ms:
-                self.released_ms = now_ms
+            self.note_returned(entry, commit.since_ms)
+
+    def note_returned(self, entry: ClientEntry, since_ms: int) -> None:
+        """A rebalance callback or a synchronous commit since then is over."""
+        if self.view.now_ms - since_ms > entry.member.config.request_timeout_ms:
+            self.released_ms = self.view.now_ms
 
     def note_append(self, step: Step, shard: ShardView) -> None:
         """A shard wrote records. Its offsets matter as soon as some are deleted, or pending."""

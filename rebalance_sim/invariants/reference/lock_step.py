@@ -275,7 +275,7 @@ class LockSteps:
             self._on_over()
 
     def at_end(self) -> None:
-        """Nothing is owed at the end."""
+        """Nothing has to be done at the end."""
 
 
 def _beside_of(
