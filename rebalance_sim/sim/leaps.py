@@ -45,7 +45,6 @@ from rebalance_sim.sim.rest import (
 )
 from rebalance_sim.sim.steps import Steps
 
-
 _CLIENT_EVENT = StepKind.CLIENT_EVENT
 """To look it up takes as long as a call."""
 
