@@ -45,6 +45,9 @@ from rebalance_sim.sim.rest import (
 )
 from rebalance_sim.sim.steps import Steps
 
+_CLIENT_EVENT = StepKind.CLIENT_EVENT
+"""To look it up takes as long as a call."""
+
 
 class LeapingWorld(RestingWorld, Protocol):
     """What is looked at of a world."""
@@ -114,7 +117,7 @@ class Leaps:
         """See ``Checker``."""
         if not is_routine(step):
             self._moved_ms = step.at_ms
-        if step.effects and step.kind is StepKind.CLIENT_EVENT:
+        if step.kind is _CLIENT_EVENT:
             for effect in step.effects:
                 if type(effect) is SendCommit:
                     self._note_commit(step.client, effect, step.at_ms)
