@@ -180,6 +180,10 @@ class ClientWatch:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
         self._ask_about(self._listeners[entry.kind].of["on_moved"], step, entry)
+        if entry.is_classic and member.member_epoch <= 0 and member.state is ClientState.JOINING:
+            # Not before: what it had sent when it heard that it is no member any more is of that.
+            entry.had_assigned.clear()
+            entry.had_assigned.update(member.assigned)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)

@@ -52,15 +52,12 @@ class _OneOwner(Property):
     def _stands(self, entry: ClientEntry, partition: TopicPartition, shard: ShardView) -> bool:
         """Whether the coordinator has it, at exactly the epoch or generation that the client is at,
         and has ever given it the partition."""
-        member, group = entry.member, self.model.classic_group_in(shard)
-        if group is None:
-            is_lost = self.model.is_from_lost_commit(member.member_id, partition)
-            return is_registered(member, self.model.ledger_of(shard)) and not is_lost
-        return (
-            member.member_id in group.members
-            and 0 < member.member_epoch == group.generation_id
-            and not _has_missed_a_generation(entry)
-        )
+        model, member = self.model, entry.member
+        if not model.is_member_in(shard, member):
+            return False
+        if model.classic_group_in(shard) is None:
+            return not model.is_from_lost_commit(member.member_id, partition)
+        return not _has_missed_a_generation(entry)
 
 
 def _has_missed_a_generation(entry: ClientEntry) -> bool:

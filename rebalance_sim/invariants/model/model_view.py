@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
-from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.computations import Computations, is_fit
 from rebalance_sim.invariants.model.group_settings import ConfigHistory
 from rebalance_sim.invariants.model.ledger import GroupLedger
@@ -176,6 +176,14 @@ class ModelView:
         """The shard's classic group, one that is more than offsets; None if it has none."""
         group = shard.coordinator.groups_of(ClassicGroup).get(self.group_id)
         return None if group is None or group.is_simple else group
+
+    def is_member_in(self, shard: ShardView, member: GroupMember) -> bool:
+        """Whether the shard's group has this client, at exactly the epoch or generation that the
+        client is at."""
+        group = self.classic_group_in(shard)
+        if group is None:
+            return is_registered(member, self.ledger_of(shard))
+        return member.member_id in group.members and 0 < member.member_epoch == group.generation_id
 
     @staticmethod
     def is_heartbeat_success(step: Step) -> bool:
