@@ -10,6 +10,7 @@ import pytest
 
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.rule_differences import Rules, first_differences, watched_by
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark.detection import measure
 from rebalance_sim.spark.detection.figures import figures_of, is_noticed
@@ -97,7 +98,7 @@ def test_either_oracle_has_runs_of_its_own_and_says_what_it_found(tmp_path: Path
     """What KAFKA-7824 refuses, a law knows; how KAFKA-13214 keeps an id, only a machine without it
     (``tests/scenarios/test_defects.py``)."""
     ids = ["KAFKA-7824", "KAFKA-13214"]
-    options = MeasureOptions(seeds=9, enough=0, profiles=("classic", "cooperative"), processes=1)
+    options = MeasureOptions(seeds=CLASSIC + 1, enough=0, profiles=("classic",), processes=1)
     figures = measure_defects(ids, out=tmp_path, options=options)
     noticed = {one.defect: [bool(found.noticed) for found in one.by_oracle.values()]
                for one in figures}  # fmt: skip
@@ -123,8 +124,24 @@ def test_a_run_ends_where_its_oracle_has_found_something() -> None:
     assert ended.steps == whole.violations[0].step < whole.steps / 2
 
 
+def test_one_run_finds_the_first_difference_of_each_defect() -> None:
+    """As a run with the defect and a reference without it does."""
+    ids = ("KAFKA-7824", "KAFKA-13214", "librdkafka-4783", "mut-reply-before-commit", DENSE)
+    found = first_differences(scenario_of(CLASSIC), ids)
+    for defect_id in ids:
+        scenario = scenario_of(CLASSIC, defect_id=defect_id)
+        one_by_one = watched_by(scenario, Rules(scenario.world.semantics)).differences
+        place, step = (None, None) if not one_by_one else (
+            (one_by_one[0].machine, one_by_one[0].given), one_by_one[0].step_index
+        )  # fmt: skip
+        first = found[defect_id]
+        assert place == (None if first is None else (first.machine, first.given)), defect_id
+        assert step == (None if first is None else first.step_index)
+    assert found["KAFKA-7824"] is not None and found["mut-reply-before-commit"] is None
+
+
 def test_a_world_that_cannot_have_the_defect_notices_nothing(tmp_path: Path) -> None:
-    """In run 3 appends linger, and this defect forgets what is committed."""
+    """In runs 2 and 3 appends linger, and this defect forgets what is committed."""
     options = MeasureOptions(seeds=4, enough=0, oracles=LAWS, processes=1)
     measure_defects(["mut-reads-uncommitted"], out=tmp_path, options=options)
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
@@ -187,10 +204,10 @@ def test_a_defect_whose_rules_no_run_asks_for_is_not_run(tmp_path: Path) -> None
 def test_only_the_runs_of_some_profiles_are_made_where_they_stand_in_the_mix(
     tmp_path: Path,
 ) -> None:
-    options = MeasureOptions(seeds=len(MIX) + 1, enough=0, profiles=(MIX[0],), processes=1)
+    options = MeasureOptions(seeds=len(MIX) + 2, enough=0, profiles=(MIX[1],), processes=1)
     [figures] = measure_defects([DENSE], out=tmp_path, options=options)
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert {row["index"] for row in rows} == {0, len(MIX)}
+    assert {row["index"] for row in rows} == {1, len(MIX) + 1}
     assert [one.runs for one in figures.by_oracle.values()] == [2, 2]
     with pytest.raises(SweepError, match="did you mean 'faulty'"):
         MeasureOptions(profiles=("fault",))

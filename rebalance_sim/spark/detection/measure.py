@@ -138,6 +138,8 @@ class _Measurement:
         )
 
     def run(self) -> None:
+        for index in range(ROUND):
+            scenario_of(index)  # what is loaded for it is there in every process that is forked
         for first in range(0, self.options.seeds, ROUND):
             unfinished = self._unfinished()
             if not unfinished:
