@@ -15,19 +15,17 @@ NAMES = 5
 """Of a sentence that lists names: it may be longer."""
 
 LEFT = {
-    "docs/reference/assignors.md": 14,
-    "docs/reference/classic-group-and-migration.md": 41,
-    "docs/reference/consumer-client.md": 50,
-    "docs/reference/consumer-group-coordinator.md": 35,
+    "docs/reference/consumer-client.md": 1,
+    "docs/reference/consumer-group-coordinator.md": 3,
 }
-"""How many longer ones there still are; these numbers only get smaller."""
+"""How many longer ones there still are, lists and a heading; these numbers only get smaller."""
 
 OF_MEASUREMENTS = {"properties.md", "detection.md", "explore.md", "pairs.md", "protocol.md"}
 """Pages whose generated parts are lists, not sentences."""
 
 _NOT_PROSE = re.compile(r"^```.*?^```$", re.M | re.S)
 _GENERATED = re.compile(r"<!-- generated.*?<!-- end -->", re.S)
-_END = re.compile(r"(?<=[.!?:])[)*\"]*\s+(?=[A-Z`*\"(\[])")
+_END = re.compile(r"(?<=[.!?:])[)*\"]*\s+(?=[A-Z0-9`*\"(\[])")
 
 
 def sentences(text: str) -> Iterator[str]:

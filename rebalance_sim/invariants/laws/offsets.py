@@ -203,7 +203,7 @@ class FetchShown(Property):
         "newest; beside each offset its text and leader epoch."
     )
     clauses = ("coordinator §8.2", "coordinator §9.4")
-    violated_by = ("mut-reads-uncommitted",)
+    violated_by = ("mut-reads-uncommitted", "mut-abort-keeps-offsets")
     interest = Interest(requests=(OffsetFetchRequest,))
 
     def on_request(self, step: Step) -> Finding | None:
