@@ -62,10 +62,10 @@ class Producer:
 
     def ask(self, kind: type, **fields: Any) -> Any:
         producer = {"producer_id": self.producer_id, "producer_epoch": self.epoch}
-        named = {} if kind is InitProducerIdRequest else producer
-        return self.shard.request(
-            kind(group_id=GROUP, transactional_id=self.name, **named, **fields)
-        )
+        named: dict[str, Any] = {} if kind is InitProducerIdRequest else producer
+        if kind in (AddOffsetsToTxnRequest, TxnOffsetCommitRequest):
+            named = {**named, "group_id": GROUP}
+        return self.shard.request(kind(transactional_id=self.name, **named, **fields))
 
     def begin(self) -> ErrorCode:
         answer = self.ask(InitProducerIdRequest, transaction_timeout_ms=TIMEOUT_MS)
@@ -256,9 +256,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_the_next_look() -> None
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, TRANSACTION_MAX_TIMEOUT_MS + 1])
 def test_a_timeout_has_bounds(timeout_ms: int) -> None:
-    request = InitProducerIdRequest(
-        group_id=GROUP, transactional_id="x", transaction_timeout_ms=timeout_ms
-    )
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=timeout_ms)
     with pytest.raises(GroupError, match="INVALID_TRANSACTION_TIMEOUT"):
         initialised(None, request, lambda: 1)
 
@@ -272,8 +270,6 @@ def test_an_epoch_that_cannot_be_raised_means_another_producer_id(epoch: int) ->
         transaction_timeout_ms=1_000,
         state=TransactionState.EMPTY,
     )
-    begun = initialised(
-        known, InitProducerIdRequest(group_id=GROUP, transactional_id="x"), lambda: 2
-    )
+    begun = initialised(known, InitProducerIdRequest(transactional_id="x"), lambda: 2)
     expected = (2, 0) if epoch == LAST_EPOCH else (1, epoch + 1)
     assert (begun.producer_id, begun.producer_epoch) == expected
