@@ -27,7 +27,10 @@ from rebalance_sim.protocol.wire.records import (
     TxnOffsetCommit,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
+from rebalance_sim.protocol.wire.transaction_messages import (
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
 
 _OF_TRANSACTIONS = (TxnOffsetCommit, TransactionMarker)
 
@@ -200,10 +203,11 @@ class ExactlyOnce(_FollowsLog):
         offsets = {self._partition(shard, key): end for key, end in ended.offsets.items()}
         known = self._sent.get(ended.producer_id, [])
         # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted.
-        matching = [one for one in known if offsets and offsets.items() <= one.offsets.items()]
+        matching = [one for one in known if _agrees(one.offsets, offsets)]
         if not matching:
             return None
         sent = matching[0]
+        offsets = {p: end for p, end in offsets.items() if p in sent.offsets}
         del known[: known.index(sent) + 1]
         found = None
         for partition, end in sorted(offsets.items()):
@@ -219,6 +223,13 @@ class ExactlyOnce(_FollowsLog):
                 )
             self._ends[partition] = end
         return found
+
+
+def _agrees(sent: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int]) -> bool:
+    """Whether they have partitions in common, and the same offsets there. Others of ``ended`` are
+    of topics that are gone, or others by now."""
+    common = sent.keys() & ended.keys()
+    return bool(common) and all(sent[p] == ended[p] for p in common)
 
 
 class TxnCommitFenced(Property):
@@ -252,6 +263,47 @@ class TxnCommitFenced(Property):
             f"offsets of {self.model.who(request.member_id)} at epoch {epoch} are in a "
             f"transaction; it is {stored}",
             member=request.member_id,
+        )
+
+
+class MarkerFenced(_FollowsLog):
+    """transactions §2.4, by the markers in the log."""
+
+    id = "transactions.marker_fenced"
+    sentence = (
+        "A coordinator of transactions that another has followed ends nothing more: its markers are "
+        "refused once there is one of its successor for the same producer."
+    )
+    clauses = ("transactions §2.4",)
+    violated_by = ("mut-old-marker-counts",)
+    judges_mixed = True
+    interest = Interest(requests=(WriteTxnMarkersRequest,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._epochs: dict[str, dict[int, int]] = {}
+        """Shard -> producer -> the highest coordinator epoch of its markers."""
+
+    def _again(self, shard: ShardView) -> Finding | None:
+        self._epochs.pop(shard.name, None)
+        return super()._again(shard)
+
+    def note(self, shard: ShardView, offset: int, record: Record, ended: _Ended | None) -> None:
+        """As of ``_FollowsLog``."""
+        if type(record) is TransactionMarker:
+            epochs = self._epochs.setdefault(shard.name, {})
+            before = epochs.get(record.producer_id, 0)
+            epochs[record.producer_id] = max(before, record.coordinator_epoch)
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at what was accepted; its own record is among those that were followed."""
+        request, epochs = step.request, self._epochs.get(step.shard.name, {})
+        newest = epochs.get(request.producer_id, 0)
+        if step.response.error_code or request.coordinator_epoch >= newest:
+            return None
+        return Finding(
+            f"a marker of producer {request.producer_id} from coordinator epoch "
+            f"{request.coordinator_epoch} was accepted after one of epoch {newest}"
         )
 
 

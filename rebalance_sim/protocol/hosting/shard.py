@@ -72,8 +72,8 @@ class Shard:
 
     ``new_coordinator`` makes one with the topics and settings of the moment, and no groups; it must
     keep history. ``send_marker`` sends a marker to the coordinator of its group, and hands the
-    answer in as ``TxnMarkerAnswered``. ``config``: the broker's settings of writing. ``operation_count``: how many
-    requests have been handled.
+    answer in as ``TxnMarkerAnswered``. ``config``: the broker's settings of writing.
+    ``operation_count``: how many requests have been handled.
     """
 
     def __init__(

@@ -52,9 +52,9 @@ class Verification:
             if not is_over:
                 return None
             code = ErrorCode.INVALID_TXN_STATE
-        elif code is ErrorCode.TRANSACTION_ABORTABLE:
-            if self.request.api_version < FIRST_VERSION_WITH_ABORTABLE:
-                code = ErrorCode.INVALID_TXN_STATE
+        knows_abortable = self.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
+        if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+            code = ErrorCode.INVALID_TXN_STATE
         return error_answer(self.request, _PASSED_ON.get(code, code))
 
     def _markers(self) -> int:

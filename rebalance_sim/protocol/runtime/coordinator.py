@@ -87,8 +87,9 @@ class GroupCoordinator:
 
     ``keeps_history`` is for hosts that replay records before they are committed: they say at which
     offset, and reads then answer from the last committed one. Without, all is committed at once.
-    ``term`` is the leader epoch in which it serves, ``partition`` the one whose shard it is. ``wall_offset_ms``: how far the wall clock of
-    its host is ahead of the ``now_ms`` that it is handed, which is monotonic.
+    ``term`` is the leader epoch in which it serves, ``partition`` the one whose shard it is.
+    ``wall_offset_ms``: how far the wall clock of its host is ahead of the ``now_ms`` that it is
+    handed, which is monotonic.
     """
 
     def __init__(

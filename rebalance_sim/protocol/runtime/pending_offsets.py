@@ -51,7 +51,7 @@ class PendingOffsets:
         self._pending: dict[PendingKey, PendingOffset] = table
         self.table = table
         """All of them; to ask whether there are any costs nothing."""
-        self._producers: dict[int, ProducerEntry] = context.groups_of(ProducerEntry)
+        self._producers: dict[Any, ProducerEntry] = context.groups_of(ProducerEntry)
 
     def marker_count(self, producer_id: int) -> int:
         """How many markers of this producer there are."""

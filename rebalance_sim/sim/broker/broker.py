@@ -91,9 +91,8 @@ class Broker:
     ``throttles``: whose connections it does not read for a while after each request.
     ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the threads of
     its group coordinator, None where nothing takes them time. ``lost_peers``: brokers that it
-    cannot reach, one entry for each fault. ``requests``: what it asks of other brokers, None without
-    transactions. ``has_lost_tail``: its disk lacks what it had before it
-    died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
+    cannot reach, one entry for each fault. ``requests``: what it asks of other brokers, None
+    without transactions. ``has_lost_tail``: its disk lacks what it had before it died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
     use a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
     where no one reads them.
     """

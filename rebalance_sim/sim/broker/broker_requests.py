@@ -38,6 +38,7 @@ class BrokerRequests:
         self.name = name_of_lines(broker.node_id)
         self.tie_break = environment.streams.get(f"schedule/{self.name}").random
         self._broker = broker
+        self._new_lines = environment.new_lines
         self._lines = environment.new_lines(self)
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._last_id = 0
@@ -55,9 +56,10 @@ class BrokerRequests:
         self._lines.send(purpose, leader_id, self._last_id, request)
 
     def on_crash(self) -> None:
-        """The process ends."""
+        """The process ends; another one has connections of its own."""
         self._waiting.clear()
         self._lines.close()
+        self._lines = self._new_lines(self)
 
     # --- what the connections say -----------------------------------------------------------------
 
