@@ -36,8 +36,15 @@ def transacting(name: str, **settings: Any) -> Any:
 
 
 def test_a_client_with_transactions_commits_in_no_other_way() -> None:
-    one = transacting("a", enable_auto_commit=True, manual_commit_interval_ms=100)
-    assert (one.enable_auto_commit, one.manual_commit_interval_ms) == (False, None)
+    assert not transacting("a", enable_auto_commit=True).enable_auto_commit
+
+
+@pytest.mark.parametrize(
+    "other", [{"manual_commit_interval_ms": 100}, {"commits_when_revoked": True}]
+)
+def test_other_commits_than_those_of_transactions_are_a_contradiction(other: Any) -> None:
+    with pytest.raises(ValueError, match="leave out manual_commit_interval_ms and commits_when"):
+        transacting("a", **other)
 
 
 def test_transactions_need_a_data_plane() -> None:

@@ -271,8 +271,8 @@ class MarkerFenced(_FollowsLog):
 
     id = "transactions.marker_fenced"
     sentence = (
-        "A coordinator of transactions that another has followed ends nothing more: its markers are "
-        "refused once there is one of its successor for the same producer."
+        "A coordinator of transactions that another has followed ends nothing more: its markers "
+        "are refused once there is one of its successor for the same producer."
     )
     clauses = ("transactions §2.4",)
     violated_by = ("mut-old-marker-counts",)

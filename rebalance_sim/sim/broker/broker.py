@@ -92,9 +92,10 @@ class Broker:
     ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the threads of
     its group coordinator, None where nothing takes them time. ``lost_peers``: brokers that it
     cannot reach, one entry for each fault. ``requests``: what it asks of other brokers, None
-    without transactions. ``has_lost_tail``: its disk lacks what it had before it died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
-    use a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
-    where no one reads them.
+    without transactions. ``has_lost_tail``: its disk lacks what it had before it died.
+    ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers use a
+    monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None where no
+    one reads them.
     """
 
     def __init__(
@@ -240,8 +241,8 @@ class Broker:
             now_ms = self._clock.now_ms
             shard.on_request(request, reply, client_id=name, client_host=f"/{name}", now_ms=now_ms)
 
-        processor = shard.events and self.event_processor
-        shard.handles(handle, us=processor.us_of(request) if processor else 0)
+        processor = None if shard.events is None else self.event_processor
+        shard.handles(handle, us=0 if processor is None else processor.us_of(request))
 
     def _verify(
         self,
