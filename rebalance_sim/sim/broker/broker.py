@@ -431,7 +431,8 @@ class Broker:
         if self.event_processor is not None:
             self.event_processor.reset()
         if self.requests is not None:
-            self.requests.on_crash()
+            self.requests.end()
+            self.requests = BrokerRequests(self, self._environment)
         for replica in self.replicas:
             replica.on_crash()
         self.meters = self._environment.new_meters()

@@ -29,7 +29,7 @@ class _Broker(Protocol):
 
 
 class BrokerRequests:
-    """The requests of one broker that wait for an answer, and its connections."""
+    """The requests of one broker process that wait for an answer, and its connections."""
 
     watches_coordinator = False
     request_timeout_ms = REQUEST_TIMEOUT_MS
@@ -38,8 +38,8 @@ class BrokerRequests:
         self.name = name_of_lines(broker.node_id)
         self.tie_break = environment.streams.get(f"schedule/{self.name}").random
         self._broker = broker
-        self._new_lines = environment.new_lines
         self._lines = environment.new_lines(self)
+        self._is_over = False
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._last_id = 0
 
@@ -55,17 +55,16 @@ class BrokerRequests:
         self._waiting[self._last_id] = on_answer
         self._lines.send(purpose, leader_id, self._last_id, request)
 
-    def on_crash(self) -> None:
-        """The process ends; another one has connections of its own."""
-        self._waiting.clear()
+    def end(self) -> None:
+        """The process is gone, and its connections with it."""
+        self._is_over = True
         self._lines.close()
-        self._lines = self._new_lines(self)
 
     # --- what the connections say -----------------------------------------------------------------
 
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
         """As of ``ConnectionsOwner``."""
-        return self._broker.defers(function, *arguments)
+        return self._is_over or self._broker.defers(function, *arguments)
 
     def on_answer(self, correlation_id: int, response: Any) -> None:
         """As of ``ConnectionsOwner``."""
