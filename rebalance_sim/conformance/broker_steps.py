@@ -120,7 +120,7 @@ class Steps:
             case "init_producer_id":
                 return self._init_producer_id(step["request"])
             case "add_offsets_to_txn":
-                add = AddOffsetsToTxnRequest(**self._producer(step["request"]))
+                add = AddOffsetsToTxnRequest(group_id=GROUP, **self._producer(step["request"]))
                 added = self._ask(add, AddOffsetsToTxnResponse)
                 return {"error_code": added.error_code.wire_name}
             case "txn_offset_commit":
@@ -329,7 +329,6 @@ class Steps:
     def _init_producer_id(self, fields: Step) -> dict[str, Any]:
         is_named = {"producer", "producer_epoch"} <= fields.keys()
         request = InitProducerIdRequest(
-            group_id=GROUP,
             transactional_id=fields["transactional_id"],
             transaction_timeout_ms=fields.get(
                 "transaction_timeout_ms", DEFAULT_TRANSACTION_TIMEOUT_MS
@@ -342,7 +341,6 @@ class Steps:
 
     def _producer(self, fields: Step) -> dict[str, Any]:
         return {
-            "group_id": GROUP,
             "transactional_id": fields["transactional_id"],
             "producer_id": self._spelling.producer_id(fields["producer"]),
             "producer_epoch": fields["producer_epoch"],
@@ -352,6 +350,7 @@ class Steps:
         fields = step["request"]
         offsets = self._by_partition(fields["offsets"])
         request = TxnOffsetCommitRequest(
+            group_id=GROUP,
             **self._producer(fields),
             offsets=offsets,
             generation_id=fields.get("member_epoch", -1),

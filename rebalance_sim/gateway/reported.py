@@ -239,6 +239,7 @@ class ReportedClient:
     is_alive: bool = True
     clock_was_set = False
     metadata_max_age_ms = 0
+    transaction_timeout_ms = 0
     processing_ms = 0
     misled_until_ms = -1
     longest_batch_ms = 0

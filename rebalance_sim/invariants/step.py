@@ -175,6 +175,11 @@ class ClientView(Protocol):
         ...
 
     @property
+    def transaction_timeout_ms(self) -> int:
+        """That of its producer; 0: it has no transactions."""
+        ...
+
+    @property
     def misled_until_ms(self) -> int:
         """When it last found out that a connection to a coordinator had died silently: now, if it
         has yet to; -1: never."""

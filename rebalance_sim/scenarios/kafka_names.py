@@ -38,6 +38,7 @@ NETWORK: Mapping[str, str] = {
 
 BROKER: Mapping[str, str] = {
     "offsets.topic.num.partitions": "offsets_partition_count",
+    "transaction.state.log.num.partitions": "transaction_state_partition_count",
     "broker.session.timeout.ms": "broker_session_timeout_ms",
     "replica.lag.time.max.ms": "replica_lag_time_max_ms",
     "min.insync.replicas": "min_insync_replicas",

@@ -153,6 +153,7 @@ class Features:
     ``transactions``: some applications read, process and write in transactions.
     ``limits_apart``, with ``full_group``: one of the
     two limits, of consumer groups and of classic ones, has room to spare.
+    ``event_processing``: requests, targets and loads take coordinators time.
     """
 
     static_members: float = 0.0
@@ -193,6 +194,7 @@ class Features:
     poison_pills: float = 0.0
     franz_clients: float = 0.0
     transactions: float = 0.0
+    event_processing: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -29,6 +29,7 @@ from rebalance_sim.sim.broker.cluster import Cluster
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_processes import ClientProcesses
 from rebalance_sim.sim.client.environment import ClientEnvironment
@@ -129,6 +130,7 @@ class World:
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
         self.network = Network(self.clock, spec.network, self.streams)
+        has_transactions = any(client.transactions is not None for client in spec.clients)
         self.cluster = Cluster(
             clock=self.clock,
             streams=self.streams,
@@ -141,6 +143,8 @@ class World:
             topic_offsets=self.topic_logs,
             new_meters=self._new_meters,
             machines=machines,
+            has_transactions=has_transactions,
+            new_lines=lambda owner: ClientConnections(self.network, owner),
         )
         self.brokers = self.cluster.brokers
         self.controller = self.cluster.controller
@@ -160,7 +164,7 @@ class World:
             end_ms=self._latest_end_ms,
             pills=PoisonPills({topic.name: topic.poison_pills for topic in spec.topics}),
             has_workers=any(client.workers is not None for client in spec.clients),
-            has_transactions=any(client.transactions is not None for client in spec.clients),
+            has_transactions=has_transactions,
         )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)

@@ -223,6 +223,7 @@ class StubClient:
     is_alive = True
     incarnation = 0
     metadata_max_age_ms = 1_000
+    transaction_timeout_ms = 0
     processing_ms = 0
     misled_until_ms = -1
     clock_was_set = False

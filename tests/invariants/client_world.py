@@ -44,6 +44,7 @@ class Client:
 
     is_alive, incarnation, clock_was_set = True, 1, False
     metadata_max_age_ms, processing_ms, misled_until_ms = 300_000, 0, -1
+    transaction_timeout_ms = 0
 
     def __init__(self, name: str, member: GroupMember, intake: IntakeView | None) -> None:
         self.name, self.member, self.intake = name, member, intake

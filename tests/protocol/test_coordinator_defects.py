@@ -29,6 +29,7 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.transaction_messages import (
     InitProducerIdRequest,
     TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
 )
 
 CLEAN = SEMANTICS["kafka-4.4-clean"]
@@ -228,12 +229,12 @@ def in_transaction(semantics: Semantics, member_epoch: int = 2) -> tuple[Bench, 
     """A producer hands in an offset of A, which is at epoch 2; what that is answered."""
     bench = Bench(semantics)
     bench.join("A")
-    named = {"group_id": GROUP_ID, "transactional_id": "t"}
-    producer = bench.send(InitProducerIdRequest(**named))
+    producer = bench.send(InitProducerIdRequest(transactional_id="t"))
     partition = next(iter(parts("foo[0]")))
     answer = bench.send(
         TxnOffsetCommitRequest(
-            **named,
+            group_id=GROUP_ID,
+            transactional_id="t",
             producer_id=producer.producer_id,
             producer_epoch=0,
             offsets={partition: 5},
@@ -254,9 +255,25 @@ def fetch_of_a_pending_offset(semantics: Semantics) -> Any:
 
 def successor_of_an_open_transaction(semantics: Semantics) -> Any:
     bench, _ = in_transaction(semantics)
-    bench.send(InitProducerIdRequest(group_id=GROUP_ID, transactional_id="t"))
+    bench.send(InitProducerIdRequest(transactional_id="t"))
     bench.wait(1)
     return bench.fetched("foo-0")["foo-0"]
+
+
+def marker_of_an_older_coordinator(semantics: Semantics) -> Any:
+    """The second comes from a coordinator that the first one's has followed."""
+    bench, _ = in_transaction(semantics)
+    markers = (
+        WriteTxnMarkersRequest(
+            group_id=GROUP_ID,
+            producer_id=1_000_001,
+            producer_epoch=1,
+            committed=True,
+            coordinator_epoch=epoch,
+        )
+        for epoch in (1, 0)
+    )
+    return [bench.send(marker).error_code.name for marker in markers]
 
 
 def transaction_at_an_old_epoch(semantics: Semantics) -> Any:
@@ -421,6 +438,11 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     ),
     "mut-abort-keeps-offsets": (successor_of_an_open_transaction, -1, 5),
     "mut-fetch-shows-pending": (fetch_of_a_pending_offset, ["UNSTABLE_OFFSET_COMMIT"], []),
+    "mut-old-marker-counts": (
+        marker_of_an_older_coordinator,
+        ["NONE", "TRANSACTION_COORDINATOR_FENCED"],
+        ["NONE", "NONE"],
+    ),
     "mut-txn-commit-no-fence": (transaction_at_an_old_epoch, "ILLEGAL_GENERATION", "NONE"),
     "mut-config-at-load": (interval_is_altered, 6_000, 5_000),
     "mut-delete-keeps-offsets": (offsets_of_a_deleted_group, -1, 5),
@@ -486,7 +508,7 @@ def test_every_name_can_be_switched_on_in_every_version(version: str, name: str)
     bench.join("A")
     bench.wait(0)
     bench.join("A")
-    assert bench.shard.coordinator.semantics is after
+    assert bench.shard.coordinator.semantics == after.of_both
     assert bench.assigned("A") == ALL
 
 

@@ -120,7 +120,7 @@ def test_offsets_that_wait_for_too_long_abort_and_a_decision_does_not() -> None:
 
 def test_a_late_answer_to_another_request_changes_nothing() -> None:
     producer = sending()
-    old = InitProducerIdRequest(group_id="g", transactional_id="t")
+    old = InitProducerIdRequest(transactional_id="t")
     assert producer.on_answer(old, InitProducerIdResponse(producer_id=9)) is ErrorCode.NONE
     assert producer.producer_id == 7
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
+from rebalance_sim.protocol.hosting.verification import Verification
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.transactions.transaction import (
     LAST_EPOCH,
@@ -39,7 +40,10 @@ from rebalance_sim.protocol.wire.transaction_messages import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    TxnMarker,
+    TxnMarkerAnswered,
     TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
 )
 
 GROUP = "group"
@@ -62,10 +66,10 @@ class Producer:
 
     def ask(self, kind: type, **fields: Any) -> Any:
         producer = {"producer_id": self.producer_id, "producer_epoch": self.epoch}
-        named = {} if kind is InitProducerIdRequest else producer
-        return self.shard.request(
-            kind(group_id=GROUP, transactional_id=self.name, **named, **fields)
-        )
+        named: dict[str, Any] = {} if kind is InitProducerIdRequest else producer
+        if kind in (AddOffsetsToTxnRequest, TxnOffsetCommitRequest):
+            named = {**named, "group_id": GROUP}
+        return self.shard.request(kind(transactional_id=self.name, **named, **fields))
 
     def begin(self) -> ErrorCode:
         answer = self.ask(InitProducerIdRequest, transaction_timeout_ms=TIMEOUT_MS)
@@ -256,9 +260,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_the_next_look() -> None
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, TRANSACTION_MAX_TIMEOUT_MS + 1])
 def test_a_timeout_has_bounds(timeout_ms: int) -> None:
-    request = InitProducerIdRequest(
-        group_id=GROUP, transactional_id="x", transaction_timeout_ms=timeout_ms
-    )
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=timeout_ms)
     with pytest.raises(GroupError, match="INVALID_TRANSACTION_TIMEOUT"):
         initialised(None, request, lambda: 1)
 
@@ -272,8 +274,138 @@ def test_an_epoch_that_cannot_be_raised_means_another_producer_id(epoch: int) ->
         transaction_timeout_ms=1_000,
         state=TransactionState.EMPTY,
     )
-    begun = initialised(
-        known, InitProducerIdRequest(group_id=GROUP, transactional_id="x"), lambda: 2
-    )
+    begun = initialised(known, InitProducerIdRequest(transactional_id="x"), lambda: 2)
     expected = (2, 0) if epoch == LAST_EPOCH else (1, epoch + 1)
     assert (begun.producer_id, begun.producer_epoch) == expected
+
+
+def marker_of(producer: Producer, *, coordinator_epoch: int, epoch: int | None = None) -> Any:
+    return WriteTxnMarkersRequest(
+        group_id=GROUP,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch if epoch is None else epoch,
+        committed=True,
+        coordinator_epoch=coordinator_epoch,
+    )
+
+
+def answer_to(shard: MinimalShard, request: Any) -> ErrorCode:
+    answer: Any = shard.request(request)
+    code: ErrorCode = answer.error_code
+    return code
+
+
+def sending(shard: MinimalShard, version: int) -> Producer:
+    """A producer with an offset that is pending."""
+    producer = Producer(shard, "x", version)
+    assert (producer.begin(), producer.add(), producer.commit(PARTITIONS[0], 5)) == (NONE,) * 3
+    return producer
+
+
+def test_a_late_marker_of_a_coordinator_that_was_replaced_ends_no_transaction() -> None:
+    shard = new_shard()
+    producer = sending(shard, 3)
+    assert answer_to(shard, marker_of(producer, coordinator_epoch=3)) is NONE
+    assert read_log(shard.log) == ({PARTITIONS[0]: 5}, set())
+    assert producer.commit(PARTITIONS[1], 6) is NONE
+    late = answer_to(shard, marker_of(producer, coordinator_epoch=2))
+    assert late is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert read_log(shard.log)[1] == {PARTITIONS[1]}
+
+
+def test_a_marker_of_an_older_transaction_ends_no_transaction_of_version_2() -> None:
+    shard = new_shard()
+    producer = sending(shard, 5)
+    first_epoch = producer.epoch
+    assert producer.end(True) is NONE
+    pass_time(shard, 1)
+    assert producer.commit(PARTITIONS[1], 6) is NONE
+    late = answer_to(shard, marker_of(producer, coordinator_epoch=0, epoch=first_epoch))
+    assert late is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert read_log(shard.log)[1] == {PARTITIONS[1]}
+
+
+def test_markers_are_sent_again_until_they_are_answered() -> None:
+    """What reaches a coordinator of transactions here is that its marker got lost."""
+    shard = new_shard()
+    sent: list[TxnMarker] = []
+    shard.shard._send_marker = sent.append
+    producer = sending(shard, 3)
+    assert producer.end(True) is NONE
+    pass_time(shard, 0)
+    for code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR):
+        shard.request(TxnMarkerAnswered(marker=sent[-1], error_code=code))
+        pass_time(shard, 1_000)
+    assert sent == [sent[0]] * 3
+    assert producer.end(True) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert answer_to(shard, sent[-1].request) is NONE
+    shard.request(TxnMarkerAnswered(marker=sent[-1]))
+    assert producer.end(True) is NONE
+    assert read_log(shard.log) == ({PARTITIONS[0]: 5}, set())
+
+
+def test_a_transaction_of_two_groups_ends_when_both_have_its_marker() -> None:
+    shard = new_shard()
+    sent: list[TxnMarker] = []
+    shard.shard._send_marker = sent.append
+    producer = sending(shard, 3)
+    shard.request(
+        AddOffsetsToTxnRequest(
+            group_id="other",
+            transactional_id="x",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+        )
+    )
+    assert producer.end(True) is NONE
+    pass_time(shard, 0)
+    assert [one.request.group_id for one in sent] == [GROUP, "other"]
+    shard.request(TxnMarkerAnswered(marker=sent[0]))
+    assert producer.end(True) is ErrorCode.CONCURRENT_TRANSACTIONS
+    shard.request(TxnMarkerAnswered(marker=sent[1]))
+    assert producer.end(True) is NONE
+
+
+def test_offsets_that_were_verified_before_a_marker_are_refused_after_it() -> None:
+    """They would be pending for ever."""
+    shard = new_shard()
+    producer = sending(shard, 3)
+    request = TxnOffsetCommitRequest(
+        group_id=GROUP,
+        transactional_id="x",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        offsets={PARTITIONS[0]: 7},
+    )
+    verification = Verification(request, shard.shard)
+    assert verification.refusal(NONE) is None
+    assert producer.end(False) is NONE
+    pass_time(shard, 0)
+    refusal: Any = verification.refusal(NONE)
+    assert refusal.errors == {PARTITIONS[0]: ErrorCode.INVALID_TXN_STATE}
+
+
+@pytest.mark.parametrize(
+    ("code", "version", "shown"),
+    [
+        (ErrorCode.NETWORK_EXCEPTION, 3, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NOT_COORDINATOR, 3, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 3, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 3, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_what_a_client_is_told_of_the_coordinator_of_transactions(
+    code: ErrorCode, version: int, shown: ErrorCode
+) -> None:
+    request = TxnOffsetCommitRequest(
+        group_id=GROUP,
+        transactional_id="x",
+        producer_id=1,
+        producer_epoch=0,
+        offsets={PARTITIONS[0]: 7},
+        api_version=version,
+    )
+    refusal: Any = Verification(request, new_shard().shard).refusal(code)
+    assert refusal.errors == {PARTITIONS[0]: shown}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
 TRANSACTIONS = TransactionsSpec(commit_interval_ms=500, transaction_timeout_ms=5_000)
@@ -36,8 +38,15 @@ def transacting(name: str, **settings: Any) -> Any:
 
 
 def test_a_client_with_transactions_commits_in_no_other_way() -> None:
-    one = transacting("a", enable_auto_commit=True, manual_commit_interval_ms=100)
-    assert (one.enable_auto_commit, one.manual_commit_interval_ms) == (False, None)
+    assert not transacting("a", enable_auto_commit=True).enable_auto_commit
+
+
+@pytest.mark.parametrize(
+    "other", [{"manual_commit_interval_ms": 100}, {"commits_when_revoked": True}]
+)
+def test_other_commits_than_those_of_transactions_are_a_contradiction(other: Any) -> None:
+    with pytest.raises(ValueError, match="leave out manual_commit_interval_ms and commits_when"):
+        transacting("a", **other)
 
 
 def test_transactions_need_a_data_plane() -> None:
@@ -104,3 +113,46 @@ def test_a_coordinator_that_fails_over_knows_the_producers_of_its_log() -> None:
     ]
     assert result.metrics["transactions_committed"] <= sum(marks)
     assert result.metrics["transactions_committed"] > 40
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_coordinator_of_transactions_fails_by_itself(version: int) -> None:
+    """Broker 1 has the transactions: their producer finds its successor, and the group, which
+    broker 0 has, notices nothing."""
+    crash = BrokerCrash(broker=1, at_ms=20_000, duration_ms=10_000)
+    transactions = TransactionsSpec(commit_interval_ms=500, version=version)
+    watched = world_of(
+        transacting("a", transactions=transactions),
+        faults=(crash,),
+        brokers=BrokerSpec(count=3),
+        duration_ms=60_000,
+    )
+    result = watched.run()
+    steps = list(map(json.loads, watched.trace.lines))
+    loads = [s["shard"] for s in steps if s["kind"] == "coordinator.loaded"]
+    assert loads.count("broker-2/transaction-state-0") == loads.count("broker-0") == 1
+    assert "broker-2" not in loads
+    assert result.metrics["producers_fenced"] == result.metrics["transactions_aborted"] == 0
+    ends = [s["at_ms"] for s in steps if s.get("event", {}).get("type") == "TransactionEnded"]
+    gaps = [later - earlier for earlier, later in pairwise(ends)]
+    assert max(gaps) > 8_000
+    assert sum(gap > 2_000 for gap in gaps) == 1
+    assert ends[-1] > 55_000
+
+
+def test_markers_wait_for_a_broker_that_cannot_be_reached() -> None:
+    """Between the two coordinators nothing passes: no transaction ends in the group's log until
+    something does, and then each that was decided does."""
+    cut = PartialPartition(broker=1, to_broker=0, at_ms=20_000, duration_ms=10_000)
+    watched = world_of(
+        transacting("a"), faults=(cut,), brokers=BrokerSpec(count=3), duration_ms=60_000
+    )
+    result = watched.run()
+    marks = [
+        json.loads(line)["at_ms"]
+        for line in watched.trace.lines
+        if f'"type":"{TransactionMarker.__name__}"' in line.replace(" ", "")
+    ]
+    assert not [at_ms for at_ms in marks if 20_100 < at_ms < 30_000]
+    assert [at_ms for at_ms in marks if at_ms > 31_000]
+    assert result.metrics["transactions_committed"] <= len(marks)

@@ -33,7 +33,6 @@ from rebalance_sim.protocol.wire.records import (
     OffsetCommit,
     Record,
     TransactionMarker,
-    TransactionMetadata,
     TxnOffsetCommit,
 )
 
@@ -185,8 +184,6 @@ def _key(record: Record) -> RecordKey:
     if type(record) is TransactionMarker:
         name = f"{record.producer_id} {record.producer_epoch}"
         return record.type_id, record.group_id, name, -1
-    if type(record) is TransactionMetadata:
-        return record.type_id, record.group_id, record.transactional_id, -2
     if type(record) is OffsetCommit or type(record) is TxnOffsetCommit:
         return record.type_id, record.group_id, record.topic, record.partition
     if type(record) is ConsumerGroupRegularExpression:

@@ -37,7 +37,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
-from rebalance_sim.protocol.wire.transaction_messages import InitProducerIdRequest
 
 _STABLE = ClassicGroupState.STABLE
 _PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -354,9 +353,7 @@ class RefusalWritesNothing(Property):
         """Was it refused?"""
         code = getattr(step.response, "error_code", None)
         is_fenced = code is ErrorCode.FENCED_MEMBER_EPOCH and self.model.rules.removes_fenced_member
-        # A successor is asked to wait, and what its predecessor has left open aborts meanwhile.
-        aborts = type(step.request) is InitProducerIdRequest
-        if not code or is_fenced or aborts:
+        if not code or is_fenced:
             return None
         return Finding(f"a request was refused with {code.name} and wrote records")
 

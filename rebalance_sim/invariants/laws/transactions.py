@@ -20,9 +20,12 @@ from rebalance_sim.protocol.clients import SendOffsetsToTransaction
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
-from rebalance_sim.protocol.wire.records import OffsetCommit, Record
+from rebalance_sim.protocol.wire.records import OffsetCommit, Record, TransactionMarker
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
+from rebalance_sim.protocol.wire.transaction_messages import (
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
 
 
 class _Sent(NamedTuple):
@@ -126,10 +129,11 @@ class ExactlyOnce(Property):
         offsets = {self._partition(shard, key): end for key, end in ended.offsets.items()}
         known = self._sent.get(ended.producer_id, [])
         # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted.
-        matching = [one for one in known if offsets and offsets.items() <= one.offsets.items()]
+        matching = [one for one in known if _agrees(one.offsets, offsets)]
         if not matching:
             return None
         sent = matching[0]
+        offsets = {p: end for p, end in offsets.items() if p in sent.offsets}
         del known[: known.index(sent) + 1]
         found = None
         for partition, end in sorted(offsets.items()):
@@ -145,6 +149,13 @@ class ExactlyOnce(Property):
                 )
             self._ends[partition] = end
         return found
+
+
+def _agrees(sent: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int]) -> bool:
+    """Whether they have partitions in common, and the same offsets there. Others of ``ended`` are
+    of topics that are gone, or others by now."""
+    common = sent.keys() & ended.keys()
+    return bool(common) and all(sent[p] == ended[p] for p in common)
 
 
 class TxnCommitFenced(Property):
@@ -178,6 +189,59 @@ class TxnCommitFenced(Property):
             f"offsets of {self.model.who(request.member_id)} at epoch {epoch} are in a "
             f"transaction; it is {stored}",
             member=request.member_id,
+        )
+
+
+class MarkerFenced(Property):
+    """transactions §2.4, by the markers in the log."""
+
+    id = "transactions.marker_fenced"
+    sentence = (
+        "A coordinator of transactions that another has followed ends nothing more: its markers "
+        "are refused once there is one of its successor for the same producer."
+    )
+    clauses = ("transactions §2.4",)
+    violated_by = ("mut-old-marker-counts",)
+    judges_mixed = True
+    interest = Interest(requests=(WriteTxnMarkersRequest,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._epochs: dict[str, dict[int, int]] = {}
+        """Shard -> producer -> the highest coordinator epoch of its markers."""
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Follow what is written."""
+        return self._follow(step.shard, step.records)
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Begin again with the log as it is."""
+        self._epochs.pop(step.shard.name, None)
+        return self._follow(step.shard, step.shard.log_records())
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Likewise: what was not committed is gone."""
+        self._epochs.pop(step.shard.name, None)
+        return self._follow(step.shard, step.shard.log_records())
+
+    def _follow(self, shard: ShardView, records: Sequence[Record]) -> Finding | None:
+        if self.model.has_transactions:
+            epochs = self._epochs.setdefault(shard.name, {})
+            for record in records:
+                if type(record) is TransactionMarker:
+                    before = epochs.get(record.producer_id, 0)
+                    epochs[record.producer_id] = max(before, record.coordinator_epoch)
+        return None
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at what was accepted; its own record is among those that were followed."""
+        request, epochs = step.request, self._epochs.get(step.shard.name, {})
+        newest = epochs.get(request.producer_id, 0)
+        if step.response.error_code or request.coordinator_epoch >= newest:
+            return None
+        return Finding(
+            f"a marker of producer {request.producer_id} from coordinator epoch "
+            f"{request.coordinator_epoch} was accepted after one of epoch {newest}"
         )
 
 

@@ -14,10 +14,7 @@ from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA
-from rebalance_sim.protocol.transactions.transaction_coordinator import (
-    ABORT_INTERVAL_MS,
-    Transaction,
-)
+from rebalance_sim.protocol.transactions.transaction_coordinator import ABORT_INTERVAL_MS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 
 SLACK_BATCHES = 4
@@ -106,10 +103,9 @@ class QuietPeriod:
     @property
     def _transaction_ms(self) -> int:
         """How long a transaction that its application has left open keeps others from an offset."""
-        shard = self._view.acting_shard()
-        known = {} if shard is None else shard.coordinator.groups_of(Transaction)
-        longest_ms = max((one.value.transaction_timeout_ms for one in known.values()), default=0)
-        return longest_ms + ABORT_INTERVAL_MS if known else 0
+        clients = self._view.clients().values()
+        longest_ms = max((c.transaction_timeout_ms for c in clients), default=0)
+        return longest_ms + ABORT_INTERVAL_MS if longest_ms else 0
 
     @property
     def _request_ms(self) -> int:

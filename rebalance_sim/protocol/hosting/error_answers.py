@@ -51,12 +51,16 @@ from rebalance_sim.protocol.wire.offset_messages import (
 from rebalance_sim.protocol.wire.transaction_messages import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
 
@@ -103,6 +107,10 @@ def error_answer(request: Any, code: ErrorCode) -> Response:
             return InitProducerIdResponse(error_code=code)
         case AddOffsetsToTxnRequest():
             return AddOffsetsToTxnResponse(error_code=code)
+        case AddPartitionsToTxnRequest():
+            return AddPartitionsToTxnResponse(error_code=code)
+        case WriteTxnMarkersRequest():
+            return WriteTxnMarkersResponse(error_code=code)
         case EndTxnRequest():
             return EndTxnResponse(error_code=code)
         case OffsetFetchRequest():

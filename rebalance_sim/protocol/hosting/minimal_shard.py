@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.held_answers import Asked
-from rebalance_sim.protocol.hosting.ports import RegexEngine, ShardListener, Wake
+from rebalance_sim.protocol.hosting.ports import RegexEngine, Reply, ShardListener, Wake
 from rebalance_sim.protocol.hosting.shard import Shard
+from rebalance_sim.protocol.hosting.verification import Verification
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS, GroupSemantics
 from rebalance_sim.protocol.runtime.context import no_regex_engine
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -28,6 +30,13 @@ from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey, Token
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
+from rebalance_sim.protocol.wire.transaction_messages import (
+    AddPartitionsToTxnResponse,
+    TxnMarker,
+    TxnMarkerAnswered,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersResponse,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ class MinimalShard(ShardListener):
     ) -> None:
         self._next_id = self._next_token = 0
         self._config = config
-        self._semantics = semantics
+        self._semantics = semantics.of_both
         self._image = image
         self._group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
         self._new_member_id = new_member_id or self._count_up_id
@@ -124,6 +133,7 @@ class MinimalShard(ShardListener):
             config=config,
             rules=semantics.rules(BrokerRules)(),
             listener=listener or self,
+            send_marker=self._send_marker,
         )
         self.timers = self.armed_timers = self.shard.armed_timers
         self.load()
@@ -148,14 +158,38 @@ class MinimalShard(ShardListener):
         self._next_token += 1
         if token is None:
             token = self._next_token
-        self.shard.on_request(
-            request,
-            _Reply(self.answers, token),
-            client_id=client_id,
-            client_host=client_host,
-            now_ms=self.now_ms,
-        )
+        reply = _Reply(self.answers, token)
+        handle = partial(self._handle, client_id=client_id, client_host=client_host)
+        if type(request) is TxnOffsetCommitRequest:
+            verification = Verification(request, self.shard)
+
+            def on_verified(answer: AddPartitionsToTxnResponse) -> None:
+                refusal = verification.refusal(answer.error_code)
+                if refusal is None:
+                    handle(request, reply)
+                else:
+                    reply(refusal)
+
+            handle(verification.question, on_verified)
+        else:
+            handle(request, reply)
         return self.answers.pop(token, None)
+
+    def _handle(
+        self, request: Request, reply: Reply, *, client_id: str = "", client_host: str = ""
+    ) -> None:
+        self.shard.on_request(
+            request, reply, client_id=client_id, client_host=client_host, now_ms=self.now_ms
+        )
+
+    def _send_marker(self, marker: TxnMarker) -> None:
+        """To itself, and the answer likewise."""
+
+        def on_answer(answer: WriteTxnMarkersResponse) -> None:
+            answered = TxnMarkerAnswered(marker=marker, error_code=answer.error_code)
+            self._handle(answered, lambda _: None)
+
+        self._handle(marker.request, on_answer)
 
     def decided(self, request: Request) -> Response | None:
         """The answer to a request that waits for its commit; None if there is none."""

@@ -44,6 +44,7 @@ from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
+from rebalance_sim.protocol.wire.transaction_messages import TxnMarker
 
 LOAD_FAILED = "the load failed"
 """How the message about a shard begins that could not load."""
@@ -59,12 +60,17 @@ class ShardState(Enum):
     CLOSED = "closed"
 
 
+def no_markers(marker: TxnMarker) -> None:
+    """For hosts without transactions."""
+
+
 class Shard:
     """The group coordinator of one broker for one partition of ``__consumer_offsets``.
 
     ``new_coordinator`` makes one with the topics and settings of the moment, and no groups; it must
-    keep history. ``config``: the broker's settings of writing. ``operation_count``: how many
-    requests have been handled.
+    keep history. ``send_marker`` sends a marker to the coordinator of its group, and hands the
+    answer in as ``TxnMarkerAnswered``. ``config``: the broker's settings of writing.
+    ``operation_count``: how many requests have been handled.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class Shard:
         config: CoordinatorConfig,
         rules: BrokerRules,
         listener: ShardListener,
+        send_marker: Callable[[TxnMarker], None] = no_markers,
     ) -> None:
         self.state = ShardState.INITIAL
         self.is_active = False
@@ -83,6 +90,7 @@ class Shard:
         self.rules = rules
         self.journal = journal
         self._listener = listener
+        self._send_marker = send_marker
         self._new_coordinator = new_coordinator
         self.timers = ShardTimers(alarms)
         self.armed_timers = self.timers.armed
@@ -340,6 +348,8 @@ class Shard:
         self._complete(outcome.completions)
         if outcome.records:
             self.journal.publish()
+        for marker in outcome.markers:
+            self._send_marker(marker)
 
     def _write(self, outcome: Outcome) -> Failure | None:
         return self._writes.write(self.coordinator, outcome, self._now_ms)

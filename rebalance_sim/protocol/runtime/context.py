@@ -44,6 +44,7 @@ class CoordinatorContext(Generic[_Rules]):
     compile_regex: CompileRegex
     timeline: Timeline | None = None
     term: int = 0
+    partition: int = 0
     wall_offset_ms: int = 0
     config: CoordinatorConfig = field(init=False)
     newest_topic_version: int = field(init=False)

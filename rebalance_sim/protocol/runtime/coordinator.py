@@ -87,8 +87,9 @@ class GroupCoordinator:
 
     ``keeps_history`` is for hosts that replay records before they are committed: they say at which
     offset, and reads then answer from the last committed one. Without, all is committed at once.
-    ``term`` is the leader epoch in which it serves. ``wall_offset_ms``: how far the wall clock of
-    its host is ahead of the ``now_ms`` that it is handed, which is monotonic.
+    ``term`` is the leader epoch in which it serves, ``partition`` the one whose shard it is.
+    ``wall_offset_ms``: how far the wall clock of its host is ahead of the ``now_ms`` that it is
+    handed, which is monotonic.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class GroupCoordinator:
         keeps_history: bool = False,
         group_configs: Mapping[str, GroupConfig] = MappingProxyType({}),
         term: int = 0,
+        partition: int = 0,
         wall_offset_ms: int = 0,
     ) -> None:
         self.semantics = semantics
@@ -113,6 +115,7 @@ class GroupCoordinator:
             compile_regex=compile_regex,
             timeline=Timeline() if keeps_history else None,
             term=term,
+            partition=partition,
             wall_offset_ms=wall_offset_ms,
         )
         self._desk = RuleDesk(self._context)
@@ -438,7 +441,7 @@ class GroupCoordinator:
         timers: list[TimerCommand] = [
             ScheduleTimer(topic_deleted_key(old.by_name[name]), now_ms)
             for name in sorted(changed)
-            if _is_other_topic(old.by_name.get(name), image, name)
+            if self._store.types and _is_other_topic(old.by_name.get(name), image, name)
         ]
         for component in self._components:
             timers += component.on_topics_changed(changed, now_ms=now_ms)
@@ -457,7 +460,9 @@ class GroupCoordinator:
         (coordinator §9.5)."""
         self._begin(now_ms)
         expiry_ms = self.config.offsets_retention_check_interval_ms
-        timers: list[TimerCommand] = [ScheduleTimer(EXPIRY_KEY, now_ms + expiry_ms)]
+        timers: list[TimerCommand] = []
+        if self._store.types:
+            timers.append(ScheduleTimer(EXPIRY_KEY, now_ms + expiry_ms))
         for component in self._components:
             timers += component.on_loaded(now_ms=now_ms)
         for group in self._store.all_groups():

@@ -72,6 +72,10 @@ class CoordinatorRules:
     """transactions §3: a fetch that requires stable offsets is not shown those of a partition that
     an open transaction has."""
 
+    fences_old_markers = True
+    """transactions §2.5: a marker of a coordinator of transactions that another has followed is
+    refused."""
+
     drops_aborted_offsets = True
     """transactions §3: offsets of a transaction that aborts do not count."""
 

@@ -23,6 +23,7 @@ from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import Topic
+from rebalance_sim.protocol.wire.transaction_messages import TxnMarker
 from rebalance_sim.protocol.wire.value import value
 
 Token = Hashable
@@ -115,7 +116,8 @@ class Outcome:
     ``on_commit`` is None if the commit has no further effect. ``rebalances`` says what began
     with this operation, and why; ``timed_out`` how many members it removed because they let a
     time pass; ``acted`` which registered rules decided otherwise than what they replace. They are
-    for counting, and ``acted`` for what the rule says it replaces.
+    for counting, and ``acted`` for what the rule says it replaces. ``markers``: what a timer of
+    transactions has sent to the coordinators of groups; their answers come as requests.
     """
 
     response: Response | None = None
@@ -126,6 +128,7 @@ class Outcome:
     rebalances: tuple[Rebalance, ...] = ()
     timed_out: int = 0
     acted: tuple[str, ...] = ()
+    markers: tuple[TxnMarker, ...] = ()
 
 
 class Continuation:

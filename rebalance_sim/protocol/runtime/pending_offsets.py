@@ -5,6 +5,7 @@ Source: transactions §3. Changed by ``replay`` of records only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
@@ -27,6 +28,16 @@ class PendingOffset:
     is_superseded: bool = False
 
 
+@value
+class ProducerEntry:
+    """What the log says of a producer: its newest epoch, that of the coordinator of transactions
+    that wrote its last marker, and how many markers it has."""
+
+    producer_epoch: int
+    coordinator_epoch: int = -1
+    marker_count: int = 0
+
+
 PendingKey = tuple[str, str, int, int]
 """Group, topic name, partition number, producer id."""
 
@@ -40,6 +51,12 @@ class PendingOffsets:
         self._pending: dict[PendingKey, PendingOffset] = table
         self.table = table
         """All of them; to ask whether there are any costs nothing."""
+        self._producers: dict[Any, ProducerEntry] = context.groups_of(ProducerEntry)
+
+    def marker_count(self, producer_id: int) -> int:
+        """How many markers of this producer there are."""
+        known = self._producers.get(producer_id)
+        return 0 if known is None else known.marker_count
 
     def partitions_of(self, group_id: str) -> set[tuple[str, int]]:
         """Topic name and number of partitions for which anybody has a pending offset."""
@@ -54,6 +71,12 @@ class PendingOffsets:
         key = (record.group_id, record.topic, record.partition, record.producer_id)
         last = max((one.sequence for one in self._pending.values()), default=0)
         self._pending[key] = PendingOffset(offset=record.value, sequence=last + 1)
+        known = self._producers.get(record.producer_id)
+        if known is None or known.producer_epoch < record.producer_epoch:
+            before = known or ProducerEntry(producer_epoch=record.producer_epoch)
+            self._producers[record.producer_id] = replace(
+                before, producer_epoch=record.producer_epoch
+            )
 
     def supersede(
         self, group_id: str, topic: str, partition: int, before: int | None = None
@@ -76,6 +99,13 @@ class PendingOffsets:
         """A transaction has ended. Topic name, partition number and offset of what counts from now
         on."""
         group_id, producer_id = marker.group_id, marker.producer_id
+        known = self._producers.get(producer_id)
+        before = known or ProducerEntry(producer_epoch=marker.producer_epoch)
+        self._producers[producer_id] = ProducerEntry(
+            producer_epoch=max(before.producer_epoch, marker.producer_epoch),
+            coordinator_epoch=max(before.coordinator_epoch, marker.coordinator_epoch),
+            marker_count=before.marker_count + 1,
+        )
         keys = [key for key in sorted(self._pending) if (key[0], key[3]) == (group_id, producer_id)]
         counting = []
         for key in keys:

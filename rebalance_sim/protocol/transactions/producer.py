@@ -115,14 +115,12 @@ class TransactionalProducer:
     @property
     def request(self) -> TransactionRequest | None:
         """What it wants answered now; None if it waits for its application, or is fenced."""
-        named: dict[str, Any] = {
-            "group_id": self.group_id,
-            "transactional_id": self.transactional_id,
-        }
         if self.state is ProducerState.INITIALIZING:
-            return InitProducerIdRequest(**named, transaction_timeout_ms=self._timeout_ms)
+            return InitProducerIdRequest(
+                transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
+            )
         producer: dict[str, Any] = {
-            **named,
+            "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch,
         }
@@ -130,9 +128,10 @@ class TransactionalProducer:
         if self._is_version_2:
             version["api_version"] = FIRST_VERSION_OF_TRANSACTIONS_2
         if self.state is ProducerState.ADDING_OFFSETS:
-            return AddOffsetsToTxnRequest(**producer)
+            return AddOffsetsToTxnRequest(group_id=self.group_id, **producer)
         if self.state is ProducerState.SENDING_OFFSETS:
             return TxnOffsetCommitRequest(
+                group_id=self.group_id,
                 **producer,
                 **version,
                 offsets=self._offsets,

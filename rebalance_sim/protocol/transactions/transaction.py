@@ -12,13 +12,12 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import TransactionState, TransactionValue
 from rebalance_sim.protocol.wire.transaction_messages import (
     FIRST_VERSION_OF_TRANSACTIONS_2,
-    FIRST_VERSION_WITH_ABORTABLE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
     EndTxnRequest,
     InitProducerIdRequest,
-    TxnOffsetCommitRequest,
 )
 
 TRANSACTION_MAX_TIMEOUT_MS = 900_000
@@ -71,26 +70,23 @@ def with_offsets(
         raise GroupError(ErrorCode.PRODUCER_FENCED)
     if known.state in PREPARING:
         raise GroupError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return _ongoing(known, wall_ms)
+    return _ongoing(known, request.group_id, wall_ms)
 
 
 def verified(
-    known: TransactionValue | None, request: TxnOffsetCommitRequest, *, wall_ms: int
+    known: TransactionValue | None, request: AddPartitionsToTxnRequest, *, wall_ms: int
 ) -> TransactionValue:
-    """The group's coordinator asks whether these offsets belong to an ongoing transaction; those of
+    """The group's broker asks whether its offsets belong to an ongoing transaction; those of
     version 2 begin one. Raises GroupError."""
     known = _of_producer(known, request.producer_id)
     if request.producer_epoch != known.producer_epoch:
         raise GroupError(ErrorCode.INVALID_PRODUCER_EPOCH)
     if known.state in PREPARING:
         raise GroupError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if request.api_version >= FIRST_VERSION_OF_TRANSACTIONS_2:
-        return _ongoing(known, wall_ms)
-    if known.state is not _S.ONGOING or not known.has_offsets:
-        knows_abortable = request.api_version >= FIRST_VERSION_WITH_ABORTABLE
-        raise GroupError(
-            ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
-        )
+    if not request.verify_only:
+        return _ongoing(known, request.group_id, wall_ms)
+    if known.state is not _S.ONGOING or request.group_id not in known.group_ids:
+        raise GroupError(ErrorCode.TRANSACTION_ABORTABLE)
     return known
 
 
@@ -137,7 +133,7 @@ def completed(known: TransactionValue) -> TransactionValue:
     return replace(
         known,
         state=_COMPLETE[known.state is _S.PREPARE_COMMIT],
-        has_offsets=False,
+        group_ids=(),
         started_ms=0,
     )
 
@@ -152,10 +148,12 @@ def _begun(producer_id: int, epoch: int, previous_epoch: int, timeout_ms: int) -
     )
 
 
-def _ongoing(known: TransactionValue, wall_ms: int) -> TransactionValue:
-    if known.state is _S.ONGOING:
-        return known if known.has_offsets else replace(known, has_offsets=True)
-    return replace(known, state=_S.ONGOING, has_offsets=True, started_ms=wall_ms)
+def _ongoing(known: TransactionValue, group_id: str, wall_ms: int) -> TransactionValue:
+    if known.state is not _S.ONGOING:
+        return replace(known, state=_S.ONGOING, group_ids=(group_id,), started_ms=wall_ms)
+    if group_id in known.group_ids:
+        return known
+    return replace(known, group_ids=tuple(sorted((*known.group_ids, group_id))))
 
 
 def _of_producer(known: TransactionValue | None, producer_id: int) -> TransactionValue:

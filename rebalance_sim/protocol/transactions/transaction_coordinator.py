@@ -1,17 +1,15 @@
-"""The coordinator of transactions, for the transactional ids that read for the groups of a shard.
+"""The coordinator of transactions, for one partition of ``__transaction_state``.
 
-Kafka keeps transactional ids in partitions of ``__transaction_state``, with coordinators of their
-own. The model has those of a group where the group is, in the same log: between what ends a
-transaction (the first record) and its marker (the next one) the broker may still fail, but no
-network lies between them (transactions §1).
-Source: transactions §2, §3.
+What ends a transaction is written first; then its markers go to the coordinators of its groups, on
+other brokers maybe, and are sent again until they are answered; then it is complete.
+Source: transactions §2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.group_type import Call, Component, Handler
@@ -35,24 +33,24 @@ from rebalance_sim.protocol.transactions.transaction import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import (
-    OffsetCommitValue,
-    TransactionMarker,
     TransactionMetadata,
     TransactionState,
     TransactionValue,
-    TxnOffsetCommit,
 )
-from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import (
     FIRST_VERSION_OF_TRANSACTIONS_2,
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
+    TxnMarker,
+    TxnMarkerAnswered,
+    TxnMarkerNoted,
+    WriteTxnMarkersRequest,
 )
 from rebalance_sim.protocol.wire.value import value
 
@@ -60,6 +58,13 @@ ABORT_INTERVAL_MS = 10_000
 """``transaction.abort.timed.out.transaction.cleanup.interval.ms``: how often a broker looks for
 transactions that have taken too long."""
 
+MARKER_RETRY_MS = 100
+"""How long after an answer that says no, or none, a marker is sent again."""
+
+_GIVES_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Another coordinator, or a later transaction, has been there."""
+
+_PARTITIONS_MOST = 1_000
 _IDS_OF_A_TERM = 1_000_000
 
 
@@ -67,7 +72,7 @@ class TransactionTimer(TimerKind):
     """Timers of a transactional id, which takes the place of a member id."""
 
     TIMEOUT = "transaction-timeout"
-    COMPLETE = "transaction-complete"
+    MARKERS = "transaction-markers"
 
     @property
     def group_type(self) -> str:
@@ -76,37 +81,54 @@ class TransactionTimer(TimerKind):
 
 @value
 class Transaction:
-    """A transactional id, with the group that it reads for."""
+    """A transactional id."""
 
-    group_id: str
+    group_id: ClassVar[str] = ""
     transactional_id: str
     value: TransactionValue
 
 
 @dataclass(slots=True)
-class ProducerIds:
-    """How many producer ids have been given out in this term."""
+class TermOfTransactions:
+    """How many producer ids have been given out in this term; of transactions that end, the groups
+    that have their markers."""
 
-    count: int = 0
+    producer_id_count: int = 0
+    marked: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared(Continuation):
     """The decision is in the log: the markers may be written."""
 
-    group_id: str
+    group_id: ClassVar[str] = ""
     transactional_id: str
 
     def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
-        key = TimerKey(TransactionTimer.COMPLETE, self.group_id, self.transactional_id)
-        return Outcome(timers=(ScheduleTimer(key, now_ms),))
+        return Outcome(timers=(_markers_at(self.transactional_id, now_ms),))
 
     def write_failed(
         self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
-        """Where it only took too long, the decision is in the log, and its markers will be behind
-        it; they are lost together, or not at all."""
-        return Outcome() if is_undone else self.committed(context, now_ms=now_ms)
+        """Where it only took too long, it is in the log, and may still be committed: only then may
+        markers say what it says."""
+        return Outcome() if is_undone else Outcome(on_commit=self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked(Continuation):
+    """All markers are written, and this is to be in the log."""
+
+    group_id: ClassVar[str] = ""
+    transactional_id: str
+
+    def write_failed(
+        self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """The markers are sent again, which changes nothing where they are."""
+        if not is_undone:
+            return Outcome()
+        return Outcome(timers=(_markers_at(self.transactional_id, now_ms + MARKER_RETRY_MS),))
 
 
 class TransactionCoordinator(Component[Any]):
@@ -123,14 +145,15 @@ class TransactionCoordinator(Component[Any]):
         return {
             InitProducerIdRequest: self._init_producer_id,
             AddOffsetsToTxnRequest: self._add_offsets,
-            TxnOffsetCommitRequest: self._commit_offsets,
+            AddPartitionsToTxnRequest: self._add_partitions,
             EndTxnRequest: self._end,
+            TxnMarkerAnswered: self._on_marker_answered,
         }
 
     def replay(self, record: TransactionMetadata, *, strict: bool) -> None:
-        group_id, transactional_id = record.group_id, record.transactional_id
-        self._transactions[group_id, transactional_id] = Transaction(
-            group_id=group_id, transactional_id=transactional_id, value=record.value
+        transactional_id = record.transactional_id
+        self._transactions[transactional_id] = Transaction(
+            transactional_id=transactional_id, value=record.value
         )
 
     # -- requests --------------------------------------------------------------------------
@@ -161,62 +184,15 @@ class TransactionCoordinator(Component[Any]):
             self._changed(request, ongoing, call.now_ms), response=AddOffsetsToTxnResponse()
         )
 
-    def _commit_offsets(self, call: Call[TxnOffsetCommitRequest]) -> Outcome:
-        """What a broker asks the coordinator of transactions first is asked here: is there such a
-        transaction? Then the group decides."""
+    def _add_partitions(self, call: Call[AddPartitionsToTxnRequest]) -> Outcome:
         request = call.request
-        by_id = self._context.image.by_id
-        topics: dict[TopicPartition, Topic] = {}
-        errors: dict[TopicPartition, ErrorCode] = {}
-        for partition in request.offsets:
-            topic = by_id.get(partition.topic_id)
-            if topic is not None and 0 <= partition.partition < topic.partition_count:
-                topics[partition] = topic
-            else:
-                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         try:
             ongoing = verified(self._known(request), request, wall_ms=self._wall_ms(call))
         except GroupError as refusal:
-            errors |= dict.fromkeys(topics, refusal.code)
-            return Outcome(TxnOffsetCommitResponse(errors=errors))
-        outcome = self._changed(request, ongoing, call.now_ms)
-        try:
-            self._check_member(call, list(topics))
-        except GroupError as refusal:
-            errors |= dict.fromkeys(topics, refusal.code)
-            return replace(outcome, response=TxnOffsetCommitResponse(errors=errors))
-        errors |= dict.fromkeys(topics, ErrorCode.NONE)
-        has_id = self._context.rules.writes_topic_id_of_txn_offsets
-        offsets = tuple(
-            TxnOffsetCommit(
-                request.group_id,
-                topic.name,
-                partition.partition,
-                request.producer_id,
-                request.producer_epoch,
-                OffsetCommitValue(
-                    request.offsets[partition],
-                    self._wall_ms(call),
-                    topic_id=topic.topic_id if has_id else None,
-                ),
-            )
-            for partition, topic in topics.items()
-        )
+            return Outcome(AddPartitionsToTxnResponse(error_code=refusal.code))
         return replace(
-            outcome,
-            response=TxnOffsetCommitResponse(errors=errors),
-            records=(*outcome.records, *offsets),
+            self._changed(request, ongoing, call.now_ms), response=AddPartitionsToTxnResponse()
         )
-
-    def _check_member(
-        self, call: Call[TxnOffsetCommitRequest], partitions: list[TopicPartition]
-    ) -> None:
-        if not self._context.rules.fences_txn_commits:
-            return
-        if call.group is not None:
-            self.types[type(call.group)].check_txn_commit(call.group, call.request, partitions)
-        elif call.request.generation_id >= 0:
-            raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 
     def _end(self, call: Call[EndTxnRequest]) -> Outcome:
         request = call.request
@@ -239,27 +215,64 @@ class TransactionCoordinator(Component[Any]):
     # -- time ------------------------------------------------------------------------------
 
     def fire(self, key: TimerKey, *, epoch: int, now_ms: int) -> Outcome:
-        known = self._transactions.get((key.group_id, key.member_id))
+        known = self._transactions.get(key.member_id)
         if known is None:
             return Outcome()
         transaction = known.value
-        if key.kind is TransactionTimer.COMPLETE and transaction.state in PREPARING:
-            marker = TransactionMarker(
-                key.group_id,
-                transaction.producer_id,
-                transaction.producer_epoch,
-                transaction.state is TransactionState.PREPARE_COMMIT,
-            )
-            return Outcome(None, (marker, _record(known, completed(transaction))))
+        if key.kind is TransactionTimer.MARKERS and transaction.state in PREPARING:
+            return Outcome(markers=self._markers(known))
         if key.kind is TransactionTimer.TIMEOUT and transaction.state is TransactionState.ONGOING:
             return self._ending(known, fenced(transaction))
         return Outcome()
+
+    def _markers(self, known: Transaction) -> tuple[TxnMarker, ...]:
+        transaction = known.value
+        marked = self._term.marked.get(known.transactional_id, ())
+        return tuple(
+            TxnMarker(
+                transactional_id=known.transactional_id,
+                request=WriteTxnMarkersRequest(
+                    group_id=group_id,
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.producer_epoch,
+                    committed=transaction.state is TransactionState.PREPARE_COMMIT,
+                    coordinator_epoch=self._context.term,
+                ),
+            )
+            for group_id in transaction.group_ids
+            if group_id not in marked
+        )
+
+    def _on_marker_answered(self, call: Call[TxnMarkerAnswered]) -> Outcome:
+        """An answer to a marker of a transaction that is complete says nothing any more."""
+        transactional_id = call.request.marker.transactional_id
+        marker, code = call.request.marker.request, call.request.error_code
+        noted = TxnMarkerNoted()
+        known = self._transactions.get(transactional_id)
+        if known is None or call.request.marker not in self._markers(known):
+            return Outcome(noted)
+        if known.value.state not in PREPARING or code in _GIVES_UP:
+            return Outcome(noted)
+        if code is not ErrorCode.NONE:
+            return Outcome(
+                noted, (), (_markers_at(transactional_id, call.now_ms + MARKER_RETRY_MS),)
+            )
+        marked = self._term.marked
+        groups = (*marked.pop(transactional_id, ()), marker.group_id)
+        if set(groups) < set(known.value.group_ids):
+            marked[transactional_id] = groups
+            return Outcome(noted)
+        return Outcome(
+            noted,
+            (_record(known, completed(known.value)),),
+            on_commit=_Marked(transactional_id),
+        )
 
     def on_loaded(self, *, now_ms: int) -> Iterable[TimerCommand]:
         """What was decided is carried out; what is ongoing may time out."""
         for _, known in sorted(self._transactions.items()):
             if known.value.state in PREPARING:
-                yield ScheduleTimer(_key(TransactionTimer.COMPLETE, known), now_ms)
+                yield _markers_at(known.transactional_id, now_ms)
             elif known.value.state is TransactionState.ONGOING:
                 yield self._timeout(known, known.value, now_ms)
 
@@ -282,35 +295,45 @@ class TransactionCoordinator(Component[Any]):
             None,
             (_record(named, ending),),
             (CancelTimer(_key(TransactionTimer.TIMEOUT, named)),),
-            on_commit=_Prepared(named.group_id, named.transactional_id),
+            on_commit=_Prepared(named.transactional_id),
         )
 
     def _known(self, request: _Named) -> TransactionValue | None:
-        known = self._transactions.get((request.group_id, request.transactional_id))
+        known = self._transactions.get(request.transactional_id)
         return None if known is None else known.value
 
     def _wall_ms(self, call: Call[Any]) -> int:
         return call.now_ms + self._context.wall_offset_ms
 
     def _new_producer_id(self) -> int:
-        ids = self._context.part(ProducerIds)
-        ids.count += 1
-        return self._context.term * _IDS_OF_A_TERM + ids.count
+        """Another in each term of each partition. Kafka's brokers get them from the controller."""
+        term = self._term
+        term.producer_id_count += 1
+        block = self._context.term * _PARTITIONS_MOST + self._context.partition
+        return block * _IDS_OF_A_TERM + term.producer_id_count
+
+    @property
+    def _term(self) -> TermOfTransactions:
+        return self._context.part(TermOfTransactions)
 
 
 _Named = (
     Transaction
     | InitProducerIdRequest
     | AddOffsetsToTxnRequest
-    | TxnOffsetCommitRequest
+    | AddPartitionsToTxnRequest
     | EndTxnRequest
 )
-"""What names a group and a transactional id."""
+"""What names a transactional id."""
 
 
 def _record(named: _Named, value: TransactionValue) -> TransactionMetadata:
-    return TransactionMetadata(named.group_id, named.transactional_id, value)
+    return TransactionMetadata(named.transactional_id, value)
 
 
 def _key(kind: TransactionTimer, named: _Named) -> TimerKey:
-    return TimerKey(kind, named.group_id, named.transactional_id)
+    return TimerKey(kind, "", named.transactional_id)
+
+
+def _markers_at(transactional_id: str, at_ms: int) -> ScheduleTimer:
+    return ScheduleTimer(TimerKey(TransactionTimer.MARKERS, "", transactional_id), at_ms)

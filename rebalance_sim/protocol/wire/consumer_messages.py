@@ -40,6 +40,8 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import (
+    BrokerRequest,
+    BrokerResponse,
     TransactionRequest,
     TransactionResponse,
 )
@@ -229,6 +231,7 @@ Request = (
     | ConsumerGroupPrepareAssignmentRequest
     | ConsumerGroupInstallAssignmentRequest
     | TransactionRequest
+    | BrokerRequest
 )
 Response = (
     ConsumerGroupHeartbeatResponse
@@ -247,5 +250,6 @@ Response = (
     | ConsumerGroupPrepareAssignmentResponse
     | ConsumerGroupInstallAssignmentResponse
     | TransactionResponse
+    | BrokerResponse
     | ErrorResponse
 )

@@ -158,6 +158,8 @@ class TransactionMarker:
     producer_epoch: int
     value: bool
     """Whether the transaction has committed."""
+    coordinator_epoch: int = 0
+    """The leader epoch of the coordinator of transactions that had it written."""
 
 
 class TransactionState(IntEnum):
@@ -175,8 +177,9 @@ class TransactionState(IntEnum):
 class TransactionValue:
     """What the coordinator of transactions knows of a transactional id.
 
-    ``previous_epoch``: the epoch that a repeated request may name, -1 for none. ``has_offsets``:
-    the group is part of the transaction. ``started_ms``: by the wall clock, 0 if none is ongoing.
+    ``previous_epoch``: the epoch that a repeated request may name, -1 for none. ``group_ids``:
+    the groups whose offsets are in the transaction, in ascending order. ``started_ms``: by the wall
+    clock, 0 if none is ongoing.
     """
 
     producer_id: int
@@ -184,17 +187,16 @@ class TransactionValue:
     previous_epoch: int
     transaction_timeout_ms: int
     state: TransactionState
-    has_offsets: bool = False
+    group_ids: tuple[str, ...] = ()
     started_ms: int = 0
 
 
 @value(kw_only=False)
 class TransactionMetadata:
-    """Record 0 of ``__transaction_state``. In the model it is in the log of the group that the
-    transactional id reads for (transactions §1)."""
+    """Record 0 of ``__transaction_state``."""
 
     type_id: ClassVar[int] = 0  # Likewise.
-    group_id: str
+    group_id: ClassVar[str] = ""
     transactional_id: str
     value: TransactionValue
 
@@ -346,7 +348,7 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
             producer = {"producer_id": record.producer_id, "producer_epoch": record.producer_epoch}
             return _offset_dict(record.value) | producer
         case TransactionMarker():
-            return {"committed": record.value}
+            return {"committed": record.value, "coordinator_epoch": record.coordinator_epoch}
         case TransactionMetadata(value=transaction):
             return dataclasses.asdict(transaction)
         case GroupMetadata(value=ClassicGroupValue() as classic):

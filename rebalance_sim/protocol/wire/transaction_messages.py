@@ -1,14 +1,16 @@
 """Requests and responses of transactions, as frozen values.
 
 Field names are Kafka's in snake case. InitProducerId, AddOffsetsToTxn and EndTxn go to the
-coordinator of transactions; ``group_id`` says in them for which group the transactional id reads,
-whose coordinator has it in the model (transactions §1). ``api_version`` 5 of TxnOffsetCommit and
-EndTxn is the first of transactions of version 2 (KIP-890).
+coordinator of transactions, TxnOffsetCommit to that of the group. ``api_version`` 5 of
+TxnOffsetCommit and EndTxn is the first of transactions of version 2 (KIP-890). Brokers send
+AddPartitionsToTxn and WriteTxnMarkers to each other; a group stands for its partition of
+``__consumer_offsets`` in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -31,7 +33,7 @@ class InitProducerIdRequest:
     """Api key 22. With ``producer_id`` and ``producer_epoch`` the producer continues with what it
     has, from version 3 on; without, it begins."""
 
-    group_id: str
+    group_id: ClassVar[str] = ""
     transactional_id: str
     transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
     producer_id: int = NO_PRODUCER_ID
@@ -91,7 +93,7 @@ class TxnOffsetCommitResponse:
 class EndTxnRequest:
     """Api key 26. ``committed``: the transaction is to commit; else it aborts."""
 
-    group_id: str
+    group_id: ClassVar[str] = ""
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -108,9 +110,78 @@ class EndTxnResponse:
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
+@value
+class AddPartitionsToTxnRequest:
+    """Api key 24. The broker of a group asks whether its offsets belong to a transaction; without
+    ``verify_only`` they are added to it."""
+
+    group_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+
+
+@value
+class AddPartitionsToTxnResponse:
+    """Answer to api key 24."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class WriteTxnMarkersRequest:
+    """Api key 27: what the producer has pending in the group counts, or is dropped."""
+
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+
+
+@value
+class WriteTxnMarkersResponse:
+    """Answer to api key 27."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class TxnMarker:
+    """A marker that a coordinator of transactions wants written, for which transactional id."""
+
+    transactional_id: str
+    request: WriteTxnMarkersRequest
+
+
+@value
+class TxnMarkerAnswered:
+    """No request of Kafka's: its host tells the coordinator of transactions what the answer to a
+    marker was, NETWORK_EXCEPTION if there was none."""
+
+    group_id: ClassVar[str] = ""
+    marker: TxnMarker
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class TxnMarkerNoted:
+    """What it says to that."""
+
+
 TransactionRequest = (
     InitProducerIdRequest | AddOffsetsToTxnRequest | TxnOffsetCommitRequest | EndTxnRequest
 )
+"""What producers ask."""
+
 TransactionResponse = (
     InitProducerIdResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse | EndTxnResponse
 )
+BrokerRequest = AddPartitionsToTxnRequest | WriteTxnMarkersRequest | TxnMarkerAnswered
+BrokerResponse = AddPartitionsToTxnResponse | WriteTxnMarkersResponse | TxnMarkerNoted
+
+TO_TRANSACTION_COORDINATOR = frozenset(
+    {InitProducerIdRequest, AddOffsetsToTxnRequest, EndTxnRequest, AddPartitionsToTxnRequest}
+)
+"""The requests that go where their transactional id is."""

@@ -57,6 +57,7 @@ from rebalance_sim.scenarios.scenario import Scenario, scenario_of
 from rebalance_sim.scenarios.settings import apply_settings
 from rebalance_sim.scenarios.toml import parse_toml
 from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.spec import (
@@ -83,6 +84,10 @@ _LIBRDKAFKA_SHARE = 0.5
 _INSTANCES_SHARE = 0.5
 _SLOW_LOAD_SHARE = 0.2
 
+_EVENT_PROCESSING = EventProcessingSpec(
+    other_us=200, join_group_us=1_000, offset_commit_us=400, assignor_ns=50
+)
+_LOAD_RECORDS_PER_SECOND = 50_000
 _ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
 
 _START_WITHIN_MS = 500
@@ -327,6 +332,7 @@ class _Drawing:
         """How many, and how fast they replicate and load."""
         of_groups = Draw(self.streams.get("generate/offsets-partitions"))
         in_sync = Draw(self.streams.get("generate/min-insync"))
+        takes_time = "event_processing" in self.features
         return BrokerSpec(
             count=self.shape.pick(self._sizes.brokers),
             offsets_partition_count=of_groups.pick(self._sizes.offsets_partitions),
@@ -336,6 +342,8 @@ class _Drawing:
             load=self._load(),
             min_insync_replicas=in_sync.pick(self._sizes.min_insync_replicas),
             racks=ZONES if self._has_zones else (),
+            event_processing=_EVENT_PROCESSING if takes_time else None,
+            load_records_per_second=_LOAD_RECORDS_PER_SECOND if takes_time else None,
         )
 
     def admin_interval_ms(self) -> int | None:

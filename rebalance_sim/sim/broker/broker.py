@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError, error_answer
 from rebalance_sim.protocol.hosting.routing import GroupRequests, group_ids_of
+from rebalance_sim.protocol.hosting.verification import Verification
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
@@ -18,6 +19,14 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
+from rebalance_sim.protocol.wire.transaction_messages import (
+    TO_TRANSACTION_COORDINATOR,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
+from rebalance_sim.sim.broker.broker_requests import BrokerRequests
 from rebalance_sim.sim.broker.cluster_metadata import ClusterMetadata
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.event_processor import EventProcessor
@@ -34,6 +43,10 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataRequest,
     MetadataResponse,
 )
+from rebalance_sim.sim.network.network import Purpose
+
+_OF_BROKERS = frozenset({AddPartitionsToTxnRequest, WriteTxnMarkersRequest})
+"""Quotas are those of clients."""
 
 
 class ClusterController(Protocol):
@@ -66,7 +79,8 @@ class Throttle(NamedTuple):
 
 
 class Broker:
-    """One broker, with a replica of every partition of ``__consumer_offsets``.
+    """One broker, with a replica of every partition of ``__consumer_offsets``, and of
+    ``__transaction_state`` if there is one.
 
     ``is_isolated``: no replication traffic passes. ``is_cut_off``: it receives nothing from the
     controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
@@ -77,10 +91,11 @@ class Broker:
     ``throttles``: whose connections it does not read for a while after each request.
     ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the threads of
     its group coordinator, None where nothing takes them time. ``lost_peers``: brokers that it
-    cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
-    died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
-    use a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
-    where no one reads them.
+    cannot reach, one entry for each fault. ``requests``: what it asks of other brokers, None
+    without transactions. ``has_lost_tail``: its disk lacks what it had before it died.
+    ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers use a
+    monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None where no
+    one reads them.
     """
 
     def __init__(
@@ -115,12 +130,15 @@ class Broker:
         self.event_processor = (
             None if processing is None else EventProcessor(self, processing, environment)
         )
+        has_transactions = len(controller.partitions) > environment.spec.offsets_partition_count
+        self.requests = BrokerRequests(self, environment) if has_transactions else None
         self.replicas = [
             Replica(self, partition, registration, environment)
             for partition, registration in enumerate(controller.partitions)
         ]
         self.shards = [replica.shard for replica in self.replicas]
-        self._group_requests = GroupRequests(self.shards, environment.partition_of)
+        self.group_shards = self.shards[: environment.spec.offsets_partition_count]
+        self._group_requests = GroupRequests(self.group_shards, environment.partition_of)
         self._answers: Mapping[type, Callable[[Any], Any]] = {
             FindCoordinatorRequest: self._find_coordinator,
             MetadataRequest: self._metadata,
@@ -168,12 +186,26 @@ class Broker:
         """Answer now, or let the shard of the group answer when it may."""
         if self.pause_count and self.defers(self.on_request, connection, correlation_id, request):
             return
-        if self.throttles and self._is_muted(connection, correlation_id, request):
+        is_of_broker = type(request) in _OF_BROKERS
+        if (
+            self.throttles
+            and not is_of_broker
+            and self._is_muted(connection, correlation_id, request)
+        ):
             return
         answer = self._answers.get(type(request))
         if answer is not None:
             connection.answer(correlation_id, answer(request))
             return
+        if type(request) in TO_TRANSACTION_COORDINATOR:
+            partition = self._environment.transaction_partition_of(request.transactional_id)
+            self._let_handle(self.shards[partition], connection, correlation_id, request)
+            return
+        if type(request) is TxnOffsetCommitRequest:
+            shard = self.shards[self._environment.partition_of(request.group_id)]
+            if shard.is_active:
+                self._verify(shard, connection, correlation_id, request)
+                return
         if self.event_processor is not None:
             self._enqueue(self.event_processor, connection, correlation_id, request)
             return
@@ -198,6 +230,45 @@ class Broker:
             client_host=f"/{client_name}",
             now_ms=self._clock.now_ms,
         )
+
+    def _let_handle(
+        self, shard: ShardHost, connection: Connection, correlation_id: int, request: Any
+    ) -> None:
+        name = connection.client_name
+        reply = partial(connection.answer, correlation_id)
+
+        def handle() -> None:
+            now_ms = self._clock.now_ms
+            shard.on_request(request, reply, client_id=name, client_host=f"/{name}", now_ms=now_ms)
+
+        processor = None if shard.events is None else self.event_processor
+        shard.handles(handle, us=0 if processor is None else processor.us_of(request))
+
+    def _verify(
+        self,
+        shard: ShardHost,
+        connection: Connection,
+        correlation_id: int,
+        request: TxnOffsetCommitRequest,
+    ) -> None:
+        """Ask the coordinator of transactions about offsets before the group's takes them."""
+        assert self.requests is not None
+        verification = Verification(request, shard)
+
+        def on_answer(response: AddPartitionsToTxnResponse | None) -> None:
+            code = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
+            refusal = verification.refusal(code)
+            if refusal is None:
+                self._let_handle(shard, connection, correlation_id, request)
+            else:
+                connection.answer(correlation_id, refusal)
+
+        partition = self._environment.transaction_partition_of(request.transactional_id)
+        self.requests.ask(Purpose.BOOTSTRAP, partition, verification.question, on_answer)
+
+    def leader_of(self, partition: int) -> int | None:
+        """Who leads a partition, as far as this broker knows."""
+        return self.replicas[partition].leader_id
 
     def _is_overtaken(
         self, client_name: str, correlation_id: int, request: ConsumerGroupHeartbeatRequest
@@ -257,14 +328,18 @@ class Broker:
         group_ids = group_ids_of(request)
         partitions = {self._environment.partition_of(name) for name in group_ids or ()}
         handle = partial(self._handle, connection, correlation_id, request)
-        for shard in self.shards:
+        for shard in self.group_shards:
             if group_ids is None or shard.partition in partitions:
                 handle = partial(shard.handles, handle, us=us)
         handle()
 
     def _find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        partition = self._environment.partition_of(request.group_id)
-        leader_id = self.replicas[partition].leader_id
+        environment = self._environment
+        if request.transactional_id is None:
+            partition = environment.partition_of(request.group_id)
+        else:
+            partition = environment.transaction_partition_of(request.transactional_id)
+        leader_id = self.leader_of(partition)
         if leader_id is None:
             return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(node_id=leader_id)
@@ -355,6 +430,9 @@ class Broker:
         self.incarnation += 1
         if self.event_processor is not None:
             self.event_processor.reset()
+        if self.requests is not None:
+            self.requests.end()
+            self.requests = BrokerRequests(self, self._environment)
         for replica in self.replicas:
             replica.on_crash()
         self.meters = self._environment.new_meters()

@@ -20,6 +20,10 @@ class BrokerSpec:
     """How many there are; all hold a replica of every partition of ``__consumer_offsets``."""
     offsets_partition_count: int = 1
     """Each group lives in one of so many partitions, whose leaders are spread over the brokers."""
+    transaction_state_partition_count: int = 1
+    """Each transactional id lives in one of so many partitions of ``__transaction_state``, whose
+    leaders come after those of ``__consumer_offsets``; there are none where no client has
+    ``transactions``."""
     replication: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=4))
     """The time from an append until a follower has it and the leader knows."""
     load: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=5, max_ms=50))
@@ -52,6 +56,7 @@ class BrokerSpec:
             1,
             "count",
             "offsets_partition_count",
+            "transaction_state_partition_count",
             "broker_session_timeout_ms",
             "replica_lag_time_max_ms",
             "min_insync_replicas",
@@ -63,6 +68,7 @@ class BrokerSpec:
         if not all(self.racks):
             raise ValueError("racks: the name of a rack must not be empty")
         at_most(self, OFFSETS_PARTITIONS_MOST, "offsets_partition_count")
+        at_most(self, OFFSETS_PARTITIONS_MOST, "transaction_state_partition_count")
 
     @property
     def racks_in_use(self) -> tuple[str, ...]:

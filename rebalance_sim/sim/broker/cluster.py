@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
-from rebalance_sim.protocol.hosting.offsets_topic import GroupPartitions
+from rebalance_sim.protocol.hosting.offsets_topic import GroupPartitions, partition_for
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.broker.controller import Controller
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
-from rebalance_sim.sim.broker.ports import Errors, Meters, Steps, TopicOffsets
+from rebalance_sim.sim.broker.ports import Errors, Lines, Meters, Steps, TopicOffsets
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.machines import Machines
@@ -20,7 +21,8 @@ from rebalance_sim.sim.streams import Streams
 
 
 class Cluster:
-    """Nothing happens before ``controller.start``; parameters as of ``BrokerEnvironment``."""
+    """Nothing happens before ``controller.start``; parameters as of ``BrokerEnvironment``.
+    ``has_transactions``: there is a ``__transaction_state``."""
 
     def __init__(
         self,
@@ -36,9 +38,13 @@ class Cluster:
         topic_offsets: TopicOffsets,
         new_meters: Callable[[], Meters | None],
         machines: Machines,
+        has_transactions: bool,
+        new_lines: Callable[[Any], Lines],
     ) -> None:
-        partition_count = spec.offsets_partition_count
-        self.partition_of = GroupPartitions(partition_count)
+        offsets_count = spec.offsets_partition_count
+        transaction_count = spec.transaction_state_partition_count if has_transactions else 0
+        partition_count = offsets_count + transaction_count
+        self.partition_of = GroupPartitions(offsets_count)
         self.environment = BrokerEnvironment(
             clock=clock,
             streams=streams,
@@ -50,12 +56,18 @@ class Cluster:
             errors=errors,
             topic_offsets=topic_offsets,
             partition_of=self.partition_of,
+            transaction_partition_of=lambda transactional_id: (
+                offsets_count + partition_for(transactional_id, transaction_count)
+            ),
+            new_lines=new_lines,
             new_meters=new_meters,
             machines=machines,
             on_shards_changed=self._on_shards_changed,
         )
         self.brokers: list[Broker] = []
-        self.controller = Controller(clock, spec, streams, config, self.brokers)
+        self.controller = Controller(
+            clock, spec, streams, config, self.brokers, partition_count=partition_count
+        )
         for node_id in range(spec.count):
             self.brokers.append(Broker(node_id, self.environment, self.controller))
         for partition in range(partition_count):

@@ -33,7 +33,8 @@ class ClusterWatcher(Protocol):
 
 
 class Controller:
-    """Elections and in-sync sets of the partitions of ``__consumer_offsets``, topics, settings.
+    """Elections and in-sync sets of the partitions of ``__consumer_offsets``, and behind them those
+    of ``__transaction_state``; topics, settings.
 
     What befalls a broker is decided for all its partitions in one version. During an outage nothing
     is decided and no one hears anything; what was asked for is decided afterwards, in order.
@@ -49,6 +50,8 @@ class Controller:
         streams: Streams,
         config: CoordinatorConfig,
         brokers: list[Broker],
+        *,
+        partition_count: int,
     ) -> None:
         self._clock = clock
         self._spec = spec
@@ -67,7 +70,7 @@ class Controller:
         self.brokers = brokers
         self.partitions = [
             PartitionRegistration(brokers, partition, spec.count)
-            for partition in range(spec.offsets_partition_count)
+            for partition in range(partition_count)
         ]
         self.metadata = ClusterMetadata(
             version=0, image=EMPTY_IMAGE, configs=ConfigsInForce(broker=config), leaders=()

@@ -11,6 +11,7 @@ from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerK
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.network.network import Purpose
 
 
 class Connection(Protocol):
@@ -25,6 +26,16 @@ class Connection(Protocol):
 
     def abandon(self, *, is_silent: bool) -> None:
         """The broker is gone; ``is_silent``: with its host, so that no one notifies the client."""
+
+
+class Lines(Protocol):
+    """The connections that a broker opens to others (``sim.client.client_connections``)."""
+
+    def send(self, purpose: Purpose, node_id: int, correlation_id: int, request: Any) -> None:
+        """Send a request over a connection that is opened if need be."""
+
+    def close(self) -> None:
+        """The process ends: its connections go with it."""
 
 
 class Steps(Protocol):

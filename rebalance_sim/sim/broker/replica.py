@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.topics import MetadataImage
+from rebalance_sim.sim.broker.broker_requests import BrokerRequests
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.log import ReplicaLog
@@ -33,6 +34,7 @@ class ReplicatingBroker(BrokerState, Protocol):
     clock_ahead_ms: int
     stalled_shards: dict[ShardHost, None]
     event_processor: EventProcessor | None
+    requests: BrokerRequests | None
 
     @property
     def append_error(self) -> WriteError | None: ...
@@ -42,6 +44,7 @@ class ReplicatingBroker(BrokerState, Protocol):
 class Replica:
     """One replica. The log survives a crash of the broker, everything else does not.
 
+    ``is_of_transactions``: it is one of ``__transaction_state``.
     ``number`` stands for the replica where a number is wanted. ``tail_cut_epoch``: a leader epoch
     at whose start this replica turns out not to have fetched what was not committed, unless it has
     led all along. ``synced_epoch``: the leader epoch whose leader the log has been compared with.
@@ -66,11 +69,14 @@ class Replica:
         self.number = partition * 0x10000 + broker.node_id
         # The first partition keeps the streams that worlds with one partition have.
         actor = f"broker-{broker.node_id}"
-        suffix = "" if partition == 0 else f"/offsets-{partition}"
+        place = partition - spec.offsets_partition_count
+        self.is_of_transactions = place >= 0
+        topic_partition = f"transaction-state-{place}" if place >= 0 else f"offsets-{partition}"
+        suffix = "" if partition == 0 else f"/{topic_partition}"
         self.actor = f"{actor}{suffix}"
         self._member_ids = streams.get(f"member-id/coordinator{suffix}")
-        has_others = spec.offsets_partition_count > 1
-        self.name = f"{actor}/offsets-{partition}" if has_others else actor
+        has_others = spec.offsets_partition_count > 1 or self.is_of_transactions
+        self.name = f"{actor}/{topic_partition}" if has_others else actor
         self.tie_break = streams.get(f"schedule/{self.actor}").random
         self.registration = registration
         self.leader_id: int | None = None

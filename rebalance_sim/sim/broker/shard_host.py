@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
@@ -18,12 +19,19 @@ from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
+from rebalance_sim.protocol.wire.transaction_messages import (
+    TxnMarker,
+    TxnMarkerAnswered,
+    WriteTxnMarkersResponse,
+)
 from rebalance_sim.re2_engine import compile_re2
+from rebalance_sim.sim.broker.broker_requests import BrokerRequests
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.clock import Call
+from rebalance_sim.sim.network.network import Purpose
 from rebalance_sim.sim.streams import delay_sampler
 
 
@@ -46,6 +54,8 @@ class _Broker(Protocol):
     def stalled_shards(self) -> dict[ShardHost, None]: ...
     @property
     def event_processor(self) -> EventProcessor | None: ...
+    @property
+    def requests(self) -> BrokerRequests | None: ...
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
@@ -65,6 +75,7 @@ class _Replica(Protocol):
     node_id: int
     partition: int
     number: int
+    is_of_transactions: bool
     log: ReplicaLog
     tie_break: Callable[[], float]
 
@@ -112,7 +123,7 @@ class _ReplicaJournal:
 
 class ShardHost(Shard):
     """The group coordinator of one broker for one partition of ``__consumer_offsets``, as
-    invariants see it."""
+    invariants see it; or the coordinator of transactions for one of ``__transaction_state``."""
 
     def __init__(self, replica: _Replica, environment: BrokerEnvironment) -> None:
         self.name = replica.name
@@ -126,7 +137,8 @@ class ShardHost(Shard):
         self._tie_break = replica.tie_break
         self._log = replica.log
         self._stall_count = 0
-        processor = replica.broker.event_processor
+        # The coordinator of transactions has no threads of its own: handlers of requests serve it.
+        processor = None if replica.is_of_transactions else replica.broker.event_processor
         self.events = None if processor is None else processor.new_queue(self)
         """Where events wait for a thread; None: each is handled at once."""
         self._timer_us = 0 if processor is None else processor.timer_us
@@ -134,13 +146,17 @@ class ShardHost(Shard):
         self._has_missed_commits = False
         self._own_journal = _ReplicaJournal(replica)
         self._reading = _LogReading(replica, environment, on_read=self._on_read)
+        config = environment.config
+        if replica.is_of_transactions:
+            config = replace(config, group_coordinator_append_linger_ms=0)
         super().__init__(
             journal=self._own_journal,
             alarms=self,
             new_coordinator=self._make_coordinator,
-            config=environment.config,
+            config=config,
             rules=environment.rules,
             listener=_Reporter(self, replica, environment, self._reading),
+            send_marker=self._send_marker,
         )
 
     # --- what invariants see ----------------------------------------------------------------------
@@ -214,17 +230,42 @@ class ShardHost(Shard):
 
     def _make_coordinator(self) -> GroupCoordinator:
         configs = self.configs
+        semantics = self._environment.semantics
+        is_of_transactions = self._replica.is_of_transactions
         return self._environment.machines.coordinator(
             config=configs.broker,
             group_configs=configs.groups,
-            semantics=self._environment.semantics,
+            semantics=semantics.of_transactions if is_of_transactions else semantics,
             image=self._replica.broker.image,
             new_member_id=self._replica.new_member_id,
             compile_regex=compile_re2,
             keeps_history=True,
             term=self.leader_epoch,
+            partition=self.partition,
             wall_offset_ms=self._replica.broker.clock_ahead_ms,
         )
+
+    # --- markers of transactions ------------------------------------------------------------------
+
+    def _send_marker(self, marker: TxnMarker) -> None:
+        requests, coordinator = self._replica.broker.requests, self.coordinator
+        assert requests is not None
+
+        def on_answer(response: WriteTxnMarkersResponse | None) -> None:
+            code = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
+            answered = TxnMarkerAnswered(marker=marker, error_code=code)
+            self.handles(self._on_marker_answered, coordinator, answered)
+
+        partition = self._environment.partition_of(marker.request.group_id)
+        requests.ask(Purpose.COORDINATOR, partition, marker.request, on_answer)
+
+    def _on_marker_answered(
+        self, coordinator: GroupCoordinator, answered: TxnMarkerAnswered
+    ) -> None:
+        """Only the coordinator that sent it is told."""
+        if self.is_active and self.coordinator is coordinator:
+            now_ms = self._clock.now_ms
+            self.on_request(answered, _no_reply, client_id="", client_host="", now_ms=now_ms)
 
     # --- a thread that handles nothing ------------------------------------------------------------
 
@@ -309,6 +350,10 @@ class ShardHost(Shard):
 
     def _wake(self, wake: Wake) -> None:
         self.on_wake(wake, self._clock.now_ms)
+
+
+def _no_reply(response: Any) -> None:
+    """Its own broker waits for none."""
 
 
 class _LogReading:

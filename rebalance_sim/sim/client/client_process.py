@@ -86,6 +86,8 @@ class ClientProcess:
         self.name = name
         self.spec = spec
         self.metadata_max_age_ms = spec.metadata_max_age_ms
+        transactions = spec.transactions
+        self.transaction_timeout_ms = transactions.transaction_timeout_ms if transactions else 0
         self.processing_ms = spec.longest_processing_ms
         self.incarnation = incarnation
         self.number = number * 256 + incarnation % 256

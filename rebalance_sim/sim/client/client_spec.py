@@ -108,7 +108,8 @@ class ClientSpec:
     are none."""
     transactions: TransactionsSpec | None = None
     """A read-process-write application, in a world with a data plane: it commits in transactions
-    and in no other way, whatever other settings say; none: it commits as they say."""
+    and in no other way, so that ``enable_auto_commit`` is off; none: it commits as other settings
+    say."""
     on_failure: OnFailure = OnFailure.RETRY
     """What the application does with a record whose processing fails (``poison_pills`` of a topic):
     ``retry`` for ever, so that its partition stands still, ``skip`` it, or write it elsewhere and
@@ -221,10 +222,13 @@ class ClientSpec:
     def _check_transactions(self) -> None:
         if self.workers is not None:
             raise ValueError("transactions and workers exclude each other")
+        if self.manual_commit_interval_ms is not None or self.commits_when_revoked:
+            raise ValueError(
+                "transactions commit every transactions.commit_interval_ms and in no other way: "
+                "leave out manual_commit_interval_ms and commits_when_revoked, or transactions"
+            )
         # Also where a deployment says otherwise, which knows nothing of transactions.
         object.__setattr__(self, "enable_auto_commit", False)
-        object.__setattr__(self, "manual_commit_interval_ms", None)
-        object.__setattr__(self, "commits_when_revoked", False)
 
     def _check_client_assignors(self) -> None:
         if self.server_assignor is not None:

@@ -27,6 +27,7 @@ from rebalance_sim.protocol.transactions.producer import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
@@ -84,7 +85,8 @@ class Transactions:
             transaction_timeout_ms=spec.transaction_timeout_ms,
             version=spec.version,
         )
-        self._coordinator_id: int | None = None
+        self._coordinators: dict[bool, int] = {}
+        """Who has the group, and who has the transactional id, as far as is known."""
         self._in_flight: tuple[int, Any] | None = None
         self._last_id = 0
         self._waits = False
@@ -187,13 +189,18 @@ class Transactions:
         if request is None:
             return
         self._last_id += 1
-        if self._coordinator_id is None:
-            find = FindCoordinatorRequest(group_id=producer.group_id)
+        is_of_group = type(request) is TxnOffsetCommitRequest
+        coordinator_id = self._coordinators.get(is_of_group)
+        if coordinator_id is None:
+            find = FindCoordinatorRequest(
+                group_id=producer.group_id,
+                transactional_id=None if is_of_group else producer.transactional_id,
+            )
             self._in_flight = self._last_id, find
             self._lines.send_to_any(self._last_id, find)
         else:
             self._in_flight = self._last_id, request
-            self._lines.send(Purpose.COORDINATOR, self._coordinator_id, self._last_id, request)
+            self._lines.send(Purpose.COORDINATOR, coordinator_id, self._last_id, request)
 
     def on_answer(self, correlation_id: int, response: Any) -> None:
         """As of ``ConnectionsOwner``."""
@@ -203,7 +210,7 @@ class Transactions:
         self._in_flight = None
         if type(request) is FindCoordinatorRequest:
             if response.error_code is ErrorCode.NONE:
-                self._coordinator_id = response.node_id
+                self._coordinators[request.transactional_id is None] = response.node_id
                 self._send()
             else:
                 self._retry()
@@ -214,7 +221,7 @@ class Transactions:
             self._process.apply(TransactionEnded(committed=False, is_fenced=True))
             self._application.on_fenced()
         elif code in MOVED:
-            self._coordinator_id = None
+            self._forget_coordinator(request)
             self._retry()
         elif code is not ErrorCode.NONE:
             self._retry()
@@ -228,9 +235,12 @@ class Transactions:
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
         """As of ``ConnectionsOwner``: whatever came of it, it is sent again."""
         if self._in_flight is not None and self._in_flight[0] in correlation_ids:
+            self._forget_coordinator(self._in_flight[1])
             self._in_flight = None
-            self._coordinator_id = None
             self._retry()
+
+    def _forget_coordinator(self, request: Any) -> None:
+        self._coordinators.pop(type(request) is TxnOffsetCommitRequest, None)
 
     def on_coordinator_connected(self) -> None:
         """As of ``ConnectionsOwner``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.faults.broker_window import BrokerWindow
+from rebalance_sim.sim.faults.broker_window import BrokerWindow, cut_off_from
 from rebalance_sim.sim.faults.fault import End, drawn_by
 from rebalance_sim.sim.faults.ports import FaultWorld
 
@@ -37,10 +37,12 @@ class PartialPartition(BrokerWindow):
         other = world.brokers[self.to_broker]
         broker.lost_peers.append(other.node_id)
         other.lost_peers.append(broker.node_id)
+        reconnect = cut_off_from(world, broker, [other])
 
         def end() -> None:
             broker.lost_peers.remove(other.node_id)
             other.lost_peers.remove(broker.node_id)
+            reconnect()
             broker.pump_both_ways()
 
         return end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rebalance_sim.sim.faults.broker_window import registration
+from rebalance_sim.sim.faults.broker_window import cut_off_from, registration
 from rebalance_sim.sim.faults.fault import End, Window, bound
 from rebalance_sim.sim.faults.ports import FaultWorld
 
@@ -27,11 +27,13 @@ class ZombieLeader(Window):
             return False
         old.cut_off_count += 1
         old.isolation_count += 1
+        reconnect = cut_off_from(world, old, world.brokers)
         world.controller.fence(old)
 
         def end() -> None:
             old.cut_off_count -= 1
             old.isolation_count -= 1
+            reconnect()
             if old.is_alive:
                 world.controller.on_broker_up(old)
                 old.pump_both_ways()

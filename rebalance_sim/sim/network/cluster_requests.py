@@ -14,9 +14,10 @@ from rebalance_sim.protocol.wire.value import value
 
 @value
 class FindCoordinatorRequest:
-    """Which broker coordinates the group?"""
+    """Which broker coordinates the group, or, if one is named, has the transactional id?"""
 
     group_id: str
+    transactional_id: str | None = None
 
 
 @value

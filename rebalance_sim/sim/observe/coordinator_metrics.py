@@ -54,7 +54,7 @@ class MeteredBroker(Protocol):
     @property
     def node_id(self) -> int: ...
     @property
-    def shards(self) -> Sequence[ShardHost]: ...
+    def group_shards(self) -> Sequence[ShardHost]: ...
     @property
     def event_processor(self) -> EventProcessor | None: ...
 
@@ -201,7 +201,7 @@ class CoordinatorMetrics:
         Times are those measured since the last reading; where none was, there is no reading.
         """
         node_id = broker.node_id
-        shards = broker.shards
+        shards = broker.group_shards
         for state in _SHARD_STATES:
             count = sum(shard.state is state for shard in shards)
             yield Reading("num_partitions", count, node_id, (("state", state.value),))
@@ -227,7 +227,7 @@ class CoordinatorMetrics:
         """A thread counts as busy in the sample in which its event is over."""
         node_id = broker.node_id
         yield Reading(
-            "event_queue_size", sum(shard.queued_events for shard in broker.shards), node_id
+            "event_queue_size", sum(shard.queued_events for shard in broker.group_shards), node_id
         )
         events, self._events = self._events, []
         yield from _times("event_queue_time_ms", [queue_ms for queue_ms, _ in events], node_id)

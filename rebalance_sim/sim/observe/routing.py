@@ -61,7 +61,10 @@ class Router:
         }
 
     def after_step(self, step: Step) -> None:
-        """Show a step around."""
+        """Show a step around; what happens in ``__transaction_state`` is no group's."""
+        shard: Any = step.shard
+        if shard is not None and shard.partition not in self._of_partition:
+            return
         for checker in self.routes[step.kind](step):
             checker.after_step(step)
 
