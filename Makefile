@@ -16,7 +16,7 @@ SWEEP_PROFILE ?= faulty
 SWEEP_SEEDS ?= 0:500
 SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
 
-.PHONY: help test test-slow lint format speed sweep sweep-smoke picture failures ci clean
+.PHONY: help test test-slow lint format speed sweep sweep-smoke plot failures ci clean
 
 help:
 	@echo "make test    the test suite (without the tests marked slow)"
@@ -59,7 +59,7 @@ sweep-smoke: $(INSTALLED)
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
 	  $(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds 0:40 --out "$$out/sweep"
 
-picture: $(INSTALLED)
+plot: $(INSTALLED)
 	$(BIN)/python docs/draw_rebalance.py
 	$(BIN)/python docs/draw_protocols.py
 

@@ -28,11 +28,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module")
-def blank_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The figures of reports are made, as always, but drawn only in modules marked ``pictures``:
+def blank_plots(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The figures of reports are made, as always, but drawn only in modules marked ``plots``:
     Matplotlib takes two seconds for those of a sweep, which is more than a small sweep does."""
     with pytest.MonkeyPatch.context() as patch:
-        if not request.node.get_closest_marker("pictures"):
+        if not request.node.get_closest_marker("plots"):
             patch.setattr(
                 "rebalance_sim.spark.reports.markdown.png_of", lambda figure: b"not drawn"
             )

@@ -27,7 +27,7 @@ from rebalance_sim.scenarios.hunt.evaluation import evaluate
 from rebalance_sim.scenarios.hunt.hunt import Corpus, Hunt
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.version import code_version
-from rebalance_sim.spark.detection.mix import needs_clean
+from rebalance_sim.spark.detection.mix import is_shipped
 
 DEFECTS = (
     "sim-late-answer",
@@ -111,7 +111,7 @@ def _scenario(profile: str, defect: str, seed: int) -> Scenario:
     """A seed of the profile with a defect; in the version without it, if it shipped with one."""
     scenario = generate(profile, seed)
     semantics = scenario.world.semantics
-    if needs_clean(defect) and f"{semantics}-clean" in SEMANTICS:
+    if is_shipped(defect) and f"{semantics}-clean" in SEMANTICS:
         semantics = f"{semantics}-clean"
     try:
         world = replace(scenario.world, semantics=semantics, defects=(defect,))

@@ -7,6 +7,7 @@ The group forms, heartbeats and commits; every member is restarted in turn from 
 ``--gap-ms`` after one another (0: none is); the last two minutes are quiet. All invariants are
 checked after each step, and the run has to end well. A row for each tenth: simulated seconds, steps
 so far, processor seconds so far and for each step of this tenth, and the highest memory so far.
+``--leap``: the run of a sweep instead, which leaps over rest, in one row.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from time import process_time
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.scenarios.runner import rare_collections
+from rebalance_sim.scenarios.result import PASSING
+from rebalance_sim.scenarios.runner import rare_collections, run
+from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
@@ -38,9 +41,27 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=20_000)
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--gap-ms", type=int, default=1_000)
+    parser.add_argument("--leap", action="store_true")
     options = parser.parse_args()
+    if options.leap:
+        _leap(_spec(options))
+        return
     with rare_collections():
         _measure(_spec(options))
+
+
+def _leap(spec: WorldSpec) -> None:
+    result = run(Scenario(name="large group", world=spec), leaps=True)
+    if result.outcome not in PASSING:
+        raise SystemExit(f"{result.outcome}: {result.reason}")
+    print(
+        f"{result.simulated_ms // 1000:,} s simulated, {result.leapt_ms // 1000:,} of them leapt; "
+        f"{result.steps:,} steps, {process_time():,.0f} cpu s, {_peak_mib():,.0f} MiB"
+    )
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _measure(spec: WorldSpec) -> None:
@@ -59,10 +80,9 @@ def _measure(spec: WorldSpec) -> None:
         now_s = process_time()
         step_us = 1e6 * (now_s - spent_s) / max(1, world.steps.count - steps)
         steps, spent_s = world.steps.count, now_s
-        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
             f"{world.clock.now_ms // 1000:11,} {steps:12,} {spent_s:6,.0f} {step_us:10,.1f} "
-            f"{peak_mib:4,.0f}",
+            f"{_peak_mib():4,.0f}",
             flush=True,
         )
     (checker,) = found

@@ -3,8 +3,8 @@
 Run: ``python benchmarks/likeness.py FIRST SECOND``. Both are folders of recordings of the same
 scripts by real brokers of one version (``rebalance-sim record``). A gateway of that version is
 recorded with the scripts of the first, and compared with it, as the second is; what counts as
-equal is said in ``rebalance_sim/conformance/likeness.py``. Each prints n and its share, and the
-quotient of both: 1 means that a gateway is told from a recorded broker no sooner than another run
+equal is said in ``trace_likeness.py``. Each prints n and its share, and the
+quotient of both: 1 means that a gateway differs from a recorded broker no sooner than another run
 of that broker is.
 """
 
@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trace_likeness import Likeness, likeness, total
+
 import rebalance_sim as rs
 from rebalance_sim.cli.main import invoke
-from rebalance_sim.conformance.likeness import Likeness, likeness, total
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 
 Traces = Mapping[str, Mapping[str, Any]]

@@ -17,8 +17,8 @@ until one fails. What no run depends on is left to tests.
   unreached   every digest is as before, and no test gets there (or the mutation changes nothing)
 
 Runs and tests that do not reach the changed statement without the mutation are the same with it,
-and are skipped. The same command continues where it was interrupted; with ``--again`` it judges
-those once more that were unnoticed. The last line is
+and are skipped. With an empty ``--plan`` tests judge alone. The same command continues where it was
+interrupted; with ``--again`` it judges those once more that were unnoticed. The last line is
 ``detected D, explained E, unnoticed U, unreached R of N``.
 """
 

@@ -35,6 +35,12 @@ EXPERIMENTS = (
 )
 FIGURES = ("tests/sim/figures/test_figures.py", "tests/sim/laws/test_laws.py")
 JUDGES: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "protocol": {
+        "tests": (
+            *("tests/protocol/test_*.py", "tests/conformance/test_*traces.py"),
+            *("tests/peer/**/test_*.py", "tests/hosting/test_*.py"),
+        )
+    },
     "sim/client": {"figures": FIGURES, "tests": SIM},
     "sim/data_plane": {"figures": FIGURES, "tests": SIM},
     "sim/observe": {

@@ -12,7 +12,7 @@ from typing import Any
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.quiet import length_s
-from rebalance_sim.spark.detection.mix import needs_clean
+from rebalance_sim.spark.detection.mix import is_shipped
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = Path(__file__).parent / "reference"
@@ -68,8 +68,8 @@ def _lists(ids: Iterable[str]) -> list[tuple[str, list[str]]]:
     return [
         ("Bugs of history", history),
         ("Mutants of the same list", mutants),
-        ("Known issues of simulated versions", [one for one in others if needs_clean(one)]),
-        ("Further bugs and mutants", [one for one in others if not needs_clean(one)]),
+        ("Known issues of simulated versions", [one for one in others if is_shipped(one)]),
+        ("Further bugs and mutants", [one for one in others if not is_shipped(one)]),
     ]
 
 

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hunt_tables import grids
-
-from rebalance_sim.scenarios.hunt.grid import Grid
+from pair_grid import Grid
 
 FOLDER = Path(__file__).parent
 NAMES = ("pairs-requests.svg", "pairs-faults.svg", "pairs-settings.svg")

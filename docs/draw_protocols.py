@@ -1,6 +1,6 @@
-"""Draw ``docs/protocols.svg``, the picture in the README: one newcomer under three protocols.
+"""Draw ``docs/protocols.svg``, the figure in the README: one newcomer under three protocols.
 
-make picture
+make plot
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec, WorldSpec
 
-PICTURE = Path(__file__).parent / "protocols.svg"
+PLOT = Path(__file__).parent / "protocols.svg"
 DRAWN = ("eager", "cooperative", "consumer-uniform")
 UNTIL_MS = 30_000
 
@@ -47,7 +47,7 @@ def main() -> None:
     # Ids and date would differ from one drawing to the next.
     with matplotlib.rc_context({"svg.hashsalt": "protocols"}):
         figure = plot_ownership_of(owned, until_ms=UNTIL_MS, topic_names={"orders:1": "orders"})
-        figure.savefig(PICTURE, metadata={"Date": None})
+        figure.savefig(PLOT, metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Draw ``docs/rebalance.svg``, the picture in the README: our coordinator playing a case study.
+"""Draw ``docs/rebalance.svg``, the figure in the README: our coordinator playing a case study.
 
-make picture
+make plot
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import matplotlib
 from rebalance_sim.scenarios.case_studies import load_case_study
 from rebalance_sim.scenarios.plots import plot_case_study
 
-PICTURE = Path(__file__).parent / "rebalance.svg"
+PLOT = Path(__file__).parent / "rebalance.svg"
 
 
 def main() -> None:
     # Ids and date would differ from one drawing to the next.
     with matplotlib.rc_context({"svg.hashsalt": "rebalance"}):
         figure = plot_case_study(load_case_study("basic"))
-        figure.savefig(PICTURE, metadata={"Date": None})
+        figure.savefig(PLOT, metadata={"Date": None})
 
 
 if __name__ == "__main__":

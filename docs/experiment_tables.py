@@ -1,4 +1,4 @@
-"""Tables and pictures of measured experiments (docs/measured/), for the pages that show them.
+"""Tables and plots of measured experiments (docs/measured/), for the pages that show them.
 
 rebalance-sim experiment experiments/failover.toml --out results/failover
 python docs/measured.py failover results/failover
@@ -9,6 +9,7 @@ python docs/generate.py
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +23,8 @@ from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark import Limits, SeedRange, SweepPlan
 from rebalance_sim.spark.reports.experiment import (
     ExperimentSummary,
-    MetricPicture,
-    pictures,
+    MetricPlot,
+    metric_plots,
     summary_of,
 )
 from rebalance_sim.spark.reports.experiment_report import effect_rows, headline_rows
@@ -84,34 +85,36 @@ class MeasuredExperiment:
         return [head, *(row for row in rows if row[0] in titles)]
 
     def recipe(self) -> str:
-        """All of it: what was run, the picture of its first metric, and every median."""
+        """All of it: what was run, the plot of its first metric, and every median."""
         first = title_of(self._summary.experiment.metrics[0])
-        picture = f"![{first}](cookbook/{self.name}.svg)"
-        return f"{self.head()}\n{picture}\n\n{self.all_medians()}"
+        plot = f"![{first}](cookbook/{self.name}.svg)"
+        return f"{self.head()}\n{plot}\n\n{self.all_medians()}"
 
     def effects(self) -> str:
         """What each choice changes of every metric."""
         return _table(effect_rows(self._summary))
 
     def figure_lines(self) -> str:
-        """The picture of each metric, under its words."""
+        """The plot of each metric, under its words."""
         parts = []
         for metric in self._summary.experiment.metrics:
             title = title_of(metric).replace(title_of(RESTART), _RESTART_TITLE)
             title = f"{title[0].upper()}{title[1:]}"
-            picture = f"{self.name}/{metric}.svg"
-            parts.append(f"**{title}**: `{metric}`\n\n![{title}]({picture})\n")
+            plot = f"{self.name}/{metric}.svg"
+            parts.append(f"**{title}**: `{metric}`\n\n![{title}]({plot})\n")
         return "\n".join(parts)
 
     def draw(self) -> None:
-        """Write the pictures, each under the name of its metric."""
-        for picture in pictures(self._summary):
-            _save(picture, DOCS / self.name / f"{picture.metric}.svg", self.name)
+        """Write the plots, each under the name of its metric."""
+        for plot in metric_plots(self._summary):
+            _save(plot, DOCS / self.name / f"{plot.metric}.svg", self.name)
 
     def draw_recipe(self) -> None:
-        """Write the picture of the first metric."""
+        """Write the plot of the first metric."""
         _save(
-            next(iter(pictures(self._summary))), DOCS / "cookbook" / f"{self.name}.svg", self.name
+            next(iter(metric_plots(self._summary))),
+            DOCS / "cookbook" / f"{self.name}.svg",
+            self.name,
         )
 
     @cached_property
@@ -143,17 +146,30 @@ FAILOVER = MeasuredExperiment("failover", added=(RESTART,))
 AWAY = MeasuredExperiment("away")
 
 
-def _save(picture: MetricPicture, file: Path, salt: str) -> None:
+def _save(plot: MetricPlot, file: Path, salt: str) -> None:
     """Ids and date would differ from one drawing to the next; letters are text, not paths."""
     file.parent.mkdir(exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
-        figure_of(picture).savefig(file, metadata={"Date": None})
+        figure_of(plot).savefig(file, metadata={"Date": None})
 
 
 def _table(rows: list[list[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |\n".replace(title_of(RESTART), _RESTART_TITLE) for row in rows]
-    lines = [line.replace("| in phase ", "| ") for line in lines]
-    return "".join([lines[0], "|" + "---|" * len(rows[0]) + "\n", *lines[1:]])
+    """What a row has in common with the one above is said once, as is an interval of one value."""
+    head, *rows = rows
+    counts = {row[head.index("seeds")] for row in rows} if "seeds" in head else set()
+    if len(counts) == 1:  # The line above the table has it.
+        at = head.index("seeds")
+        head, *rows = [[*row[:at], *row[at + 1 :]] for row in (head, *rows)]
+    lines = []
+    above = ""
+    for first, *others in rows:
+        title = first.replace(title_of(RESTART), _RESTART_TITLE).removeprefix("in phase ")
+        same = title == above and head[0] == "metric"
+        above = title
+        cells = [re.sub(r"^(\S+) \[\1, \1\]$", r"\1", cell) for cell in others]
+        lines.append(["" if same else title, *cells])
+    body = "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+    return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n{body}"
 
 
 if __name__ == "__main__":

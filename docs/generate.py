@@ -34,7 +34,7 @@ from rebalance_sim.protocol.consumer.computation import (
     ComputationStep,
 )
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect, Situation
-from rebalance_sim.protocol.defects import DEFECTS, Defect
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import RELEASES, SEMANTICS
 from rebalance_sim.protocol.wire.records import MemberState
@@ -223,17 +223,13 @@ def method_table() -> str:
 
 
 def defect_table() -> str:
-    """The defects that some version shipped with."""
-    names = sorted({name for version in SEMANTICS.values() for name in version.shipped_defects})
-    rows = [
-        (
-            f"`{name}`",
-            ", ".join(version for version in _RULES if name in SEMANTICS[version].shipped_defects),
-            DEFECTS[name].title if name in DEFECTS else "see [findings.md](findings.md)",
-        )
-        for name in names
-    ]
-    return _table(("defect", "shipped with", "what it does"), rows)
+    """The defects that each version shipped with."""
+    rows = []
+    for version in _RULES:
+        names = sorted(SEMANTICS[version].shipped_defects)
+        if names:
+            rows.append((f"`{version}`", ", ".join(f"`{name}`" for name in names)))
+    return _table(("version", "shipped with"), rows)
 
 
 def outcome_table() -> str:
@@ -244,11 +240,15 @@ def outcome_table() -> str:
 def column_tables() -> str:
     """The tables of a sweep, and that of a comparison: every column, as its schema has it."""
     parts = []
+    above: list[tuple[str, str, str]] = []
     for kind, schema in {**SCHEMAS, "comparison": COMPARISON}.items():
         rows = [(f"`{f.name}`", str(f.type), f.metadata[b"doc"].decode()) for f in schema]
         about = schema.metadata[b"doc"].decode()
-        parts.append(f"### {kind}\n\n{about[0].upper()}{about[1:]}.\n")
-        parts.append(_table(("column", "type", "meaning"), rows))
+        same = [row for row in rows if row in above]
+        known = f" As above: {', '.join(name for name, _, _ in same)}." if same else ""
+        parts.append(f"### {kind}\n\n{about[0].upper()}{about[1:]}.{known}\n")
+        parts.append(_table(("column", "type", "meaning"), [r for r in rows if r not in same]))
+        above += rows
     return "\n" + "\n".join(parts) + "\n"
 
 
@@ -323,21 +323,14 @@ def fault_table() -> str:
     return _table(("kind", "what happens", "further keys"), rows)
 
 
-def defect_catalogue() -> str:
-    """Every defect that can be switched on."""
+def defects_beside_properties() -> str:
+    """The defects that violate no property, and what they do instead."""
     rows = [
-        (f"`{defect.id}`", defect.component, defect.title, _shows_as(defect))
-        for defect in sorted(DEFECTS.values(), key=lambda d: (d.component, d.id))
+        (f"`{one.id}`", one.title, one.unobserved or f"`{one.measured}` grows")
+        for one in sorted(DEFECTS.values(), key=lambda one: one.id)
+        if one.unobserved or one.measured
     ]
-    return _table(("defect", "where", "what goes wrong", "shows as"), rows)
-
-
-def _shows_as(defect: Defect) -> str:
-    if defect.unobserved:
-        return f"nothing: {defect.unobserved}"
-    if defect.measured:
-        return f"`{defect.measured}` grows"
-    return ", ".join(defect.properties)
+    return _table(("defect", "what goes wrong", "shows as"), rows)
 
 
 _PARTS: Mapping[str, Callable[[], str]] = {
@@ -364,7 +357,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "away-headlines": partial(AWAY.medians_of, *experiment_tables.HEADLINES),
     "away-all": AWAY.all_medians,
     "fault-table": fault_table,
-    "defect-catalogue": defect_catalogue,
+    "defects-beside-properties": defects_beside_properties,
     "defect-summary": detection_tables.defect_summary,
     "defect-results": detection_tables.defect_results,
     "defects-later": detection_tables.defects_later,
@@ -376,7 +369,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "reading-summary": detection_tables.reading_summary,
     "reading-lists": partial(detection_tables.mutant_lists, "reading"),
     "failover-head": FAILOVER.head,
-    "failover-pictures": FAILOVER.figure_lines,
+    "failover-plots": FAILOVER.figure_lines,
     "failover-effects": FAILOVER.effects,
     "failover-restart": partial(FAILOVER.medians, experiment_tables.RESTART),
     "failover-unowned": partial(FAILOVER.medians, "unowned_partition_ms"),

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pair_grid import Grid, fault_grid, request_grid, setting_grid
+
 from rebalance_sim.invariants.known.catalogue import page_of
-from rebalance_sim.scenarios.hunt.grid import Grid, fault_grid, request_grid, setting_grid
 
 MEASURED = Path(__file__).parent / "measured"
 WAYS = ("plain", "hunt")

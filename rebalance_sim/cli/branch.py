@@ -159,9 +159,9 @@ def _ms(number: str, unit: str) -> int:
 def _check_plot(plot: Path, scenario: Path | None) -> None:
     """Find out before the runs what cannot be written. Raises BadInput and
     ScenarioError."""
-    from rebalance_sim.scenarios.pages.timeline import STILL_PICTURES, check_picture_file
+    from rebalance_sim.scenarios.pages.timeline import STILL_PLOTS, check_plot_file
 
-    check_picture_file(plot, STILL_PICTURES)
+    check_plot_file(plot, STILL_PLOTS)
     check_outputs({"--plot": plot}, [scenario])
     write_text(plot, "")
 

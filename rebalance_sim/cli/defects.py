@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +16,19 @@ from rebalance_sim.cli.output import check_folder, print_json, say, write_text
 from rebalance_sim.cli.sweep_output import progress_bar
 
 if TYPE_CHECKING:
-    from rebalance_sim.spark.detection.figures import DefectFigures
+    from rebalance_sim.spark.detection.figures import DefectFigures, OracleFigures
 
 SEEDS = 2_000
 ENOUGH = 20
 """As of ``spark.detection.measure``, which is not imported for ``--help``; a test compares them."""
+
+
+class Judges(StrEnum):
+    """Which oracles are asked."""
+
+    LAWS = "laws"
+    REFERENCE = "reference"
+    BOTH = "both"
 
 
 def defects(
@@ -32,6 +41,13 @@ def defects(
     enough: Annotated[
         int, typer.Option(min=0, help="A defect that so many runs noticed is done; 0: never.")
     ] = ENOUGH,
+    oracle: Annotated[
+        Judges,
+        typer.Option(
+            help="Who judges a run: the laws; a reference without the defect, fed the same; "
+            "or both, each by itself."
+        ),
+    ] = Judges.BOTH,
     profiles: Annotated[
         str | None, typer.Option(help="Only the runs of these profiles, names between commas.")
     ] = None,
@@ -42,10 +58,12 @@ def defects(
         int | None, typer.Option(min=1, help="Processes; without it, one per core.")
     ] = None,
     shrink: Annotated[
-        bool, typer.Option("--shrink", help="Make the first run that noticed each small.")
+        bool,
+        typer.Option("--shrink", help="Make the first run in which laws noticed each small."),
     ] = False,
     require_noticed: Annotated[
-        bool, typer.Option("--require-noticed", help="Exit with 1 unless every one is noticed.")
+        bool,
+        typer.Option("--require-noticed", help="Exit with 1 unless some oracle notices every one."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     time_limit_s: cli_options.TimeLimit = cli_options.LIMITS.soft_s,
@@ -53,17 +71,19 @@ def defects(
 ) -> int:
     """Switch defects on, one at a time, and run the default profiles until they are noticed.
 
-    All profiles but production take turns, the same for every defect. A run notices a defect if
-    something is violated that is not without the defect; what counts as known does not. Density:
-    the share of runs that notice it, with its 95 % interval.
+    Profiles take turns, the same for every defect, in versions without known issues. Laws notice a
+    defect in a run if something is violated that is not without the defect; the reference if a
+    decision differs. Density: the share of runs that notice it, with its 95 % interval.
     """
     from rebalance_sim.scenarios.version import code_version
     from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
+    from rebalance_sim.spark.detection.oracles import Oracle
 
     check_folder("defects", "--out", out)
     options = MeasureOptions(
         seeds=seeds,
         enough=enough,
+        oracles=tuple(Oracle) if oracle is Judges.BOTH else (Oracle(oracle.value),),
         profiles=tuple(profiles.replace(" ", "").split(",")) if profiles else (),
         processes=processes,
         shrinks=shrink,
@@ -80,7 +100,7 @@ def defects(
             say(line)
         if page is not None:
             say(f"report: {page}")
-    is_complete = all(one.noticed for one in figures)
+    is_complete = all(one.is_noticed for one in figures)
     return OK if is_complete or not require_noticed else FOUND
 
 
@@ -101,33 +121,38 @@ def _write_page(
 
 
 def _as_json(one: DefectFigures) -> dict[str, Any]:
-    return {**asdict(one), "component": one.component, "first_run": one.first_run}
+    return {**asdict(one), "component": one.component}
 
 
 def _describe(figures: Sequence[DefectFigures]) -> Iterator[str]:
     width = max(len(one.defect) for one in figures)
     for one in figures:
-        if one.noticed:
-            share = one.density
-            percent = f"{share.value:.2%} ({share.low:.2%} .. {share.high:.2%})"
-            yield (
-                f"noticed    {one.defect:<{width}}  {percent} of {one.runs:,} runs, "
-                f"first {one.first_run}, by {one.by}{_size(one)}"
-            )
-        else:
-            how_far = f"reached in {one.reached:,}" if one.reached else "unreached"
-            known = f", known in {one.known:,}" if one.known else ""
-            high = f"below {one.density.high:.2%}"
-            yield f"unnoticed  {one.defect:<{width}}  {how_far} of {one.runs:,} runs{known}; {high}"
-    count = sum(1 for one in figures if one.noticed)
-    reached = sum(1 for one in figures if one.reached)
-    yield f"{count} of {len(figures)} defects noticed, {reached} reached"
+        for oracle, found in one.by_oracle.items():
+            yield f"{_line(found, f'{one.defect:<{width}}  {oracle:<9}')}{_size(one, oracle)}"
+    counts = [
+        f"{sum(one.by_oracle[oracle].noticed > 0 for one in figures)} by "
+        + ("the reference" if oracle == "reference" else "laws")
+        for oracle in figures[0].by_oracle
+    ]
+    if len(counts) > 1:
+        counts.append(f"{sum(one.is_noticed for one in figures)} by one of the two")
+    reached = sum(one.is_reached for one in figures)
+    yield f"of {len(figures)} defects noticed: {', '.join(counts)}; {reached} reached"
 
 
-def _size(one: DefectFigures) -> str:
-    if one.shrunk is None:
-        return ""
+def _line(found: OracleFigures, words: str) -> str:
+    share, runs = found.density, f"of {found.runs:,} runs"
+    if found.noticed:
+        percent = f"{share.value:.2%} ({share.low:.2%} .. {share.high:.2%})"
+        return f"noticed    {words}  {percent} {runs}, first {found.first_run}, by {found.by}"
+    how_far = f"reached in {found.reached:,}" if found.reached else "unreached"
+    return f"unnoticed  {words}  {how_far} {runs}; below {share.high:.2%}"
+
+
+def _size(one: DefectFigures, oracle: str) -> str:
     small = one.shrunk
+    if small is None or oracle != "laws":
+        return ""
     return (
         f"; shrunk to {small.faults} faults, {small.clients} clients, "
         f"{small.steps:,} steps, {small.seconds:,.1f} s"

@@ -24,7 +24,7 @@ def diff(
     after: Annotated[str, typer.Argument(help="Folder or URL of another one.")],
     json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page with pictures, a file to open.")
+        Path | None, typer.Option("--html", help="Write a page with plots, a file to open.")
     ] = None,
 ) -> int:
     """Say what one sweep shows and another does not, over the seeds that both have.

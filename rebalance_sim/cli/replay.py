@@ -138,7 +138,7 @@ def _case_step(played: ReplayedStep) -> Iterator[str]:
     yield from _case_state(played.state)
     reported = played.response
     if reported is not None:
-        yield f"     {step.member} is told: {', '.join(_reported(reported))}"
+        yield f"     {step.member} learns: {', '.join(_reported(reported))}"
     for difference in played.differences:
         yield f"     DIFFERS  {difference}"
 

@@ -148,9 +148,9 @@ class _Files:
         outputs = {"--trace": self.trace, "--metrics": self.metrics, "--plot": self.plot}
         check_outputs(outputs, inputs)
         if self.plot is not None:
-            from rebalance_sim.scenarios.pages.timeline import check_picture_file
+            from rebalance_sim.scenarios.pages.timeline import check_plot_file
 
-            check_picture_file(self.plot)
+            check_plot_file(self.plot)
         for file in (self.trace, self.metrics, self.plot):
             if file is not None:
                 write_text(file, "")
@@ -183,7 +183,7 @@ def _run(scenario: Scenario, words: str, files: _Files, *, leap: bool) -> RunRes
 
 
 def _draw(scenario: Scenario, file: Path, words: str) -> None:
-    """A still picture of who owned what, or the page of the run."""
+    """A plot of who owned what, or the page of the run."""
     from rebalance_sim.scenarios.pages.run_page import run_page
     from rebalance_sim.scenarios.pages.timeline import PAGE, timeline_of
 

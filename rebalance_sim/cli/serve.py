@@ -47,7 +47,7 @@ def serve(
     ] = "127.0.0.1",
     advertised_host: Annotated[
         str | None,
-        typer.Option(help="Where clients are told to connect, if that is not --host."),
+        typer.Option(help="Where clients are to connect, if that is not --host."),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0, help="End after this time, instead of with Ctrl-C.")

@@ -154,7 +154,7 @@ class FranzHost(ReplayHost):
         self.feed(PollingStopped() if is_away else PollingResumed())
 
     def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
-        """See ``ReplayHost``; kgo says nowhere what is assigned, so a trace has what was told."""
+        """See ``ReplayHost``; kgo says nowhere what is assigned: a trace has what callbacks had."""
         if effect.kind is CallbackKind.ASSIGNED:
             self._told |= effect.partitions
         else:

@@ -1,7 +1,7 @@
 """A real client as the properties see one: by what it sends, what it is answered, and what its
 application reports.
 
-Nothing of its inside is known. What is assigned is what callbacks have told, a position is where
+Nothing of its inside is known. What is assigned is what callbacks have passed, a position is where
 the next record to be handed out stands, and the state is the one that requests and answers show.
 """
 
@@ -21,6 +21,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
+from rebalance_sim.protocol.clients.kinds import JAVA_KINDS
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -59,6 +60,7 @@ class ReportedMember(GroupMember):
         config = MemberConfig(group_id=group_id)
         super().__init__(config=config, member_id="", jitter=lambda: 0.0, now_ms=0)
         self.kind = kind
+        self.signs_once = kind not in JAVA_KINDS  # type: ignore[misc]
         self.coordinator_id = 0
         self.subscription.exists = True
         self.running: RunCallback | None = None

@@ -19,6 +19,8 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 MAX_PARTITION_BYTES = 64 * 1024 * 1024
 """What a partition holds at most: older batches are deleted."""
 MAX_PARTITIONS = 10_000
+MAX_DELETED_TOPICS = 1_000
+"""So many deleted topics are remembered: those that were deleted last."""
 
 
 class PartitionLog:
@@ -75,7 +77,11 @@ class Topics:
         self.by_name: dict[str, HeldTopic] = {}
         self._by_uuid: dict[uuid.UUID, HeldTopic] = {}
         self._made: dict[str, int] = {}
-        self._topic_ids: dict[uuid.UUID, str] = {}
+        """Topic, also one that was deleted -> how often it was made."""
+        self._made_at_most = 0
+        """The largest such number of topics that are not remembered any more."""
+        self._deleted: dict[uuid.UUID, str] = {}
+        """The core's ids of topics that were deleted, by that on the wire; the oldest first."""
         self._waiting: set[asyncio.Future[None]] = set()
 
     @property
@@ -92,12 +98,11 @@ class Topics:
         """Make a topic, or give it more partitions."""
         held = self.by_name.get(name)
         if held is None:
-            self._made[name] = number = self._made.get(name, 0) + 1
+            self._made[name] = number = self._made.get(name, self._made_at_most) + 1
             topic_id = f"{name}#{number}"
             digest = hashlib.blake2b(topic_id.encode(), digest_size=16).digest()
             held = HeldTopic(Topic(topic_id=topic_id, name=name, partition_count=0), _uuid(digest))
             self.by_name[name] = self._by_uuid[held.uuid] = held
-            self._topic_ids[held.uuid] = topic_id
         held.topic = Topic(topic_id=held.topic.topic_id, name=name, partition_count=partition_count)
         while len(held.partitions) < partition_count:
             held.partitions.append(PartitionLog())
@@ -109,15 +114,28 @@ class Topics:
         held = self.by_name.pop(name)
         del self._by_uuid[held.uuid]
         self.image = self.image.without_topic(name)
+        self._deleted[held.uuid] = held.topic.topic_id
+        if len(self._deleted) > MAX_DELETED_TOPICS:
+            oldest = next(iter(self._deleted))
+            self._forget(self._deleted.pop(oldest))
+
+    def _forget(self, topic_id: str) -> None:
+        """No id is given twice, also not to a topic that is made again after this."""
+        name, _, number = topic_id.rpartition("#")
+        if self._made[name] == int(number):
+            self._made_at_most = max(self._made_at_most, self._made.pop(name))
 
     def with_uuid(self, topic_uuid: uuid.UUID) -> HeldTopic | None:
         """The topic that has this id."""
         return self._by_uuid.get(topic_uuid)
 
     def topic_id(self, topic_uuid: uuid.UUID) -> str:
-        """The core's id of a topic, also of one that was deleted: members may own its partitions
-        still. That of a topic that there never was is like no other."""
-        return self._topic_ids.get(topic_uuid, str(topic_uuid))
+        """The core's id of a topic, also of one that was deleted lately: members may own its
+        partitions still. That of any other is like no other."""
+        held = self._by_uuid.get(topic_uuid)
+        if held is not None:
+            return held.topic.topic_id
+        return self._deleted.get(topic_uuid, str(topic_uuid))
 
     def uuid_of(self, topic_id: str) -> uuid.UUID:
         """The same back; also of a topic that was deleted."""

@@ -58,7 +58,7 @@ def first_difference(what: str, found: Any, expected: Any, name_of: NameOf) -> t
         odd = next(name for name in mine if mine[name] != theirs[name])
         return first_difference(f"{_words(odd)} of {what}", mine[odd], theirs[odd], name_of)
     if found is None or expected is None:
-        # What is there need not be told in full where the other has nothing.
+        # What is there need not be said in full where the other has nothing.
         is_large = mine is not None or theirs is not None
         words = [
             _MISSING if value is None else "there" if is_large else plain(value, name_of)

@@ -222,7 +222,7 @@ class Property:
     outlives_clock_steps: ClassVar[bool] = True
     is_seen_from_outside: ClassVar[bool] = False
     """Whether it can be judged of a real client, of which nothing is known but what it sends, what
-    it is answered and what its application is told."""
+    it is answered and what its application learns."""
     deadline: ClassVar[Deadline] = Deadline.SETTLED
     counters: ClassVar[tuple[str, ...]] = ()
     only_with: ClassVar[str | None] = None
@@ -240,7 +240,7 @@ class Property:
 
     @builtins.property
     def has_notes_of_processes(self) -> bool:
-        """Whether it is to be told of new processes by ``forget_process``."""
+        """Whether it is to learn of new processes by ``forget_process``."""
         return bool(self._notes_of_processes)
 
     def forget_process(self, client: str) -> None:

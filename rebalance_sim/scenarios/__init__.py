@@ -9,7 +9,7 @@
 - ``case_studies/``: the walk-throughs of KIP-848, replayed.
 - ``defects/``: a scenario for each defect that can be switched on, in which it shows.
 - ``known_issues/``: what groups of classic members do by themselves, each with a small scenario.
-- ``ownership.py``, ``plots.py``: who owned what, and pictures of it.
+- ``ownership.py``, ``plots.py``: who owned what, and plots of it.
 
 Nothing is imported from here: a command line that prints its help needs no world, and a worker of a
 sweep draws nothing. ``rebalance_sim`` itself has the names for researchers.

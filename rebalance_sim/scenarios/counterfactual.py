@@ -23,9 +23,9 @@ from typing import Any
 from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import THE_GROUP
 from rebalance_sim.invariants.reference.difference import Difference
+from rebalance_sim.invariants.reference.places import Place, places_of
 from rebalance_sim.invariants.reference.tree import PROTOCOL
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.scenarios.result import (
     PASSING,
     REPAIRED,
@@ -41,10 +41,11 @@ from rebalance_sim.scenarios.result import (
 from rebalance_sim.scenarios.rule_differences import Rules, watched_by
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.world_of import world_of
+from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.trace import FullTrace
 
 _NO_VERDICT = "budget"
-_COORDINATOR, _CLIENT, _HOST = "coordinator", "client", "host"
+_COORDINATOR = "coordinator"
 
 Issues = tuple[str, ...]
 
@@ -53,7 +54,7 @@ class Prove(StrEnum):
     """How much is found out about what known issues may be the reason of."""
 
     CAUSES = "causes"
-    """Each violation is held against runs without the issues, and the deciding step is told."""
+    """Each violation is held against runs without the issues, and the deciding step is named."""
     ALL = "all"
     """Each is held against runs without the issues."""
     DOUBTFUL = "doubtful"
@@ -130,14 +131,24 @@ class _Proof:
     def judged_at_less_cost(self) -> RunResult:
         """The same, from runs without one issue after the other, and those that were found before:
         the first that takes a violation away is the reason, whatever it decided. What none takes
-        away is found out in full."""
+        away is found out in full. Each that takes nothing away is a run for nothing: issues that
+        the run shows anyway come first, and those of what is not in it last."""
         suspected, reasons = self._result.suspected, []
+        shown = {one.issues[0] for one in suspected if len(one.issues) == 1}
         tried: dict[str, None] = {}
         for one in suspected:
             if len(one.issues) == 1 and self._prove is Prove.DOUBTFUL:
                 reasons.append(one.issues[0])
                 continue
-            order = sorted(one.issues, key=lambda i: (i not in tried, _HOST in _places(i)))
+            order = sorted(
+                one.issues,
+                key=lambda i: (
+                    i not in tried,
+                    i not in shown,
+                    self._is_idle(i),
+                    Place.HOST in _places(i),
+                ),
+            )
             # Without what was found before, a run is shorter, and another issue shows by itself.
             runs = [(i, (i,) if i in tried else tuple(sorted({*tried, i}))) for i in order]
             found = next((i for i, some in runs if self._takes_away(some, [one])), None)
@@ -156,6 +167,11 @@ class _Proof:
         return self._with_known(
             rows, _repaired_run(repairs, self._without(repairs)) if repairs else None
         )
+
+    def _is_idle(self, issue: str) -> bool:
+        """Whether the rules of an issue are all about a protocol that no client begins with."""
+        has_classic = any(map(looks_at_topics, self._scenario.world.clients))
+        return not has_classic and _is_about_classic(issue)
 
     def _takes_away(self, issues: Issues, suspected: Iterable[Suspected]) -> bool:
         repaired = self._without(issues)
@@ -192,13 +208,16 @@ class _Proof:
         if len(one.issues) == 1:
             return
         differing = self._differing(one.issues)
-        places = {_COORDINATOR if found.machine == _COORDINATOR else _CLIENT for found in differing}
+        places = {
+            Place.COORDINATOR if found.machine == _COORDINATOR else Place.CLIENT
+            for found in differing
+        }
         last: dict[str, int] = {}
         for issue in one.issues:
             decision = self._last_decision(issue, one) if _places(issue) & places else None
             if decision is not None:
                 last[issue] = decision.step_index
-        of_hosts = [issue for issue in one.issues if _HOST in _places(issue)]
+        of_hosts = [issue for issue in one.issues if Place.HOST in _places(issue)]
         yield (*sorted(last, key=lambda issue: -last[issue]), *of_hosts) or one.issues
 
     def _last_decision(self, issue: str, one: Suspected) -> Difference | None:
@@ -330,16 +349,16 @@ def _told(step: Mapping[str, Any]) -> str:
 
 
 @cache
-def _places(issue: str) -> set[str]:
-    """Where the rules of an issue decide: in coordinators, in clients, in the broker around."""
-    found = set()
-    for rule in DEFECTS[issue].rules:
-        if issubclass(rule, BrokerRules):
-            found.add(_HOST)
-        else:
-            is_of_client = rule.__bases__[0].__module__.startswith(f"{PROTOCOL}.clients.")
-            found.add(_CLIENT if is_of_client else _COORDINATOR)
-    return found
+def _places(issue: str) -> frozenset[Place]:
+    """Where the rules of an issue decide."""
+    return places_of(DEFECTS[issue].rules)
+
+
+@cache
+def _is_about_classic(issue: str) -> bool:
+    """Whether its rules are those of classic groups, or of groups of both protocols."""
+    packages = (f"{PROTOCOL}.classic.", f"{PROTOCOL}.migration.")
+    return all(r.__bases__[0].__module__.startswith(packages) for r in DEFECTS[issue].rules)
 
 
 def _is_of_same_place(mine: ViolationRow, theirs: ViolationRow) -> bool:

@@ -39,17 +39,24 @@ RECORDS_MOST = 0.01
 """And a metric of records by this share, or as many."""
 
 
-def run_leaping(scenario: Scenario, *, prove: Prove, is_compared: bool = False) -> RunResult:
+def run_leaping(
+    scenario: Scenario,
+    *,
+    prove: Prove,
+    is_compared: bool = False,
+    ends_at_violation: bool = False,
+) -> RunResult:
     """Run a scenario, and leap over the time in which its world is at rest.
 
     A run that fails is made step by step as well, and is what that comes to. ``is_compared``: so is
     any other, and what differs beyond the tolerance is said (``RunResult.leap_difference``).
+    ``ends_at_violation``: as of ``run``.
     """
-    leapt = run(scenario, prove=prove, leaps=True)
+    leapt = run(scenario, prove=prove, leaps=True, ends_at_violation=ends_at_violation)
     if not leapt.leaps:
         return leapt
     if leapt.outcome not in PASSING:
-        return run(scenario, prove=prove)
+        return run(scenario, prove=prove, ends_at_violation=ends_at_violation)
     if not is_compared:
         return leapt
     whole = run(scenario, prove=Prove.NONE)

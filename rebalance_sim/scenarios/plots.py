@@ -1,4 +1,4 @@
-"""Pictures of a group: who owned what, and at which epoch.
+"""Plots of a group: who owned what, and at which epoch.
 
 Every function returns a new figure and touches no global state of matplotlib, so that it works in
 a notebook, in a report and in a test alike. A member keeps its colour throughout a figure.

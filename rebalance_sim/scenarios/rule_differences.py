@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rebalance_sim.invariants.reference.difference import Difference
-from rebalance_sim.invariants.reference.lock_step import LockStep
+from rebalance_sim.invariants.reference.lock_step import LockStep, LockSteps
+from rebalance_sim.invariants.reference.places import Place, places_of
 from rebalance_sim.invariants.reference.tree import Tree, frozen_tree
-from rebalance_sim.protocol.versions.semantics import simulated
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.protocol.versions.semantics import Semantics, simulated
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.variant import Variant
@@ -146,6 +149,33 @@ def watched_by(
     lock_step = LockStep(semantics_of, tree, on_difference)
     world_of(scenario, make_checker=lambda view: lock_step, machines=lock_step).run()
     return lock_step
+
+
+def first_differences(scenario: Scenario, defects: Iterable[str]) -> dict[str, Difference | None]:
+    """Of each defect: the first decision that is another one with it, None where all are the same.
+
+    The run is that without any of them; until a decision differs, the one with the defect is the
+    same. It ends once all have differed, or its world is at rest after the last fault. What only a
+    host decides is not seen (``reference.places``).
+    """
+    beside: dict[str, LockStep] = {}
+    of_coordinators, of_members = [], []
+    for defect in defects:
+        make = partial(_with_defect, defect=defect)
+        beside[defect] = one = LockStep(make, ends_at_difference=True)
+        places = places_of(DEFECTS[defect].rules)
+        if Place.COORDINATOR in places:
+            of_coordinators.append(one)
+        if Place.CLIENT in places:
+            of_members.append(one)
+    watch = LockSteps(of_coordinators, of_members, on_over=lambda: world.clock.stop())
+    world = world_of(scenario, make_checker=lambda view: watch, machines=watch)
+    world.run(owes_nothing=lambda: True)
+    return {name: next(iter(one.differences), None) for name, one in beside.items()}
+
+
+def _with_defect(semantics: Semantics, *, defect: str) -> Semantics:
+    return semantics.with_defects(defect)
 
 
 def _tree(folder: Path) -> Tree:

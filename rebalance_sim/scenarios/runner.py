@@ -109,6 +109,7 @@ def run(
     prove: Prove = Prove.CAUSES,
     leaps: bool = False,
     branch: Branch | None = None,
+    ends_at_violation: bool = False,
 ) -> RunResult:
     """Run a scenario, or that of a file, and check every property after every step.
 
@@ -120,9 +121,10 @@ def run(
     with each group of the world instead, and what it returns checks what it likes.
     ``metrics_interval_ms``: how often metrics are sampled, in simulated time; None for never. The
     run is the same one with and without. ``branch``: a moment from which on everything is drawn
-    otherwise; nothing is proven of such a run. Raises ValueError for an interval below 1,
-    ScenarioError for a file that is no scenario, and else nothing but what stops a process, such as
-    KeyboardInterrupt or MemoryError.
+    otherwise; nothing is proven of such a run. ``ends_at_violation``: the run ends with the step
+    that violates a property, as far as no known issue may be the reason. Raises ValueError for an
+    interval below 1, ScenarioError for a file that is no scenario, and else nothing but what stops
+    a process, such as KeyboardInterrupt or MemoryError.
     """
     check_interval(metrics_interval_ms)
     scenario = _read(scenario)
@@ -132,7 +134,13 @@ def run(
         trace.scenario = dump_scenario(scenario, defaults=False)
     with rare_collections():
         result = _Run(
-            scenario, trace or Trace(), watch, metrics_interval_ms, leaps, branch
+            scenario,
+            trace or Trace(),
+            watch,
+            metrics_interval_ms,
+            leaps,
+            branch,
+            ends_at_violation,
         ).result()
     if branch is not None:
         return result
@@ -176,8 +184,10 @@ class _Run:
         metrics_interval_ms: int | None,
         leaps: bool,
         branch: Branch | None = None,
+        ends_at_violation: bool = False,
     ) -> None:
         self._leaps = leaps
+        self._ends_at_violation = ends_at_violation
         self._branch = branch
         self._scenario = scenario
         self._trace = trace
@@ -253,7 +263,13 @@ class _Run:
         self._views.append(view)
         watcher = self._watchers[view.group_id] = self._make_watcher(view)
         watcher.liveness.on_quiet_period_start(self._scenario.world.duration_ms)
+        if self._ends_at_violation and isinstance(watcher, Checker):
+            watcher.on_violation = self._stop
         return watcher
+
+    def _stop(self) -> None:
+        if self._world is not None:
+            self._world.clock.stop()
 
     def _owes_nothing(self) -> bool:
         """Whether every group that is judged has done all that it has to once faults stop."""

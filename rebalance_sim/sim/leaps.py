@@ -45,6 +45,9 @@ from rebalance_sim.sim.rest import (
 )
 from rebalance_sim.sim.steps import Steps
 
+_CLIENT_EVENT = StepKind.CLIENT_EVENT
+"""To look it up takes as long as a call."""
+
 
 class LeapingWorld(RestingWorld, Protocol):
     """What is looked at of a world."""
@@ -62,7 +65,11 @@ _SETTLES_MS = 200
 and applications that are away, is seen (``rest.py``)."""
 
 _LOOKS_AGAIN_MS = 200
-"""Where a world that did nothing but a routine is not at rest, so long until the next look."""
+"""Where a world that did nothing but a routine is not at rest, so long until the next look, or"""
+
+_LOOKS_AGAIN_SHARE = 8
+"""as long as this part of the time that it has waited: what has waited for long is a session, or an
+application that is away, and a look costs as much as some steps."""
 
 _OWES_MS = 1_000
 """Where a world at rest has still something to bring about, so long until the next look."""
@@ -110,7 +117,7 @@ class Leaps:
         """See ``Checker``."""
         if not is_routine(step):
             self._moved_ms = step.at_ms
-        if step.effects and step.kind is StepKind.CLIENT_EVENT:
+        if step.kind is _CLIENT_EVENT:
             for effect in step.effects:
                 if type(effect) is SendCommit:
                     self._note_commit(step.client, effect, step.at_ms)
@@ -159,7 +166,9 @@ class Leaps:
                         self._leap(end_ms - clock.simulated_ms, rates)
                         return True
                 self._looks_ms = clock.now_ms + _OWES_MS
-            self._looks_ms = max(self._looks_ms, clock.now_ms + _LOOKS_AGAIN_MS)
+            waited_ms = clock.now_ms - self._moved_ms
+            again_ms = max(_LOOKS_AGAIN_MS, waited_ms // _LOOKS_AGAIN_SHARE)
+            self._looks_ms = max(self._looks_ms, clock.now_ms + again_ms)
 
     def _is_at_rest(self) -> bool:
         """Whether the world is at rest. Before that is known of these topics and choices of an
@@ -311,12 +320,15 @@ class Leaps:
         return any(state is ClientState.ACKNOWLEDGING for state in states)
 
     def _rates_of_storm(self) -> dict[str, float] | None:
-        """Let a cycle pass: what it adds to each counter in a second, if it was all a storm, and
-        nothing if it was not. None: the run was stopped."""
+        """Let the rest of a cycle pass, a second at least: what that adds to each counter in a
+        second, if it was all a storm, and nothing if it was not. Clients do what they do in their
+        intervals beside it. None: the run was stopped."""
         world, clock = self._world, self._clock
         began_ms, simulated_ms = clock.now_ms, clock.simulated_ms
+        waited_ms = began_ms - self._moved_ms
         counters, states = world.metrics.counters(), tuple(self._states())
-        if not clock.run_until(simulated_ms + self._cycle_ms()):
+        more_ms = max(self._cycle_ms() - waited_ms, _SHORTEST_CYCLE_MS)
+        if not clock.run_until(simulated_ms + more_ms):
             return None
         storms = (
             self._moved_ms < began_ms
@@ -329,10 +341,12 @@ class Leaps:
         if not storms:
             return {}
         seconds = (clock.now_ms - began_ms) / 1_000
-        return {
+        found = {
             name: (value - counters[name]) / seconds
             for name, value in world.metrics.counters().items()
         }
+        in_intervals = self._rates()
+        return found | {name: in_intervals[name] for name in ("commits_sent", "records_written")}
 
     def _states(self) -> Iterator[object]:
         """What groups and their clients are, times left out."""

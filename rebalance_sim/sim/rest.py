@@ -88,6 +88,8 @@ _EVENTS = frozenset(
 _EFFECTS = frozenset((SendCommit, CommitReturned, SendHeartbeat, SendClassicHeartbeat))
 _EFFECTS_OF_A_STORM = _EFFECTS | {RequestMetadata}
 _ROUTINE_TIMERS = frozenset((ConsumerTimer.SESSION, ClassicTimer.SESSION, ShardTimer.EXPIRY))
+_CLIENT_EVENT = StepKind.CLIENT_EVENT
+"""To look it up takes as long as a call."""
 _ALWAYS = frozenset(
     (StepKind.RESPONSE_RELEASED, StepKind.LOG_COMMITTED, StepKind.ADMIN_RETURNED, StepKind.LEAPT)
 )
@@ -96,21 +98,22 @@ _ALWAYS = frozenset(
 def is_routine(step: Step) -> bool:
     """Whether a step is one of those that a group at rest repeats."""
     kind = step.kind
-    if kind is StepKind.CLIENT_EVENT:
+    if kind is _CLIENT_EVENT:
         event = step.event
         if type(event) not in _EVENTS:
             return False
-        if step.effects and not _EFFECTS.issuperset(map(type, step.effects)):
-            return _acknowledges_again(step.effects)
+        for effect in step.effects:
+            if type(effect) not in _EFFECTS:
+                return _acknowledges_again(step.effects)
         response = getattr(event, "response", None)
         return response is None or not _has_error(response)
+    if kind in _ALWAYS:
+        return True
     if kind is StepKind.COORDINATOR_REQUEST:
         if step.records and type(step.request) is not OffsetCommitRequest:
             return False
         return step.response is not None and not _has_error(step.response)
-    if kind is StepKind.COORDINATOR_TIMER:
-        return not step.records
-    return kind in _ALWAYS
+    return kind is StepKind.COORDINATOR_TIMER and not step.records
 
 
 def _acknowledges_again(effects: Iterable[Any]) -> bool:
@@ -123,8 +126,10 @@ def _acknowledges_again(effects: Iterable[Any]) -> bool:
 
 
 def _has_error(response: Any) -> bool:
-    errors: Mapping[object, object] = getattr(response, "errors", {})
-    return bool(getattr(response, "error_code", None) or any(errors.values()))
+    if getattr(response, "error_code", None):
+        return True
+    errors: Mapping[object, object] | None = getattr(response, "errors", None)
+    return errors is not None and any(errors.values())
 
 
 def is_at_rest(world: RestingWorld, moved_ms: int) -> bool:
@@ -241,10 +246,10 @@ def _works_off(processor: EventProcessor, world: RestingWorld) -> bool:
 
 _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "AdminClient._on_look": _always,
-    "Application._on_commit_due": _always,
     "Application._on_commit_over": _always,
     "Application._on_poll": _always,
     "Application._on_wake": _only_commits,
+    "ApplicationCommits._on_due": _always,
     "ClientConnections._on_watchdog": _always,
     "ClientProcess._on_tick": _always,
     "Connection._on_connect_timeout": _always,

@@ -13,11 +13,11 @@ from rebalance_sim.spark.supervised import MACHINE_OUTCOMES, Limits
 BACKENDS = ("spark", "pool")
 
 METRICS_SEEDS = 100
-"""As many seeds keep their series unless told otherwise: enough for a mean over time with a band,
+"""As many seeds keep their series unless set otherwise: enough for a mean over time with a band,
 and some megabytes, however long the sweep."""
 
 TRACES = 5
-"""As many traces as a sweep keeps unless told otherwise: some hundred kilobytes each."""
+"""As many traces as a sweep keeps unless set otherwise: some hundred kilobytes each."""
 
 
 PROVE = ("sampled", "all", "none")

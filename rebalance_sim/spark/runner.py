@@ -3,7 +3,7 @@
 A runner is a function ``(variant, seed) -> RunResult`` named ``"module:function"``. The default one
 generates the scenario and runs it; a sweep may name another, such as one that runs the scenarios
 of a researcher's own package. One that also takes ``metrics_interval_ms`` can be sampled, one that
-takes ``trace`` can be traced; one that takes ``prove`` is told how much to find out about known
+takes ``trace`` can be traced; one that takes ``prove`` is given how much to find out about known
 issues, and one that takes ``leap`` whether to leap over rest.
 """
 

@@ -62,7 +62,7 @@ def measured_batch_size(
 
 
 def _bytes_a_run(rows: Sequence[Mapping[str, Any]]) -> float:
-    """By how much an object grows with one more run; 0 if that cannot be told.
+    """By how much an object grows with one more run; 0 if that is not known.
 
     Of twenty runs it is half as large again for what there is once in an object.
     """

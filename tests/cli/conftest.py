@@ -11,7 +11,7 @@ from rebalance_sim.cli.main import invoke
 
 
 @pytest.fixture(scope="module", autouse=True)
-def pictures(blank_pictures: None) -> None:
+def plots(blank_plots: None) -> None:
     """Those of reports, see there."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalance_sim.conformance.likeness import Likeness, likeness, total
+from benchmarks.trace_likeness import Likeness, likeness, total
 
 
 def trace(*answers: object, log: str = "", at_ms: int = 10) -> dict[str, Any]:

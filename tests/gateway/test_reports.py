@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from real_clients import consumer, gateway, share
 
 import rebalance_sim as rs
@@ -92,6 +93,43 @@ def test_reports_that_contradict_each_other_are_found(broker, reports, violated)
     for one in broker.violations:
         assert f"c reports\n  {{'group_id': 'g', 'event': '{reports[-1][0]}'" in str(one)
     reporter.tell("stopped")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_commits_and_starts_are_judged_of_either_protocol(broker, protocol):
+    def reporter(name: str) -> Reporter:
+        one = Reporter(broker, name, protocol=protocol)
+        assert one.tell("started", auto_offset_reset="earliest") == "ok"
+        return one
+
+    def polls(*rows: list[object]) -> set[str]:
+        """What is found by the time that it polls: a commit is judged at its next report."""
+        told.tell("polled", records=rows)
+        return found(broker)
+
+    def commits(number: int, offset: int) -> None:
+        asked = TopicPartition("orders", number, offset)
+        client.commit(offsets=[asked], asynchronous=False)
+
+    client, told = consumer(broker, protocol, client_id="c"), reporter("c")
+    share([client], 4)
+    told.tell("assigned", partitions={"orders": [0]})
+    polls(["orders", 0, 0, 1])
+    commits(0, 1)
+    assert polls() == set()
+    commits(1, 0)  # By its reports this is not its own.
+    assert polls() == {"client.commit.owned"}
+    commits(0, 2)
+    assert polls() == {"client.commit.owned", "client.commit.processed"}
+    client.close()
+    told.tell("stopped")
+    client, told = consumer(broker, protocol, client_id="d"), reporter("d")
+    share([client], 4)
+    told.tell("assigned", partitions={"orders": [0]})
+    assert "client.start.committed" in polls(["orders", 0, 0, 1])
+    assert "client.deliver.owned" in polls(["orders", 3, 0, 1])
+    client.close()
+    told.tell("stopped")
 
 
 def test_a_partition_that_is_not_given_up_is_found_three_times(broker):

@@ -11,8 +11,9 @@ from list_host import ListHost
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.outcome_writer import TIMER_RETRY_MS
 from rebalance_sim.protocol.hosting.routing import GroupRequests, group_ids_of
-from rebalance_sim.protocol.hosting.shard import TIMER_RETRY_MS, ShardState
+from rebalance_sim.protocol.hosting.shard import ShardState
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.versions.semantics import SEMANTICS

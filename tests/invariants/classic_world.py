@@ -181,7 +181,7 @@ class ClassicWorld(CoordinatorWorld):
         partition: TopicPartition = FIRST,
         change: Any = lambda outcome: outcome,
     ) -> ErrorCode:
-        """One OffsetCommit, for the first partition of ``orders`` unless told otherwise."""
+        """One OffsetCommit, for the first partition of ``orders`` unless set otherwise."""
         request = OffsetCommitRequest(
             group_id=GROUP,
             member_id=self.ids.get(name, name),
@@ -238,6 +238,7 @@ class StubClient:
             "state": ClientState.STABLE, "member_id": name, "running_callback": None,
             "coordinator_id": None, "leave_is_pending": False, "member_epoch": 1, "config": _CONFIG,
             "has_failed": False, "joins_without_topics": False, "subscribed_topic_regex": None,
+            "signs_once": False,
         }  # fmt: skip
         self.name = name
         self.member: Any = SimpleNamespace(**{**never_read, **values, **fields})

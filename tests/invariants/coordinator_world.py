@@ -216,7 +216,7 @@ class CoordinatorWorld:
         return response
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """A first heartbeat, for ``orders`` unless told otherwise."""
+        """A first heartbeat, for ``orders`` unless set otherwise."""
         fields.setdefault("rebalance_timeout_ms", 60_000)
         return self.heartbeat(
             member_id, 0, owned=frozenset(), subscribed_topic_names=topics or ("orders",), **fields

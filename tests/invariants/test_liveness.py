@@ -120,7 +120,7 @@ def test_a_waiting_client_says_what_it_waits_for_and_since_when(quiet):
     quiet.handle("c", Poll())
     ledger = quiet.checker.model.acting_ledger()
     waits_for = min(ledger.targets["id-c"])
-    holder = ledger.owner[waits_for]
+    holder = ledger.holders.owner[waits_for]
     since_ms = ledger.state_since_ms[holder]
     pending = quiet.checker.liveness.pending(quiet.now_ms)
     stuck = next(s for s in pending if s.subject == "c")

@@ -17,7 +17,7 @@ def test_nothing_is_met_by_a_sweep_that_saw_nothing():
 
 
 def test_a_sweep_in_which_no_one_computes_need_not_see_what_becomes_of_computations():
-    """But one in which a member was told to compute a target must; likewise for classic groups."""
+    """But one in which a member was asked to compute a target must; likewise for classic groups."""
     reported = {COMPUTATION_NOTIFIED: 1}
     unmet = [item for item in GOALS if item.only_with != CLASSIC_JOIN]
     assert unmet_goals(reported) == unmet

@@ -26,7 +26,7 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_pictures(path: Path) -> None:
+def test_a_notebook_runs_and_shows_plots(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     stored = _digests(notebook)
     folder = {"metadata": {"path": str(path.parent)}}

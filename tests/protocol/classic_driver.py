@@ -165,7 +165,7 @@ class ClassicStory:
         return member
 
     def make_member(self, config: ClassicConsumerConfig) -> Any:
-        """The member of a new process; Java's, unless told otherwise."""
+        """The member of a new process; Java's, unless set otherwise."""
         return ClassicConsumer(config=config, rules=self.rules, now_ms=self.now_ms)
 
     def handle(self, name: str, event: Event) -> None:

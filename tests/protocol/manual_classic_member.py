@@ -85,7 +85,7 @@ class Driver:
             self.handle(event)
 
     def make_member(self, config: ClassicConsumerConfig) -> Any:
-        """Java's, unless told otherwise."""
+        """Java's, unless set otherwise."""
         return ClassicConsumer(config=config, now_ms=0)
 
     def handle(self, event: Event) -> list[Effect]:

@@ -77,7 +77,7 @@ class Story:
         self.handle(MetadataKnown(topic_names=dict(metadata)))
 
     def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> Machine:
-        """The member of the story; Java's, unless told otherwise."""
+        """The member of the story; Java's, unless set otherwise."""
         return ConsumerMember(config=config, member_id="m1", rules=rules, now_ms=0)
 
     # --- driving ----------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Story:
     def stabilise(
         self, *numbers: int, epoch: int = 1, has_listener: bool = True, consumed: bool = True
     ) -> None:
-        """Join and take over these partitions, with positions unless told otherwise."""
+        """Join and take over these partitions, with positions unless set otherwise."""
         self.join(has_listener=has_listener)
         self.answer(partitions(*numbers), epoch=epoch)
         self.poll()

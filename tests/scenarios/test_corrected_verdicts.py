@@ -15,6 +15,8 @@ from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.trace import FullTrace
 
 RIGHT = {
+    ("groups@kafka-4.4-clean", 7300029): "who needs three polls to give up may be removed for it",
+    ("applications@kafka-4.4-clean", 7300484): "who hung in a callback comes back after that",
     ("faulty@kafka-4.4", 424): "without an assignment interval the clock is not looked at",
     ("faulty@kafka-4.4", 218): "the vote of a newcomer may be what makes several",
     ("whole@kafka-4.3", 2708): "a lookup of the same partitions that backs off serves",
@@ -169,6 +171,8 @@ PROVEN = {
     ("whole@kafka-4.3", 8250): "D12",
     ("whole@kafka-4.3", 5145): "classic-early-conversion",
     ("operations@kafka-4.3", 1971): "D13, D14",
+    ("migration@kafka-4.4", 600912): "classic-dropped-group",
+    ("migration@kafka-4.3", 603530): "classic-vanished-partition",
 }
 """Runs whose known issue was not found (``whole`` 5708), or could not be proven, because
 the repaired run was called wrong. ``faulty`` 50: a member that hung in a callback's ``commitSync``
@@ -176,7 +180,8 @@ for a minute has the time of a rebalance afterwards. ``chaos`` 21254: a group of
 ``groups`` 50: a search is lost in the moment in which it was sent because
 another was. ``whole`` 5145: what was written for a classic group counts when its conversion could
 not be written. ``operations`` 1971: an offset of a deleted topic is less than what was committed in
-its successor."""
+its successor. ``migration`` 600912: the group that was forgotten is in the log beside the next.
+``migration`` 603530: a JoinGroup fails of it as heartbeats do."""
 
 FOLDER = Path(__file__).parent / "corrected"
 FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))

@@ -138,6 +138,21 @@ def test_where_several_may_be_the_reason_each_is_tried_alone() -> None:
     assert {(row.verdict, row.cause) for row in judged.known_issues} == {(REPAIRED, None)}
 
 
+@pytest.mark.parametrize("shown", ["KAFKA-19813", "KAFKA-20332"])
+def test_what_the_run_shows_anyway_is_tried_first_and_rules_of_no_client_in_it_last(
+    shown: str,
+) -> None:
+    """``classic-unwatched-join`` is about groups that had classic members, and there is none."""
+    several = ("KAFKA-19813", "KAFKA-20332", "classic-unwatched-join")
+    [first, *_] = run(shipped(), prove=Prove.NONE).suspected
+    alone = replace(first, issues=(shown,))
+    doubtful = result("known", alone, replace(first, issues=several))
+    run_once, asked = runs(result("ok", first), result("ok", first), result("ok"))
+    prove_known(shipped(), doubtful, run_once, Prove.DOUBTFUL)
+    (other,) = {"KAFKA-19813", "KAFKA-20332"} - {shown}
+    assert asked == [(shown,), (other,), ("classic-unwatched-join",)]
+
+
 @pytest.mark.parametrize("prove", [Prove.ALL, Prove.DOUBTFUL])
 def test_what_no_repair_takes_away_is_a_violation_at_any_cost(prove: Prove) -> None:
     before = run(shipped(), prove=Prove.NONE)

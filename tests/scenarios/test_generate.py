@@ -393,8 +393,8 @@ def test_some_full_groups_have_a_seat_for_each_client() -> None:
     worlds = [generate_from(profile, seed).world for seed in SEEDS]
     instances = [{client.instance_id for client in world.clients} for world in worlds]
     assert [ids for ids in instances if None in ids and len(ids) > 1] == []
-    seated = sum(None not in ids for ids in instances)
-    assert len(SEEDS) // 3 < seated < 2 * len(SEEDS) // 3
+    static = sum(None not in ids for ids in instances)
+    assert len(SEEDS) // 3 < static < 2 * len(SEEDS) // 3
 
 
 def test_one_limit_has_seats_to_spare_where_they_lie_apart() -> None:

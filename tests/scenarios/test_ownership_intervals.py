@@ -1,4 +1,4 @@
-"""Intervals of ownership are read off the log, and pictures are drawn from them."""
+"""Intervals of ownership are read off the log, and plots are drawn from them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_log_of_a_case_study_shows_every_partition_held_by_one_member_at_a_t
             assert before.partition != after.partition or before.to_ms <= after.from_ms
 
 
-def test_the_picture_of_a_run_has_a_bar_for_each_interval_and_a_line_for_each_mark() -> None:
+def test_the_plot_of_a_run_has_a_bar_for_each_interval_and_a_line_for_each_mark() -> None:
     intervals = [
         OwnershipInterval(
             partition=P0,
@@ -104,7 +104,7 @@ def test_the_picture_of_a_run_has_a_bar_for_each_interval_and_a_line_for_each_ma
 
 @pytest.mark.parametrize("promotion", Promotion)
 @pytest.mark.parametrize("name", CASE_STUDIES)
-def test_the_picture_of_a_case_study_has_a_cell_for_each_partition_and_state(
+def test_the_plot_of_a_case_study_has_a_cell_for_each_partition_and_state(
     name: str, promotion: Promotion
 ) -> None:
     case = load_case_study(name)

@@ -47,7 +47,7 @@ def test_intervals_add_up_to_what_the_metrics_say(protocol: str) -> None:
     assert tried >= 5
 
 
-def test_a_picture_has_a_row_for_each_run_on_one_axis_of_time() -> None:
+def test_a_plot_has_a_row_for_each_run_on_one_axis_of_time() -> None:
     runs = {name: a_run(f"calm+{name}", 3)[1] for name in ("eager", "consumer-range")}
     figure = plot_ownership_of(runs, until_ms=20_000, fault_times=[1_500, 9_000])
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(runs)

@@ -15,6 +15,7 @@ from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import OUTCOMES, RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import parse_scenario
+from rebalance_sim.sim.client.client_spec import OffsetReset
 from rebalance_sim.sim.trace import FullTrace
 
 SCENARIO = parse_scenario("""
@@ -183,6 +184,37 @@ def test_the_quiet_period_has_time_for_applications_that_seldom_poll(
     result = away(150_000, max_poll_interval_ms=300_000, **settings)
     assert result.outcome == "not-judged"
     assert "stays away from poll" in result.reason
+
+
+def batches_of(seconds: int) -> RunResult:
+    """Two applications that stay so long with each batch, and have 15 s to give partitions up."""
+    clients = (
+        replace(
+            client,
+            processing_records_per_second=50,
+            max_poll_records=50 * seconds,
+            max_poll_interval_ms=15_000,
+            auto_offset_reset=OffsetReset.EARLIEST,
+        )
+        for client in SCENARIO.world.clients
+    )
+    topics = (replace(SCENARIO.world.topics[0], records_per_second=200),)
+    world = replace(
+        SCENARIO.world,
+        clients=tuple(clients),
+        topics=topics,
+        quiet_period_ms=None,
+        data_plane=True,
+        semantics="kafka-4.1-clean",
+    )
+    return run(replace(SCENARIO, world=world))
+
+
+def test_who_needs_three_batches_to_give_partitions_up_has_to_have_time_for_them() -> None:
+    assert batches_of(4).outcome in ("ok", "known")
+    result = batches_of(6)
+    assert result.outcome == "not-judged"
+    assert "to give partitions up" in result.reason
 
 
 def test_known_issues_are_counted_and_are_no_violation() -> None:

@@ -121,7 +121,7 @@ def test_a_run_can_be_gone_through_step_by_step(timeline: rs.Timeline) -> None:
     assert half.figure().axes[-1].get_xlim() == (0, 31)
 
 
-def test_the_still_picture_names_what_is_drawn_and_no_more(timeline: rs.Timeline) -> None:
+def test_the_image_names_what_is_drawn_and_no_more(timeline: rs.Timeline) -> None:
     figure = timeline.figure()
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["a", "b", "no owner", "no owner, the last one crashed", "group epoch"]
@@ -133,7 +133,7 @@ def test_the_still_picture_names_what_is_drawn_and_no_more(timeline: rs.Timeline
     assert epochs.get_ylabel() == "epoch"
 
 
-def test_the_picture_to_look_into_says_what_happened(timeline: rs.Timeline) -> None:
+def test_the_interactive_plot_says_what_happened(timeline: rs.Timeline) -> None:
     figure = timeline.interactive()
     shown = [trace.name for trace in figure.data if trace.showlegend is not False]
     gaps = ["no owner", "no owner, the last one crashed"]
@@ -167,15 +167,13 @@ def test_equal_timelines_are_equal_files(
 
 
 def test_what_cannot_be_saved_is_refused(timeline: rs.Timeline, tmp_path: Path) -> None:
-    with pytest.raises(
-        rs.ScenarioError, match=r"no kind of picture is '\.gif': choose one of \.svg"
-    ):
+    with pytest.raises(rs.ScenarioError, match=r"no kind of image is '\.gif': choose one of \.svg"):
         timeline.save(tmp_path / "a.gif")
     with pytest.raises(rs.ScenarioError, match="give another file"):
         timeline.save(tmp_path / "nowhere" / "a.svg")
 
 
-def test_without_plotly_there_is_the_still_picture(
+def test_without_plotly_there_is_the_image(
     timeline: rs.Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rebalance_sim.scenarios.documents.html_page.has_plotly", lambda: False)

@@ -30,7 +30,7 @@ REBALANCE_TIMEOUT_MS = 20_000
 def offering(
     name: str, *, compute_ms: int = 1_000, start_ms: int = 0, **settings: Any
 ) -> ClientSpec:
-    """A client whose assignor takes a second, unless told otherwise."""
+    """A client whose assignor takes a second, unless set otherwise."""
     assignors = ClientAssignorsSpec(compute=DelaySpec(min_ms=compute_ms), **settings)
     return client(
         name,

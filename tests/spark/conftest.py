@@ -27,7 +27,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def pictures(blank_pictures: None) -> None:
+def plots(blank_plots: None) -> None:
     """Those of reports, see there."""
 
 

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.rule_differences import Rules, first_differences, watched_by
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark.detection import measure
 from rebalance_sim.spark.detection.figures import figures_of, is_noticed
 from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
-from rebalance_sim.spark.detection.mix import MIX, needs_clean, profile_of, scenario_of
+from rebalance_sim.spark.detection.mix import MIX, is_shipped, profile_of, scenario_of
+from rebalance_sim.spark.detection.oracles import DIFFERS, Oracle, by_laws
 from rebalance_sim.spark.detection.rows import MeasuredRun, RunStore
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.reports.intervals import share_of
 
 DENSE = "mut-early-grant"
 CLASSIC = MIX.index("classic")
+LAWS = (Oracle.LAWS,)
 SHORT = MeasureOptions(seeds=3, enough=1, processes=1)
 
 
-def a_run(index: int, outcome: str, *, digest: str = "a", defect: str = DENSE) -> MeasuredRun:
+def a_run(
+    index: int,
+    outcome: str,
+    *,
+    digest: str = "a",
+    defect: str = DENSE,
+    oracle: Oracle = Oracle.LAWS,
+) -> MeasuredRun:
     return MeasuredRun(
-        defect=defect, index=index, is_clean=False, outcome=outcome, digest=digest, what=outcome
+        defect=defect, index=index, oracle=oracle, outcome=outcome, digest=digest, what=outcome
     )
 
 
@@ -37,10 +48,12 @@ def test_every_profile_of_the_mix_takes_its_turn() -> None:
     assert scenario_of(1).world.defects == ()
 
 
-def test_a_defect_that_a_version_shipped_with_is_measured_without_the_others() -> None:
+def test_defects_are_measured_in_versions_without_known_issues() -> None:
     shipped = DEFAULT_SEMANTICS.shipped_defects[0]
-    assert needs_clean(shipped) and not needs_clean(DENSE)
-    assert scenario_of(0, is_clean=True).world.semantics == f"{DEFAULT_SEMANTICS.name}-clean"
+    assert is_shipped(shipped) and not is_shipped(DENSE)
+    for index in range(2 * len(MIX)):
+        world = scenario_of(index, defect_id=DENSE).world
+        assert SEMANTICS[world.semantics].shipped_defects == ()
 
 
 @pytest.mark.parametrize(
@@ -61,28 +74,80 @@ def test_noticed_is_what_is_wrong_only_with_the_defect(
     assert is_noticed(a_run(0, base, defect=""), a_run(0, outcome)) is expected
 
 
+def test_a_decision_that_differs_is_noticed_whatever_is_wrong_without_the_defect() -> None:
+    differs = a_run(0, DIFFERS, oracle=Oracle.REFERENCE)
+    assert is_noticed(a_run(0, "violation", defect=""), differs)
+    assert not is_noticed(a_run(0, "ok", defect=""), a_run(0, "ok", oracle=Oracle.REFERENCE))
+
+
 def test_figures_name_the_first_run_and_count_properties() -> None:
     pairs = [
         (a_run(0, "ok"), a_run(0, "ok")),
-        (a_run(1, "ok"), a_run(1, "known", digest="b")),
+        (a_run(1, "ok"), a_run(1, "ok", digest="b")),
         (a_run(2, "ok"), a_run(2, "stuck", digest="b")),
         (a_run(3, "ok"), a_run(3, "violation", digest="b")),
     ]
-    figures = figures_of(DENSE, pairs)
-    assert (figures.runs, figures.reached, figures.noticed, figures.known) == (4, 3, 2, 1)
+    figures = figures_of(pairs)
+    assert (figures.runs, figures.reached, figures.noticed) == (4, 3, 2)
     assert (figures.first, figures.by) == (2, "stuck")
     assert figures.first_run == f"{MIX[2]} 2"
-    assert figures.properties == {"stuck": 1, "violation": 1}
+    assert figures.counts == {"stuck": 1, "violation": 1}
+
+
+def test_either_oracle_has_runs_of_its_own_and_says_what_it_found(tmp_path: Path) -> None:
+    """What KAFKA-7824 refuses, a law knows; how KAFKA-13214 keeps an id, only a machine without it
+    (``tests/scenarios/test_defects.py``)."""
+    ids = ["KAFKA-7824", "KAFKA-13214"]
+    options = MeasureOptions(seeds=CLASSIC + 1, enough=0, profiles=("classic",), processes=1)
+    figures = measure_defects(ids, out=tmp_path, options=options)
+    noticed = {one.defect: [bool(found.noticed) for found in one.by_oracle.values()]
+               for one in figures}  # fmt: skip
+    assert noticed == {"KAFKA-7824": [True, True], "KAFKA-13214": [False, True]}
+    by_laws, by_reference = (
+        figures[0].by_oracle[Oracle.LAWS],
+        figures[0].by_oracle[Oracle.REFERENCE],
+    )
+    assert by_laws.by == "classic.refusal_cause"
+    assert by_reference.by.startswith("coordinator, JoinGroup: ")
+    rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert {(row["oracle"], row["outcome"]) for row in rows if row["defect"] == ids[0]} >= {
+        ("laws", "violation"), ("reference", "differs")
+    }  # fmt: skip
+    [of_laws, _] = measure_defects(ids, options=replace(options, oracles=LAWS))
+    assert of_laws.by_oracle == {Oracle.LAWS: by_laws}
+
+
+def test_a_run_ends_where_its_oracle_has_found_something() -> None:
+    scenario = scenario_of(CLASSIC, defect_id="KAFKA-7824")
+    whole, ended = (run(scenario, ends_at_violation=ends) for ends in (False, True))
+    assert ended.violations == whole.violations
+    assert ended.steps == whole.violations[0].step < whole.steps / 2
+
+
+def test_one_run_finds_the_first_difference_of_each_defect() -> None:
+    """As a run with the defect and a reference without it does."""
+    ids = ("KAFKA-7824", "KAFKA-13214", "librdkafka-4783", "mut-reply-before-commit", DENSE)
+    found = first_differences(scenario_of(CLASSIC), ids)
+    for defect_id in ids:
+        scenario = scenario_of(CLASSIC, defect_id=defect_id)
+        one_by_one = watched_by(scenario, Rules(scenario.world.semantics)).differences
+        place, step = (None, None) if not one_by_one else (
+            (one_by_one[0].machine, one_by_one[0].given), one_by_one[0].step_index
+        )  # fmt: skip
+        first = found[defect_id]
+        assert place == (None if first is None else (first.machine, first.given)), defect_id
+        assert step == (None if first is None else first.step_index)
+    assert found["KAFKA-7824"] is not None and found["mut-reply-before-commit"] is None
 
 
 def test_a_world_that_cannot_have_the_defect_notices_nothing(tmp_path: Path) -> None:
-    """In run 3 appends linger, and this defect forgets what is committed."""
-    options = MeasureOptions(seeds=4, enough=0, processes=1)
+    """In runs 2 and 3 appends linger, and this defect forgets what is committed."""
+    options = MeasureOptions(seeds=4, enough=0, oracles=LAWS, processes=1)
     measure_defects(["mut-reads-uncommitted"], out=tmp_path, options=options)
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     refused = [row for row in rows if row["outcome"] == "refused"]
     assert refused and all("append_linger_ms" in row["what"] for row in refused)
-    figures = figures_of(DENSE, [(a_run(0, "ok"), a_run(0, "refused", digest=""))])
+    figures = figures_of([(a_run(0, "ok"), a_run(0, "refused", digest=""))])
     assert (figures.reached, figures.noticed) == (0, 0)
 
 
@@ -101,18 +166,19 @@ def test_a_measurement_goes_on_and_runs_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [figures] = measure_defects([DENSE], out=tmp_path, options=SHORT)
-    assert figures.runs == 3 and figures.noticed > 0
+    assert [(one.runs, one.noticed > 0) for one in figures.by_oracle.values()] == [(3, True)] * 2
     runs = tmp_path / "runs.jsonl"
     lines = runs.read_text().splitlines()
-    assert len(lines) == 6  # three with the defect, three without
+    assert len(lines) == 9  # three with the defect for each oracle, three without
     runs.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])  # killed while it wrote
     assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
-    assert len(runs.read_text().splitlines()) == 6
+    assert len(runs.read_text().splitlines()) == 9
 
     def refuse(*_arguments: object) -> None:
         raise AssertionError("all runs are there")
 
-    monkeypatch.setattr(measure, "run_scenario", refuse)
+    monkeypatch.setattr(measure, "by_laws", refuse)
+    monkeypatch.setattr(measure, "by_reference", refuse)
     assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
 
 
@@ -124,25 +190,25 @@ def test_a_run_that_a_limit_of_the_machine_ended_is_made_again(tmp_path: Path) -
 
 
 def test_a_defect_whose_rules_no_run_asks_for_is_not_run(tmp_path: Path) -> None:
-    options = MeasureOptions(seeds=CLASSIC + 1, enough=0, processes=1)
+    options = MeasureOptions(seeds=CLASSIC + 1, enough=0, oracles=LAWS, processes=1)
     [figures] = measure_defects([DENSE], out=tmp_path, options=options)
-    assert figures.runs == CLASSIC + 1
+    assert figures.by_oracle[Oracle.LAWS].runs == CLASSIC + 1
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     base, with_defect = (row for row in rows if row["index"] == CLASSIC)
     assert "KAFKA-12890" in base["asked"]  # has_sync_deadline, of classic groups
     assert DENSE not in base["asked"]  # is_free, of consumer groups
-    plain, changed = (run(scenario_of(CLASSIC, defect_id=one)) for one in ("", DENSE))
+    plain, changed = (by_laws(scenario_of(CLASSIC, defect_id=one)) for one in ("", DENSE))
     assert base["digest"] == with_defect["digest"] == plain.digest == changed.digest
 
 
 def test_only_the_runs_of_some_profiles_are_made_where_they_stand_in_the_mix(
     tmp_path: Path,
 ) -> None:
-    options = MeasureOptions(seeds=len(MIX) + 1, enough=0, profiles=(MIX[0],), processes=1)
+    options = MeasureOptions(seeds=len(MIX) + 2, enough=0, profiles=(MIX[1],), processes=1)
     [figures] = measure_defects([DENSE], out=tmp_path, options=options)
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
-    assert {row["index"] for row in rows} == {0, len(MIX)}
-    assert figures.runs == 2
+    assert {row["index"] for row in rows} == {1, len(MIX) + 1}
+    assert [one.runs for one in figures.by_oracle.values()] == [2, 2]
     with pytest.raises(SweepError, match="did you mean 'faulty'"):
         MeasureOptions(profiles=("fault",))
 
@@ -171,5 +237,5 @@ def test_the_mix_notices_defects_of_every_component() -> None:
         "KAFKA-20254",
         "mut-reply-before-commit",
     )
-    figures = measure_defects(ids, options=MeasureOptions(seeds=440, enough=1))
-    assert {one.defect for one in figures if not one.noticed} == set()
+    figures = measure_defects(ids, options=MeasureOptions(seeds=440, enough=1, oracles=LAWS))
+    assert {one.defect for one in figures if not one.is_noticed} == set()

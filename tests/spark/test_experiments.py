@@ -14,10 +14,10 @@ from rebalance_sim.scenarios.documents.html_page import asset
 from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
 from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
 from rebalance_sim.spark.experiments import estimate
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots
 from rebalance_sim.spark.reports.experiment_report import headline_rows, write_experiment_report
 
-pytestmark = pytest.mark.pictures
+pytestmark = pytest.mark.plots
 
 ROOT = Path(__file__).parents[2]
 POOL = SweepOptions(backend="pool", processes=2, batch_size=2)
@@ -82,8 +82,8 @@ def test_an_experiment_of_one_seed_has_a_batch_for_each_process(
 
 def test_what_a_list_varies_together_has_one_axis(tmp_path: Path) -> None:
     asked = make_experiment(**{**KEYS, "design": "list", "seeds": 1})
-    picture = next(iter(pictures(carry_out_experiment(asked, out=tmp_path / "out", options=POOL))))
-    [row] = picture.rows
+    plot = next(iter(metric_plots(carry_out_experiment(asked, out=tmp_path / "out", options=POOL))))
+    [row] = plot.rows
     assert [(panel.title, panel.x_title) for panel in row] == [
         ("eager", "latency_ms, label"), ("consumer-uniform", "latency_ms, label"),
     ]  # fmt: skip
@@ -139,7 +139,7 @@ def test_the_page_stands_for_itself(summary: ExperimentSummary) -> None:
     assert page.count("<div class=plot ") == 8
 
 
-def test_without_plotly_there_are_still_pictures(
+def test_without_plotly_there_are_images(
     summary: ExperimentSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rebalance_sim.spark.reports.markdown.has_plotly", lambda: False)

@@ -1,4 +1,4 @@
-"""Pages of HTML with pictures: what they say, in which order, and that they need nothing else."""
+"""Pages of HTML with plots: what they say, in which order, and that they need nothing else."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.units import shown_in_unit, title_of
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits, SweepSummary, compare, summarise, sweep, write_report
-from rebalance_sim.spark.detection.figures import DefectFigures
-from rebalance_sim.spark.detection.mix import command_of, needs_clean, scenario_of
+from rebalance_sim.spark.detection.figures import DefectFigures, OracleFigures
+from rebalance_sim.spark.detection.mix import command_of, scenario_of
+from rebalance_sim.spark.detection.oracles import Oracle
 from rebalance_sim.spark.detection.page import defects_document
 from rebalance_sim.spark.reports.intervals import share_of
 from rebalance_sim.spark.reports.page_plots import colour_of, histogram
 
-pytestmark = pytest.mark.pictures
+pytestmark = pytest.mark.plots
 
 POOL = {"backend": "pool", "processes": 1, "limits": Limits(soft_s=30, hard_s=60)}
 
@@ -34,7 +35,7 @@ MOST_BYTES = 1_500_000
 
 
 def own_part(page: str) -> str:
-    """A page without the library that draws its pictures, and without the heads of columns that
+    """A page without the library that draws its plots, and without the heads of columns that
     phones show in each cell."""
     own = page.replace(asset("plotly-basic.min.js"), "")
     assert len(page) <= MOST_BYTES
@@ -100,13 +101,13 @@ def test_a_page_needs_nothing_from_elsewhere(failing: tuple[SweepSummary, str]) 
 
 
 def drawn_beside(report: Path) -> set[str]:
-    """The names of the pictures that a short page shows, each of which is one."""
+    """The names of the plots that a short page shows, each of which is one."""
     files = [report.parent / name for name in re.findall(r"!\[.*?\]\((.*?)\)", report.read_text())]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     return {file.stem for file in files}
 
 
-def test_the_short_page_has_a_drawn_picture_of_each_part(
+def test_the_short_page_has_a_drawn_plot_of_each_part(
     failing: tuple[SweepSummary, str],
 ) -> None:
     summary, _ = failing
@@ -168,21 +169,27 @@ def test_a_notebook_shows_what_a_sweep_and_a_run_came_to(
 # --- defects --------------------------------------------------------------------------------------
 
 
-def figures(defect: str, *, noticed: int, first: int | None) -> DefectFigures:
-    return DefectFigures(
-        defect=defect, runs=20, reached=5, noticed=noticed, known=0, first=first,
-        density=share_of(noticed, 20), by="client.revoke_before_ack" if noticed else "",
-    )  # fmt: skip
+def figures(defect: str, **noticed: int) -> DefectFigures:
+    by_oracle = {
+        Oracle(oracle): OracleFigures(
+            runs=20, reached=5, noticed=count, first=0 if count else None, first_run="",
+            density=share_of(count, 20), by=f"found by {oracle}" if count else "",
+        )
+        for oracle, count in noticed.items()
+    }  # fmt: skip
+    return DefectFigures(defect=defect, by_oracle=by_oracle)
 
 
 def test_the_page_of_defects_has_those_first_that_are_not_noticed() -> None:
-    rows = [figures("mut-early-grant", noticed=4, first=0),
-            figures("KAFKA-16147", noticed=0, first=None)]  # fmt: skip
+    rows = [figures("mut-early-grant", laws=0, reference=4),
+            figures("KAFKA-16147", laws=0, reference=0)]  # fmt: skip
     page = own_part(html_page(defects_document(rows, seeds=20, enough=4)))
     assert "<h1>Which defects a sweep notices</h1>" in page
     order = places(page, "1 of 2 defects noticed", "Not noticed", "KAFKA-16147",
-                   "How often they are noticed", "--profile calm --seed 0")  # fmt: skip
+                   "How often: reference", "found by reference",
+                   "--profile calm --seed 0")  # fmt: skip
     assert order == sorted(order)
+    assert "How often: laws" not in page
 
 
 @pytest.mark.parametrize("defect", ["mut-early-grant", "KAFKA-16147"])
@@ -195,7 +202,7 @@ def test_the_command_of_a_defect_is_its_run(defect: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("rebalance_sim.scenarios.runner.run", keep)
     invoke(shlex.split(command_of(6, defect))[1:])
-    expected = scenario_of(6, is_clean=needs_clean(defect), defect_id=defect)
+    expected = scenario_of(6, defect_id=defect)
     assert [one.hash for one in seen] == [expected.hash]
 
 

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from sample_plans import a_plan
 
-from rebalance_sim.scenarios.documents.document import Document, Fold, Picture, Table, Verdict
+from rebalance_sim.scenarios.documents.document import Document, Fold, Plot, Table, Verdict
 from rebalance_sim.scenarios.documents.html_page import html_fragment
 from rebalance_sim.scenarios.experiment import make_experiment
 from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark import SweepSummary
 from rebalance_sim.spark.reports.difference import Difference, OtherRun, difference_document
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, summary_of
 from rebalance_sim.spark.reports.experiment_report import (
     CELLS_LISTED,
     effect_rows,
@@ -103,7 +103,7 @@ def test_a_metric_that_no_run_has_is_left_out() -> None:
     summary = a_summary(metrics=[MOVES, "records_lost"])
     assert {row[0] for row in headline_rows(summary)[1:]} == {MOVED}
     assert {effect.metric for effect in summary.effects} == {MOVES}
-    assert [picture.metric for picture in pictures(summary)] == [MOVES]
+    assert [plot.metric for plot in metric_plots(summary)] == [MOVES]
 
 
 def test_a_run_that_did_not_pass_keeps_an_experiment_from_passing() -> None:
@@ -114,8 +114,8 @@ def test_a_run_that_did_not_pass_keeps_an_experiment_from_passing() -> None:
 
 
 def test_each_value_of_the_other_parameter_has_a_line_and_each_line_its_places() -> None:
-    picture = next(pictures(a_summary()))
-    [[over_rules], [over_latency]] = picture.rows
+    plot = next(metric_plots(a_summary()))
+    [[over_rules], [over_latency]] = plot.rows
     assert (over_rules.x_title, over_rules.xs, over_rules.is_numeric) == (
         "rule", ("old", "new"), False,
     )  # fmt: skip
@@ -134,7 +134,7 @@ def test_each_value_of_the_other_parameter_has_a_line_and_each_line_its_places()
 
 
 def test_an_experiment_that_varies_nothing_has_one_point() -> None:
-    [[panel]] = next(pictures(a_summary(vary={}))).rows
+    [[panel]] = next(metric_plots(a_summary(vary={}))).rows
     assert (panel.x_title, panel.xs, panel.is_log) == ("", ("",), False)
     [line] = panel.lines
     assert (line.xs, line.medians) == (("",), (35.0,))
@@ -166,7 +166,7 @@ def test_panels_of_a_row_share_the_height_of_the_highest_interval() -> None:
 
 
 def _figures(summary: ExperimentSummary) -> list[Any]:
-    return [figure for p in pictures(summary) for row in p.rows for figure in panels(p, row)]
+    return [figure for p in metric_plots(summary) for row in p.rows for figure in panels(p, row)]
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -328,7 +328,7 @@ def test_a_notebook_shows_outcomes_failures_and_metrics_of_a_sweep() -> None:
     assert "A waits" not in a_sweep(failures=())._repr_html_()
 
 
-# --- pictures, and Markdown -----------------------------------------------------------------------
+# --- plots, and Markdown -----------------------------------------------------------------------
 
 
 def test_a_histogram_has_its_runs_where_their_values_are_and_says_in_what_unit() -> None:
@@ -379,8 +379,8 @@ def test_ways_of_change_add_up_to_all_runs() -> None:
 
 def test_a_table_of_markdown_has_one_line_below_its_header_and_says_none_without_rows() -> None:
     rows = [["a", "b"], ["1", "2"], ["3\nof 4", "4"]]
-    picture = Picture("Runs", name="plot", still=lambda: outcomes({"ok": 1}), caption="Seen.")
-    text = markdown(Document("Title", [Table(rows), Fold("Part", [Table(rows[:1]), picture])]))
+    plot = Plot("Runs", name="plot", still=lambda: outcomes({"ok": 1}), caption="Seen.")
+    text = markdown(Document("Title", [Table(rows), Fold("Part", [Table(rows[:1]), plot])]))
     assert text.splitlines() == [
         "# Title", "", "| a | b |", "|---|---|", "| 1 | 2 |", "| 3: of 4 | 4 |", "", "## Part", "",
         "None.", "", "![Runs](report/plot.png)", "", "Seen.",

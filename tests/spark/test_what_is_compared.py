@@ -16,7 +16,7 @@ import rebalance_sim as rs
 from rebalance_sim.scenarios.experiment import make_experiment
 from rebalance_sim.spark import SweepOptions, carry_out_experiment
 from rebalance_sim.spark.reports.difference import difference_of
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, summary_of
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, summary_of
 from rebalance_sim.spark.reports.experiment_report import (
     effect_rows,
     failed_rows,
@@ -93,15 +93,15 @@ def test_a_rule_that_violated_in_five_of_six_runs_has_no_gain(violated: Experime
     assert "%" not in "".join(cell for row in rows for cell in row[3:])
 
 
-def test_a_cell_in_which_runs_violated_is_a_cross_in_the_pictures(
+def test_a_cell_in_which_runs_violated_is_a_cross_in_the_plots(
     violated: ExperimentSummary, tmp_path: Path
 ) -> None:
-    for picture in pictures(violated):
-        [over_rules], [over_latency] = picture.rows
+    for plot in metric_plots(violated):
+        [over_rules], [over_latency] = plot.rows
         assert over_rules.failed == {"new": "5 of 6 violated"}
         assert over_latency.failed == {5: "5 of 6 violated"}
         assert [line.xs for line in over_latency.lines] == [(5, 50), (50,)]
-        figure = figure_of(picture)
+        figure = figure_of(plot)
         words = [text.get_text() for axes in figure.axes for text in axes.texts]
         assert words == ["5 of 6 violated"] * 2
         assert "n = 6 seeds" in figure.get_suptitle()

@@ -81,6 +81,8 @@ class Checker:
         self._suspects = suspects_of(view.semantics, known_issues)
         self._suspected: dict[tuple[str, str], tuple[Violation, int]] = {}
         self.is_stopped = False
+        self.on_violation: Callable[[], object] = lambda: None
+        """Is called with each of ``violations``."""
         self._violated: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.model)
@@ -160,7 +162,7 @@ class Checker:
         """Let those look at the whole group that compare more than a step can pay for."""
         self.full_count += 1
         ledger = self.model.acting_ledger()
-        size = len(ledger.members) + len(ledger.owner) if ledger else 0
+        size = len(ledger.members) + len(ledger.holders.owner) if ledger else 0
         size = max(size, len(self.model.clients) + len(self.model.classic_clients))
         if self._full_every:
             self._steps_to_full = max(self._full_every, FULL_STEPS_PER_ENTRY * size)
@@ -247,7 +249,7 @@ class Checker:
         response: ConsumerGroupHeartbeatResponse,
         ledger: GroupLedger,
     ) -> bool:
-        """A reconciled member said that it is there, and was told that it is: nothing to judge."""
+        """A reconciled member said that it is there, and was answered so: nothing to judge."""
         entry = ledger.members.get(request.member_id)
         if entry is None or step.records or response.error_code:
             return False
@@ -425,6 +427,7 @@ class Checker:
             self._violated.add(invariant.id)
             self.is_stopped = self._stop_at_first
             self.violations.append(violation)
+            self.on_violation()
 
     def _leapt(self, step: Step) -> None:
         self.liveness.on_leap(step.at_ms, step.event)

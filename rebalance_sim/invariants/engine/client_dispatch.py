@@ -15,6 +15,7 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
     AssignorMetadataChanged,
+    CallbackCompleted,
     ClassicHeartbeatAnswered,
     ClientState,
     CloseConnection,
@@ -25,6 +26,7 @@ from rebalance_sim.protocol.clients import (
     Poll,
     RaiseError,
     RequestExpired,
+    RunCallback,
     SendCommit,
     SendHeartbeat,
     StateChanged,
@@ -117,6 +119,8 @@ class ClientWatch:
                 return
         elif kind is CommitOffsets:
             entry.note_commit(event, step.at_ms)
+        elif kind is CallbackCompleted:
+            self._model.note_returned(entry, entry.callback_since_ms)
         elif kind is AssignorMetadataChanged:
             self._quiet.note_disturbance(step.at_ms)
         elif kind is Disconnected or kind is RequestExpired:
@@ -140,6 +144,8 @@ class ClientWatch:
                 entry.committed_ms = step.at_ms
             elif kind is RaiseError:
                 entry.raised_ms = step.at_ms
+            elif kind is RunCallback:
+                entry.callback_since_ms = step.at_ms
             elif kind is CommitReturned:
                 self._model.note_commit_returned(entry, effect.commit_id)
             elif kind is CloseConnection:
@@ -174,6 +180,10 @@ class ClientWatch:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
         self._ask_about(self._listeners[entry.kind].of["on_moved"], step, entry)
+        if entry.is_classic and member.member_epoch <= 0 and member.state is ClientState.JOINING:
+            # Not before: what it had sent when it heard that it is no member any more is of that.
+            entry.had_assigned.clear()
+            entry.had_assigned.update(member.assigned)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)

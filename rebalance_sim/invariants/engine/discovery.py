@@ -38,7 +38,7 @@ ORDER = (
     "laws.commits",
     "laws.assignors",
     "laws.liveness",
-    "laws.debts",
+    "laws.obligations",
     "laws.goals",
     "laws.client_goals",
     "laws.classic_goals",

@@ -80,8 +80,8 @@ class Liveness:
         name = self.quiet.too_slow_client()
         if name is not None:
             return (
-                f"{name} stays away from poll, or without a heartbeat, for half of its "
-                "max_poll_interval_ms, so that its group need not come to rest"
+                f"{name} stays away from poll, or without a heartbeat, for so long that it may "
+                "need max_poll_interval_ms to give partitions up: its group need not come to rest"
             )
         if self._model.waits_for_one_assignor():
             return "the only member that can compute a target still runs its assignor"

@@ -26,7 +26,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "KAFKA-20601": ("classic.refusal_cause", "refusal.cause"),
         "KAFKA-20747": ("coordinator.static_members",),
         "PR-23542": ("refusal.cause",),
-        "classic-dropped-group": ("coordinator.group_kept",),
+        "classic-dropped-group": ("conversion.keeps", "coordinator.group_kept"),
         "classic-early-conversion": ("coordinator.timers_armed", "refusal.server_error"),
         "classic-early-sync": ("classic.sync_is_durable",),
         "classic-forgotten-assignor": ("classic.refusal_cause",),
@@ -44,6 +44,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "liveness.stale_members_removed",
         ),
         "classic-vanished-partition": (
+            "classic.refusal_cause",
             "liveness.classic_settles",
             "liveness.converges",
             "liveness.partitions_owned",

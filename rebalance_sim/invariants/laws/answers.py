@@ -63,7 +63,7 @@ class _Term:
         return True
 
     def take_late(self, at_ms: int) -> tuple[int, type, str] | None:
-        """The oldest operation that should have been answered by now; it is told once."""
+        """The oldest operation that should have been answered by now; it is reported once."""
         if at_ms <= self.none_before_ms:
             return None
         for operation, late in self.due_ms.items():

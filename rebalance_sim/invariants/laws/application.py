@@ -1,4 +1,4 @@
-"""What an application is told: of its partitions, its errors and its commits, once and as it is.
+"""What an application learns: of its partitions, its errors and its commits, once and as it is.
 
 Sources: client §1.3, §2.3, §4.2, §5, §6.2, §7, §10.1; classic §3.2, §3.3, §4.2, §4.3, §4.5.
 """
@@ -59,7 +59,7 @@ class CallbackBalance(Property):
     is_seen_from_outside = True
     sentence = (
         "Callbacks come one by one and in balance: assigned, then once revoked or lost; a client "
-        "that is stable, or has closed, has told what it has, and no more."
+        "that is stable, or has closed, has passed what it has, and no more."
     )
     clauses = (
         *("client C8", "client C13", "client §4.2", "client §6.2", "client §10.1"),
@@ -160,7 +160,7 @@ class CallbackBalance(Property):
         if not all(self._has_one_id(p) for p in silent | kept):
             self._told[entry.name] = dict.fromkeys(sorted(assigned), (_ASSIGNED, True))
             return None
-        what = "was not told of" if silent else "was not told of the loss of"
+        what = "heard nothing of" if silent else "did not hear of the loss of"
         return Finding(
             f"{entry.name} is {entry.member.state.value}, and its application {what} "
             f"{self.model.names_of(silent or kept)}",
@@ -281,13 +281,15 @@ class FatalCause(Property):
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """What was it told?"""
+        """What was it answered?"""
         for effect in step.effects:
             if type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
                 codes = _codes(step.event) or self._unread.pop(entry.name, frozenset())
                 if codes <= _REJOINS:
                     told = " and ".join(code.name for code in sorted(codes)) or "no error"
-                    return Finding(f"{entry.name} fails for good, told {told}", client=entry.name)
+                    return Finding(
+                        f"{entry.name} fails for good, answered {told}", client=entry.name
+                    )
         return None
 
 
@@ -351,7 +353,7 @@ class ErrorCause(Property):
 
 
 class _Result:
-    """A commit that the application has not been told about yet. ``correlation_id``: of the only
+    """A commit whose result the application does not know yet. ``correlation_id``: of the only
     request that was sent for it so far, as far as that is clear; ``is_last``: no other commit has
     left since; ``went_well``: whether everything, or nothing, in the answer to that was good; None:
     it is open, partly good, or may be of no matter because of a later one."""
@@ -369,7 +371,7 @@ class CommitTold(Property):
     id = "client.commit.told"
     is_seen_from_outside = True
     sentence = (
-        "An application is told once what became of each commit that it asked for: success if it "
+        "An application learns once what became of each commit that it asked for: success if it "
         "was acknowledged, and failure if it was refused or lost."
     )
     clauses = ("client §7",)
@@ -384,7 +386,7 @@ class CommitTold(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._open: dict[str, dict[int, _Result]] = self.of_process({})
-        """Client -> number of a commit of its application -> what it can be told."""
+        """Client -> number of a commit of its application -> what its result can be."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """The application commits, or what was sent has come to an end."""
@@ -404,7 +406,7 @@ class CommitTold(Property):
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Is it told about one that is open, and what is so?"""
+        """Is it the result of one that is open, and what is so?"""
         results = self._open.setdefault(entry.name, {})
         for effect in step.effects:
             if type(effect) is CommitReturned:
@@ -414,7 +416,11 @@ class CommitTold(Property):
                     return Finding(
                         f"{entry.name} tells its application {told} about commit "
                         f"{effect.commit_id}, "
-                        + ("of which it was told before" if result is None else "which is not so"),
+                        + (
+                            "whose result it has had before"
+                            if result is None
+                            else "which is not so"
+                        ),
                         client=entry.name,
                     )
             for result in results.values():

@@ -1,4 +1,4 @@
-"""Classic groups: what members are told of a generation, and that its join phase ends.
+"""Classic groups: what members learn of a generation, and that its join phase ends.
 
 Source: classic §1.5, §2.2-§2.9, §8.3, §10.1, C7, C15.
 """

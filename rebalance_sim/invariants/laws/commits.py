@@ -13,7 +13,7 @@ after its revoked callback (client §10.1).
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
+from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import IntakeView, Step
@@ -31,7 +31,7 @@ from rebalance_sim.protocol.clients import (
     SendCommit,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.kinds import JAVA
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,
     NO_OFFSET,
@@ -66,6 +66,7 @@ class CommitEpoch(Property):
     One that is sent again as it was made has that of its making."""
 
     id = "client.commit.epoch"
+    client_kinds = EVERY_KIND
     sentence = "A commit is signed with the identity that its client has when it is sent."
     clauses = ("client C22", "client §7")
     violated_by = ("mut-client-signs-at-creation",)
@@ -109,6 +110,7 @@ class CommitOwned(Property):
     goes out unsigned is no one's. An application may commit what it likes."""
 
     id = "client.commit.owned"
+    client_kinds = EVERY_KIND
     is_seen_from_outside = True
     sentence = "An automatic commit names only partitions assigned since the client joined."
     clauses = ("client C24",)
@@ -135,6 +137,7 @@ class CommitProcessed(Property):
     handed out. One that was made before a rejoin is about what was assigned then."""
 
     id = "client.commit.processed"
+    client_kinds = EVERY_KIND
     is_seen_from_outside = True
     sentence = "An automatic commit does not pass what the application has processed."
     clauses = ("client C23", "defects S4", "client §7", "client §8")
@@ -147,7 +150,7 @@ class CommitProcessed(Property):
         if entry.commits_itself:
             return None
         intake = _intake_of(step)
-        come_to = intake.processed_offset if entry.kind == JAVA else intake.handed_out_offset
+        come_to = intake.processed_offset if entry.kind in JAVA_KINDS else intake.handed_out_offset
         for effect in step.effects:
             if type(effect) is SendCommit and not _is_old(effect.request, entry):
                 for partition, offset in effect.request.offsets.items():
@@ -166,6 +169,7 @@ class DeliverOwned(Property):
     """client C12, §8."""
 
     id = "client.deliver.owned"
+    client_kinds = EVERY_KIND
     is_seen_from_outside = True
     sentence = (
         "Records are handed out only of partitions that may be fetched, and after they were "
@@ -226,7 +230,7 @@ class PositionSource(Property):
                     told = response.error_code.name if known is None else known.get(partition)
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at "
-                        f"{'no offset' if offset == NO_OFFSET else offset}, and was told {told}",
+                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {told}",
                         client=entry.name,
                     )
         return None
@@ -315,11 +319,13 @@ class StartCommitted(Property):
     A coordinator stores commits of a member in the order in which they arrive. That is the order of
     sending on one connection alone: what was sent on a former one may come later, and takes back
     what was committed since (client §2.4). A client that is no member may delete or reset what is
-    committed; with a topic go its offsets; and a member that was removed, and has not heard of it,
-    may start from an answer that was long under way.
+    committed; with a topic go its offsets, and one of the next of that name may be beyond its end; and
+    a member that was removed, and has not heard of it, may start from an answer that was long under
+    way.
     """
 
     id = "client.start.committed"
+    client_kinds = EVERY_KIND
     is_seen_from_outside = True
     outlives_lost_commits = False
     sentence = (
@@ -394,7 +400,7 @@ class StartCommitted(Property):
                 and state.has_valid_position
                 and state.position == position
                 and known is not None
-                and position < known[0]
+                and position < known[0] <= _intake_of(step).log_end_offset(partition)
                 and self._counts(entry, partition)
             ):
                 return Finding(
@@ -424,5 +430,5 @@ class StartCommitted(Property):
         return (
             shard is not None
             and partition.topic_id in shard.coordinator.image.by_id
-            and is_registered(entry.member, self.model.ledger_of(shard))
+            and self.model.is_member_in(shard, entry.member)
         )

@@ -30,7 +30,7 @@ _TopicsSeen = frozenset[tuple[str, str, int]]
 
 
 class EpochsRise(Property):
-    """coordinator C4, C5. A failover may take back only what no one was told (coordinator C21); a
+    """coordinator C4, C5. A failover may take back what was answered to no one (coordinator C21); a
     static return starts at 0 inside one batch, and is not seen here."""
 
     id = "coordinator.epochs_rise"
@@ -176,7 +176,7 @@ class ResponseTruthful(Property):
             "no assignment" if one is None else self.model.names_of(one) for one in (told, assigned)
         )
         return Finding(
-            f"{self.model.who(member_id)} was told epoch {response.member_epoch} and {said}, and "
+            f"{self.model.who(member_id)} was sent epoch {response.member_epoch} and {said}, and "
             f"is at {epoch} with {stored}",
             member=member_id,
         )

@@ -11,7 +11,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
 
 COMPUTATION_NOTIFIED = "computation.told"
-"""Coverage: a member was told to compute a target (the text of KIP-848)."""
+"""Coverage: a member was asked to compute a target (the text of KIP-848)."""
 
 _SITUATIONS: Mapping[str, str] = {
     "situation.new_target": "A target was computed.",
@@ -41,7 +41,7 @@ _OF_COMPUTATIONS: Mapping[str, str] = {
     "computation.installed": "A target that a member had computed was installed.",
     "computation.installed_late": "The group had moved on when its computed target was installed.",
     "computation.stale_epoch": "A member that computed had to wait for its new epoch.",
-    "computation.replaced": "Another member was told to compute while one had been told before.",
+    "computation.replaced": "Another member was asked to compute while one had been asked before.",
     "computation.refused_late": "A member that was replaced handed its target in.",
     "computation.failover": "A coordinator was lost while a member computed for it.",
 }

@@ -145,7 +145,9 @@ class TargetComputed(Property):
         if any(is_fit(ledger, member_id) for member_id in ledger.members):
             who = self.model.who(self.model.computations.chosen.get(shard.name, "")) or "no one"
             epoch = ledger.group_epoch
-            yield Late("the group", f"lacks the target of epoch {epoch}; {who} was told to compute")
+            yield Late(
+                "the group", f"lacks the target of epoch {epoch}; {who} was asked to compute"
+            )
 
 
 class Converges(_OfMembers):
@@ -224,7 +226,7 @@ class Converges(_OfMembers):
             )
         target = ledger.targets.get(member.member_id, frozenset())
         for partition in sorted(target - stored.held()):
-            holder = ledger.owner.get(partition)
+            holder = ledger.holders.owner.get(partition)
             if holder is not None and holder != member.member_id:
                 state = ledger.members[holder].state.name
                 since_ms = ledger.state_since_ms.get(holder)
@@ -282,9 +284,9 @@ class PartitionsOwned(_OfMembers):
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
         """Why no one works on this partition; None if somebody does."""
-        holder = ledger.owner.get(partition)
+        holder = ledger.holders.owner.get(partition)
         if holder is None:
-            wanted_by = ledger.target_owner.get(partition)
+            wanted_by = ledger.in_target.owner.get(partition)
             if wanted_by is None:
                 return "is held by no member and stands in no target"
             return f"is held by no member; the target gives it to {self.model.who(wanted_by)}"

@@ -169,7 +169,7 @@ class CommitOfOwner(Property):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look for another holder of each partition that was stored."""
         committer = step.request.member_id
-        owner = self.model.ledger_of(step.shard).owner
+        owner = self.model.ledger_of(step.shard).holders.owner
         foreign = [
             p
             for p in stored

@@ -203,7 +203,7 @@ class FetchShown(Property):
         "newest; beside each offset its text and leader epoch."
     )
     clauses = ("coordinator §8.2", "coordinator §9.4")
-    violated_by = ("mut-reads-uncommitted",)
+    violated_by = ("mut-reads-uncommitted", "mut-abort-keeps-offsets")
     interest = Interest(requests=(OffsetFetchRequest,))
 
     def on_request(self, step: Step) -> Finding | None:
@@ -281,7 +281,7 @@ class StoredAsAsked(Property):
     """coordinator §8.4."""
 
     id = "offsets.stored_as_asked"
-    sentence = "A commit stores the offsets that it is told are accepted, and no others."
+    sentence = "A commit stores the offsets that are answered as accepted, and no others."
     clauses = ("coordinator §8.4", "coordinator §9.1")
     violated_by = ("test:stores-another-offset", "test:commit-for-another-topic")
     judges_mixed = True

@@ -175,7 +175,7 @@ class FreeIsGranted(Property):
         free = {
             p
             for p in ledger.targets.get(member_id, frozenset()) - entry.current.assigned.keys()
-            if p not in ledger.owner
+            if p not in ledger.holders.owner
             and p.topic_id in topics
             and not self.model.is_held_by_name(shard, ledger, member_id, p)
         }

@@ -52,21 +52,18 @@ class _OneOwner(Property):
     def _stands(self, entry: ClientEntry, partition: TopicPartition, shard: ShardView) -> bool:
         """Whether the coordinator has it, at exactly the epoch or generation that the client is at,
         and has ever given it the partition."""
-        member, group = entry.member, self.model.classic_group_in(shard)
-        if group is None:
-            is_lost = self.model.is_from_lost_commit(member.member_id, partition)
-            return is_registered(member, self.model.ledger_of(shard)) and not is_lost
-        return (
-            member.member_id in group.members
-            and 0 < member.member_epoch == group.generation_id
-            and not _has_missed_a_generation(entry)
-        )
+        model, member = self.model, entry.member
+        if not model.is_member_in(shard, member):
+            return False
+        if model.classic_group_in(shard) is None:
+            return not model.is_from_lost_commit(member.member_id, partition)
+        return not _has_missed_a_generation(entry)
 
 
 def _has_missed_a_generation(entry: ClientEntry) -> bool:
     """Whether others may have got what it has while it was away from its classic group, and it has
-    not been told so: its claims were too old to count (classic §5.3). Who continues with what it
-    had under another member id has been told."""
+    not learnt so: its claims were too old to count (classic §5.3). Who continues with what it
+    had under another member id has learnt it."""
     member = entry.member
     if entry.settled is None or member.state is ClientState.STABLE:
         return False
@@ -168,11 +165,11 @@ class CurrentFitsTarget(Property):
         if not is_new or ledger is None or member.member_epoch != ledger.target_epoch:
             return None
         current = member.current.partitions
-        is_target = not ledger.target_rivals and current == ledger.targets.get(member.member_id)
+        is_target = not ledger.in_target.rivals and current == ledger.targets.get(member.member_id)
         if is_target or not is_registered(member, ledger):
             return None
         for partition in sorted(current):
-            owner = ledger.target_owner.get(partition, member.member_id)
+            owner = ledger.in_target.owner.get(partition, member.member_id)
             if owner != member.member_id:
                 return Finding(
                     f"{entry.name} came to the target epoch {member.member_epoch} with "
@@ -189,7 +186,7 @@ class StableMeansEqual(Property):
 
     id = "client.stable.means_equal"
     sentence = (
-        "A client that is at rest is assigned what it was told last, and has acknowledged it."
+        "A client that is at rest is assigned what it was sent last, and has acknowledged it."
     )
     clauses = ("client C7",)
     violated_by = ("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply")
@@ -250,7 +247,7 @@ class RevokeBeforeAck(Property):
 
 class FetchSubset(Property):
     """client C11, with callbacks as the client reports them. librdkafka and franz-go take no
-    notice of one that throws, nor do they stop while a loss is told."""
+    notice of one that throws, nor do they stop while a loss is reported."""
 
     id = "client.fetch.subset"
     sentence = (

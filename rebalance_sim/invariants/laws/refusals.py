@@ -49,9 +49,9 @@ def _is_full(a: Asked) -> bool:
     none, and while generations change only members that have joined again have one."""
     is_classic = isinstance(a.request, JoinGroupRequest) and not a.is_consumer
     limit = a.config.group_max_size if is_classic else a.config.group_consumer_max_size
-    is_seated = a.member_id in a.members and a.state is not _PREPARING
+    is_member = a.member_id in a.members and a.state is not _PREPARING
     return len(a.members) >= limit and not (
-        is_seated or (a.holder and a.epoch == 0 and not is_classic)
+        is_member or (a.holder and a.epoch == 0 and not is_classic)
     )
 
 
@@ -246,12 +246,12 @@ class ClassicRefusalCause(Refusals):
     id = "classic.refusal_cause"
     sentence = (
         "A classic request is refused only for what its code says of sender or group, as it comes "
-        "or while it waits; no one joins who was not told its member id."
+        "or while it waits; no one joins who has not received its member id."
     )
     clauses = ("classic §1.7", "classic §2.1", "classic §2.8", "classic §7.5", "classic §7.6")
     violated_by = ("KAFKA-20640", "KAFKA-7824", "classic-forgotten-assignor")
     causes: ClassVar[Causes] = {
-        ErrorCode.NONE: ("it was told its member id", lambda a: not _lacks_id(a)),
+        ErrorCode.NONE: ("it has received its member id", lambda a: not _lacks_id(a)),
         ErrorCode.INVALID_GROUP_ID: ("it names no group", lambda a: not a.step.request.group_id),
         ErrorCode.INVALID_SESSION_TIMEOUT: ("the broker has no such sessions", _has_odd_session),
         ErrorCode.GROUP_MAX_SIZE_REACHED: (_FULL, _is_full),

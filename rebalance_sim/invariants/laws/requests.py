@@ -71,7 +71,7 @@ class EpochRises(Property):
 class IdStable(Property):
     """client C5, KIP-1082: if the coordinator made the id and its answer were lost, no one would
     have it. One that no one knows any more may be given up for another: franz-go makes a new one
-    when it is told so, and for each of its clients (franz §3)."""
+    when it learns so, and for each of its clients (franz §3)."""
 
     id = "client.id.stable"
     is_seen_from_outside = True
@@ -86,7 +86,7 @@ class IdStable(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._unknown: dict[str, str] = self.of_process({})
-        """Client -> the id that it was told no one knows, or left with."""
+        """Client -> the id that no one knows, as it was answered, or left with."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember the id that is not known."""
@@ -241,7 +241,7 @@ class LeaveOnce(Property):
     id = "client.leave.once"
     is_seen_from_outside = True
     sentence = (
-        "A leave is sent once, with -1, or -2 by a static member that was not told otherwise, and "
+        "A leave is sent once, with -1, or -2 by a static member that did not ask for another, and "
         "no heartbeat of that membership follows."
     )
     clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
@@ -350,7 +350,7 @@ class LeaveSent(Property):
         return entry.member.config.group_instance_id is not None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Has it been told when the call returns?"""
+        """Does it know when the call returns?"""
         if entry.name not in self._owes:
             return None
         for effect in step.effects:

@@ -41,8 +41,8 @@ class TargetComplete(Property):
         for member_id in (*change.targets, *change.members):
             if member_id in ledger.targets and member_id not in ledger.members:
                 return Finding(f"{member_id} has a target and is no member")
-        for partition in sorted(ledger.target_rivals):
-            one, other = ledger.target_owner[partition], ledger.target_rivals[partition][0]
+        for partition in sorted(ledger.in_target.rivals):
+            one, other = ledger.in_target.owner[partition], ledger.in_target.rivals[partition][0]
             return Finding(
                 f"{name_of(partition)} is in the targets of {one} and of {other}",
                 partition=partition,
@@ -161,7 +161,7 @@ def _is_of_former_patterns(ledger: GroupLedger, image: MetadataImage) -> bool:
     expected = dict(_partition_counts(ledger.all_names(), image))
     if any(ledger.target_count.get(topic_id, 0) != n for topic_id, n in expected.items()):
         return False
-    for partition, member_id in ledger.target_owner.items():
+    for partition, member_id in ledger.in_target.owner.items():
         if partition.topic_id not in expected:
             entry = ledger.members.get(member_id)
             pattern = entry.metadata.subscribed_topic_regex if entry and entry.metadata else ""

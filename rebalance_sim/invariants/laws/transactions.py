@@ -13,26 +13,19 @@ from rebalance_sim.invariants.laws.offset_fences import kept_since
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.model.offset_model import OffsetKey
+from rebalance_sim.invariants.model.offset_model import EndedTransaction, OffsetKey
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.clients import SendOffsetsToTransaction
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
-from rebalance_sim.protocol.wire.records import (
-    OffsetCommit,
-    Record,
-    TransactionMarker,
-    TxnOffsetCommit,
-)
+from rebalance_sim.protocol.wire.records import OffsetCommit, Record, TransactionMarker
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import (
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
-
-_OF_TRANSACTIONS = (TxnOffsetCommit, TransactionMarker)
 
 
 class _Sent(NamedTuple):
@@ -43,92 +36,7 @@ class _Sent(NamedTuple):
     offsets: Mapping[TopicPartition, int]
 
 
-class _Ended(NamedTuple):
-    """A transaction that has committed in a log: its producer, and its offsets by topic name."""
-
-    producer_id: int
-    offsets: Mapping[OffsetKey, int]
-
-
-class _Pending:
-    """What open transactions have, as the log of one shard alone tells."""
-
-    def __init__(self, group_id: str) -> None:
-        self._group_id = group_id
-        self._offsets: dict[OffsetKey, dict[int, int]] = {}
-        """Topic name and partition -> producer -> offset."""
-
-    def has(self, key: OffsetKey) -> bool:
-        """Whether any open transaction has an offset of this partition."""
-        return bool(self._offsets.get(key))
-
-    def apply(self, record: Record) -> _Ended | None:
-        """Enter the next record; the transaction that commits with it."""
-        if record.group_id != self._group_id:
-            return None
-        if type(record) is TxnOffsetCommit:
-            of_partition = self._offsets.setdefault((record.topic, record.partition), {})
-            of_partition[record.producer_id] = record.value.offset
-        elif type(record) is OffsetCommit and record.value is None:
-            self._offsets.pop((record.topic, record.partition), None)
-        elif type(record) is TransactionMarker:
-            producer_id = record.producer_id
-            ended = {
-                key: by_producer.pop(producer_id)
-                for key, by_producer in self._offsets.items()
-                if producer_id in by_producer
-            }
-            return _Ended(producer_id, ended) if record.value else None
-        return None
-
-
-class _FollowsLog(Property):
-    """Follows what is pending in the log of each shard."""
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._pending: dict[str, _Pending] = {}
-        self._is_used = False
-        """There has been a transaction; before, nothing needs to be followed."""
-
-    def pending_of(self, shard: ShardView) -> _Pending:
-        """What is pending in the log of a shard."""
-        if shard.name not in self._pending:
-            self._pending[shard.name] = _Pending(self.model.group_id)
-        return self._pending[shard.name]
-
-    def note(self, shard: ShardView, offset: int, record: Record, ended: _Ended | None) -> None:
-        """A record, and the transaction that commits with it."""
-
-    def on_append(self, step: Step) -> Finding | None:
-        """Follow what is written."""
-        self._follow(step.shard, step.records)
-        return None
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """Begin again with the log as it is: another leader may have lost some of it."""
-        return self._again(step.shard)
-
-    def on_truncated(self, step: Step) -> Finding | None:
-        """Likewise: what was not committed is gone."""
-        return self._again(step.shard)
-
-    def _again(self, shard: ShardView) -> Finding | None:
-        self._pending.pop(shard.name, None)
-        self._follow(shard, shard.log_records())
-        return None
-
-    def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
-        if not self._is_used:
-            self._is_used = any(type(one) in _OF_TRANSACTIONS for one in records)
-        if not self._is_used:
-            return
-        pending = self.pending_of(shard)
-        for offset, record in enumerate(records, shard.log_end_offset - len(records)):
-            self.note(shard, offset, record, pending.apply(record))
-
-
-class ExactlyOnce(_FollowsLog):
+class ExactlyOnce(Property):
     """transactions §4. Judged from the second transaction with a partition on, and afresh after
     others have changed its offset: where its client then begins is not the application's doing."""
 
@@ -150,13 +58,12 @@ class ExactlyOnce(_FollowsLog):
         self._sent: dict[int, list[_Sent]] = {}
         """Producer -> what it has sent, and has not committed as far as is known."""
         self._ends: dict[TopicPartition, int] = {}
-        self._waiting: dict[str, deque[tuple[int, OffsetKey | _Ended]]] = {}
+        self._waiting: dict[str, deque[tuple[int, OffsetKey | EndedTransaction]]] = {}
         """Shard -> offset and what was committed there, until that is below its high watermark."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A transaction begins."""
         event = step.event
-        self._is_used = True
         sent = _Sent(entry.name, event.starts, event.offsets)
         self._sent.setdefault(event.producer_id, []).append(sent)
         return None
@@ -167,21 +74,40 @@ class ExactlyOnce(_FollowsLog):
         self._ends = {p: end for p, end in self._ends.items() if p.topic_id in by_id}
         return None
 
-    def _again(self, shard: ShardView) -> Finding | None:
-        self._waiting.pop(shard.name, None)
-        return super()._again(shard)
+    def on_append(self, step: Step) -> Finding | None:
+        """Follow what is written."""
+        self._follow(step.shard, step.records)
+        return None
 
-    def note(self, shard: ShardView, offset: int, record: Record, ended: _Ended | None) -> None:
-        """As of ``_FollowsLog``. What a load finds may have been judged before: then it is not
-        among what was sent any more."""
-        if ended is not None:
-            self._waiting.setdefault(shard.name, deque()).append((offset, ended))
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Begin again with the log as it is: another leader may have lost some of it. What was
+        judged before is not among what was sent any more."""
+        self._waiting.pop(step.shard.name, None)
+        self._follow(step.shard, step.shard.log_records())
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What was not committed is gone."""
+        waiting, end = self._waiting.get(step.shard.name), step.shard.log_end_offset
+        while waiting and waiting[-1][0] >= end:
+            waiting.pop()
+        return None
+
+    def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
+        offset_model = self.model.offset_models.get(shard.name)
+        if not self.model.has_transactions or offset_model is None:
             return
-        if type(record) is not OffsetCommit or record.group_id != self.model.group_id:
-            return
-        if self._sent and offset >= shard.high_watermark:
-            key = record.topic, record.partition
-            self._waiting.setdefault(shard.name, deque()).append((offset, key))
+        waiting = self._waiting.setdefault(shard.name, deque())
+        for offset, record in enumerate(records, shard.log_end_offset - len(records)):
+            if offset in offset_model.ended:
+                waiting.append((offset, offset_model.ended[offset]))
+            elif (
+                type(record) is OffsetCommit
+                and record.group_id == self.model.group_id
+                and self._sent
+                and offset >= shard.high_watermark
+            ):
+                waiting.append((offset, (record.topic, record.partition)))
 
     def on_committed(self, step: Step) -> Finding | None:
         """What was written counts."""
@@ -189,7 +115,7 @@ class ExactlyOnce(_FollowsLog):
         finding = None
         while waiting and waiting[0][0] < step.shard.high_watermark:
             what = waiting.popleft()[1]
-            if isinstance(what, _Ended):
+            if isinstance(what, EndedTransaction):
                 finding = finding or self._end(step.shard, what)
             else:
                 self._ends.pop(self._partition(step.shard, what), None)
@@ -199,7 +125,7 @@ class ExactlyOnce(_FollowsLog):
         topic = shard.coordinator.image.by_name.get(key[0])
         return TopicPartition(key[0] if topic is None else topic.topic_id, key[1])
 
-    def _end(self, shard: ShardView, ended: _Ended) -> Finding | None:
+    def _end(self, shard: ShardView, ended: EndedTransaction) -> Finding | None:
         offsets = {self._partition(shard, key): end for key, end in ended.offsets.items()}
         known = self._sent.get(ended.producer_id, [])
         # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted.
@@ -266,7 +192,7 @@ class TxnCommitFenced(Property):
         )
 
 
-class MarkerFenced(_FollowsLog):
+class MarkerFenced(Property):
     """transactions §2.4, by the markers in the log."""
 
     id = "transactions.marker_fenced"
@@ -284,16 +210,30 @@ class MarkerFenced(_FollowsLog):
         self._epochs: dict[str, dict[int, int]] = {}
         """Shard -> producer -> the highest coordinator epoch of its markers."""
 
-    def _again(self, shard: ShardView) -> Finding | None:
-        self._epochs.pop(shard.name, None)
-        return super()._again(shard)
+    def on_append(self, step: Step) -> Finding | None:
+        """Follow what is written."""
+        self._follow(step.shard, step.records)
+        return None
 
-    def note(self, shard: ShardView, offset: int, record: Record, ended: _Ended | None) -> None:
-        """As of ``_FollowsLog``."""
-        if type(record) is TransactionMarker:
-            epochs = self._epochs.setdefault(shard.name, {})
-            before = epochs.get(record.producer_id, 0)
-            epochs[record.producer_id] = max(before, record.coordinator_epoch)
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Begin again with the log as it is."""
+        return self._again(step.shard)
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Likewise: what was not committed is gone."""
+        return self._again(step.shard)
+
+    def _again(self, shard: ShardView) -> Finding | None:
+        if self._epochs.pop(shard.name, None) is not None or self.model.has_transactions:
+            self._follow(shard, shard.log_records())
+        return None
+
+    def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
+        for record in records:
+            if type(record) is TransactionMarker:
+                epochs = self._epochs.setdefault(shard.name, {})
+                before = epochs.get(record.producer_id, 0)
+                epochs[record.producer_id] = max(before, record.coordinator_epoch)
 
     def on_request(self, step: Step) -> Finding | None:
         """Look at what was accepted; its own record is among those that were followed."""
@@ -307,13 +247,13 @@ class MarkerFenced(_FollowsLog):
         )
 
 
-class PendingHidden(_FollowsLog):
+class PendingHidden(Property):
     """transactions §3, as the log alone tells what is pending."""
 
     id = "transactions.pending_hidden"
     sentence = (
         "A fetch that requires stable offsets is shown none of a partition that an open "
-        "transaction has, and is told so of no other."
+        "transaction has, and is refused no other."
     )
     clauses = ("transactions §3", "coordinator §8.2")
     violated_by = ("mut-fetch-shows-pending",)
@@ -325,12 +265,12 @@ class PendingHidden(_FollowsLog):
         request, response = step.request, step.response
         if not request.require_stable:
             return None
-        pending = self.pending_of(step.shard)
+        offsets = self.model.offset_models.get(step.shard.name)
         for partition, offset in response.offsets.items():
             name = self.model.wire_name_of(
                 step.shard, request.wire_topics, request.api_version, partition
             )
-            has_it = pending.has((name or "", partition.partition))
+            has_it = offsets is not None and offsets.has_pending((name or "", partition.partition))
             code = response.errors.get(partition, ErrorCode.NONE)
             is_refused = code is ErrorCode.UNSTABLE_OFFSET_COMMIT
             if name is None or code not in (ErrorCode.NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT):

@@ -20,7 +20,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class OpenCommit(NamedTuple):
-    """A commit of the application, from the call to what it is told; ``is_sync``: it waits."""
+    """A commit of the application, from the call to its result; ``is_sync``: it waits."""
 
     since_ms: int
     is_sync: bool
@@ -45,6 +45,8 @@ class ClientEntry:
         self.state_since_ms = at_ms
         self.committed_ms = self.raised_ms = -1
         """When a commit was sent, and a call of the application raised, last; -1: never."""
+        self.callback_since_ms = -1
+        """When its last rebalance callback began; -1: none has."""
         self.commits_itself = False
         """The application has committed what it liked."""
         self.open_commits: dict[int, OpenCommit] = {}

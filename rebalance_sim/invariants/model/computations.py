@@ -1,4 +1,4 @@
-"""Who was told to compute a target, and from what: kept from answers alone.
+"""Who was asked to compute a target, and from what: kept from answers alone.
 
 Source: coordinator §12.3-§12.6 (the text of KIP-848). A coordinator keeps its choice of member in
 memory only; what can be seen of it is whom it tells, and what it hands out.
@@ -23,11 +23,11 @@ COMPUTATION_REQUESTS = (
 
 
 class Computations:
-    """For each shard: the member that it told last, and what it has handed out to whom."""
+    """For each shard: the member that it asked last, and what it has handed out to whom."""
 
     def __init__(self) -> None:
         self.chosen: dict[str, str] = {}
-        """Shard -> the member that was told to compute, if nothing has come of it yet."""
+        """Shard -> the member that was asked to compute, if nothing has come of it yet."""
         self._prepared: dict[tuple[str, str], ConsumerGroupPrepareAssignmentResponse] = {}
 
     def prepared(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rebalance_sim.invariants.model.computed_once import computed_once
+from rebalance_sim.invariants.model.holders import Holders
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
@@ -200,11 +201,9 @@ class GroupLedger:
         self.target_timestamp: int | None = None
         self.members: dict[str, MemberEntry] = {}
         self.targets: dict[str, Target] = {}
-        self.owner: dict[TopicPartition, str] = {}
-        self.rivals: dict[TopicPartition, list[str]] = {}
-        """Holders beside the owner: empty unless ownership is broken."""
-        self.target_owner: dict[TopicPartition, str] = {}
-        self.target_rivals: dict[TopicPartition, list[str]] = {}
+        self.holders = Holders()
+        self.in_target = Holders()
+        """The members in whose targets partitions are."""
         self.target_count: dict[str, int] = {}
         """Topic id -> how many of its partitions stand in targets, each as often as it does."""
         self.subscriber_count: dict[str, int] = {}
@@ -390,11 +389,10 @@ class GroupLedger:
             return
         change.moved.add(member_id)
         for partition in old - new:
-            _release(self.owner, self.rivals, partition, member_id)
+            self.holders.release(partition, member_id)
         for partition in new - old:
-            holder = self.owner.setdefault(partition, member_id)
+            holder = self.holders.take(partition, member_id)
             if holder != member_id:
-                self.rivals.setdefault(partition, []).append(member_id)
                 change.taken.append(Taken(partition, member_id, holder))
 
     def _put_target(self, member_id: str, value: Target | None, change: Change) -> None:
@@ -409,16 +407,15 @@ class GroupLedger:
     def _move_targets(self, change: Change) -> None:
         # All losses before all gains: the order of two members' records means nothing
         # (coordinator §5.5).
-        owner, rivals, count = self.target_owner, self.target_rivals, self.target_count
+        holders, count = self.in_target, self.target_count
         for member_id, (before, after) in change.targets.items():
             for partition in (before or _NOTHING) - (after or _NOTHING):
                 _add(count, partition.topic_id, -1)
-                _release(owner, rivals, partition, member_id)
+                holders.release(partition, member_id)
         for member_id, (before, after) in change.targets.items():
             for partition in (after or _NOTHING) - (before or _NOTHING):
                 _add(count, partition.topic_id, 1)
-                if owner.setdefault(partition, member_id) != member_id:
-                    rivals.setdefault(partition, []).append(member_id)
+                holders.take(partition, member_id)
 
     # -- counts ----------------------------------------------------------------------------
 
@@ -480,21 +477,3 @@ def _add(counts: dict[str, int], key: str, by: int) -> None:
         counts[key] = left
     else:
         counts.pop(key, None)
-
-
-def _release(
-    owner: dict[TopicPartition, str],
-    rivals: dict[TopicPartition, list[str]],
-    partition: TopicPartition,
-    member_id: str,
-) -> None:
-    """It has a partition no more; if others have it as well, one of them is the owner."""
-    others = rivals.pop(partition, None)
-    if others is None:
-        if owner.get(partition) == member_id:
-            del owner[partition]
-        return
-    left = [one for one in (owner[partition], *others) if one != member_id]
-    owner[partition] = left[0]
-    if len(left) > 1:
-        rivals[partition] = left[1:]

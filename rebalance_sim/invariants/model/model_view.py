@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
-from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.computations import Computations, is_fit
 from rebalance_sim.invariants.model.group_settings import ConfigHistory
 from rebalance_sim.invariants.model.ledger import GroupLedger
@@ -45,6 +45,8 @@ class ModelView:
     """Shard -> the classic group there, where there has been one in this term."""
     offset_models: Mapping[str, OffsetModel]
     """Shard -> the offsets in its log, where something has made that worth reading."""
+    has_transactions: bool
+    """Whether a transaction has written to any log."""
     entries: Mapping[str, ClientEntry]
     """Living clients of whatever kind, by name; those of the classic protocol apart from others:"""
     clients: Mapping[str, ClientEntry]
@@ -64,8 +66,8 @@ class ModelView:
     topics_changed_ms: int
     """When some broker last had other topics, or partitions, than before; -1: never."""
     released_ms: int
-    """When an application last came back from a ``commitSync`` that had taken longer than one
-    request may, as one inside of a callback can; -1: never."""
+    """When an application last came back from a ``commitSync`` or a rebalance callback that had
+    taken longer than one request may; -1: never."""
     former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
     """Looked up once for all that a full check asks; None at any other time."""
@@ -137,12 +139,12 @@ class ModelView:
         if topic is None or not ledger.classic_count or not self.rules.outlives_topics:
             return False
         entry = ledger.members.get(member_id)
-        own_seat = None if entry is None else entry.instance_id
+        own_instance = None if entry is None else entry.instance_id
         return any(
             held.partition == partition.partition and held.topic_id not in by_id
             for other_id, other in ledger.members.items()
             if other_id != member_id
-            and (own_seat is None or other.instance_id != own_seat)
+            and (own_instance is None or other.instance_id != own_instance)
             and other.metadata is not None
             and other.metadata.classic_member_metadata is not None
             and topic.name in other.topic_names
@@ -174,6 +176,14 @@ class ModelView:
         """The shard's classic group, one that is more than offsets; None if it has none."""
         group = shard.coordinator.groups_of(ClassicGroup).get(self.group_id)
         return None if group is None or group.is_simple else group
+
+    def is_member_in(self, shard: ShardView, member: GroupMember) -> bool:
+        """Whether the shard's group has this client, at exactly the epoch or generation that the
+        client is at."""
+        group = self.classic_group_in(shard)
+        if group is None:
+            return is_registered(member, self.ledger_of(shard))
+        return member.member_id in group.members and 0 < member.member_epoch == group.generation_id
 
     @staticmethod
     def is_heartbeat_success(step: Step) -> bool:
@@ -246,12 +256,12 @@ class ModelView:
         return f"[{', '.join(self.name_of(partition) for partition in sorted(partitions))}]"
 
     def target_and_current(self, member: GroupMember) -> str:
-        """What a client was told last, and what it has reconciled; two targets may be alike."""
+        """What a client was sent last, and what it has reconciled; two targets may be alike."""
         target, current = member.target, member.current
         if target.partitions == current.partitions:
             return (
                 f"has reconciled {self.names_of(current.partitions)}, and not answered yet to the "
-                "same target, which it was told again"
+                "same target, which it was sent again"
             )
         return (
             f"has the target {self.names_of(target.partitions)} and has reconciled "

@@ -7,8 +7,8 @@ Source: coordinator §8.4, §9.4.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.records import (
     OffsetCommit,
@@ -20,6 +20,20 @@ from rebalance_sim.protocol.wire.records import (
 
 OffsetKey = tuple[str, int]
 """Topic name and partition number."""
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction that has committed: its producer, and the offsets that were pending."""
+
+    producer_id: int
+    offsets: Mapping[OffsetKey, int]
+
+
+class _Pending(NamedTuple):
+    """What a producer has written, and the offset of that record."""
+
+    written_at: int
+    value: OffsetCommitValue
 
 
 class OffsetModel:
@@ -34,22 +48,27 @@ class OffsetModel:
         """(offset, key, value before) of what was not committed when last looked at."""
         self._set_at: dict[OffsetKey, int] = {}
         """Offset of the record that ``newest`` has come from."""
-        self._pending: dict[tuple[OffsetKey, int], tuple[int, OffsetCommitValue]] = {}
-        """Key and producer -> offset and value of what an open transaction has."""
-        self._open_pending: deque[tuple[int, dict[Any, Any]]] = deque()
-        """(offset, all that was pending before), likewise."""
+        self._pending: dict[OffsetKey, dict[int, _Pending]] = {}
+        """Key -> producer -> what its open transaction has."""
+        self._open_pending: deque[tuple[int, OffsetKey, int, _Pending | None]] = deque()
+        """(offset, key, producer, what was pending before), likewise."""
+        self.ended: dict[int, EndedTransaction] = {}
+        """Offset in the last batch -> the transaction that has committed there."""
 
     def apply(self, records: Iterable[Record], *, first_offset: int) -> None:
         """Enter records that follow each other in the log."""
-        self.deleted = {}
+        self.deleted, self.ended = {}, {}
         for offset, record in enumerate(records, start=first_offset):
             if record.group_id != self._group_id:
                 continue
             if type(record) is OffsetCommit:
                 self._set(offset, (record.topic, record.partition), record.value, offset)
             elif type(record) is TxnOffsetCommit or type(record) is TransactionMarker:
-                self._open_pending.append((offset, dict(self._pending)))
                 self._follow(offset, record)
+
+    def has_pending(self, key: OffsetKey) -> bool:
+        """Whether any open transaction has an offset of this partition."""
+        return bool(self._pending.get(key))
 
     def _set(
         self, offset: int, key: OffsetKey, value: OffsetCommitValue | None, written_at: int
@@ -59,23 +78,37 @@ class OffsetModel:
         if value is not None:
             self.newest[key] = value
             return
-        if self._pending:
-            self._open_pending.append((offset, dict(self._pending)))
-            self._pending = {k: one for k, one in self._pending.items() if k[0] != key}
+        for producer_id in tuple(self._pending.get(key, ())):
+            self._set_pending(offset, key, producer_id, None)
         if key in self.newest:
             self.deleted[key] = self.newest.pop(key)
 
     def _follow(self, offset: int, record: TxnOffsetCommit | TransactionMarker) -> None:
         """An offset is pending, or a transaction ends: what was written last counts."""
+        producer_id = record.producer_id
         if type(record) is TxnOffsetCommit:
             key = record.topic, record.partition
-            self._pending[key, record.producer_id] = offset, record.value
+            self._set_pending(offset, key, producer_id, _Pending(offset, record.value))
             return
-        mine = [k for k in self._pending if k[1] == record.producer_id]
-        for pending_key in sorted(mine):
-            written_at, value = self._pending.pop(pending_key)
-            if record.value and written_at > self._set_at.get(pending_key[0], -1):
-                self._set(offset, pending_key[0], value, written_at)
+        mine = [key for key, found in sorted(self._pending.items()) if producer_id in found]
+        ended = {key: self._pending[key][producer_id] for key in mine}
+        for key, pending in ended.items():
+            self._set_pending(offset, key, producer_id, None)
+            if record.value and pending.written_at > self._set_at.get(key, -1):
+                self._set(offset, key, pending.value, pending.written_at)
+        if record.value:
+            offsets = {key: pending.value.offset for key, pending in ended.items()}
+            self.ended[offset] = EndedTransaction(producer_id, offsets)
+
+    def _set_pending(
+        self, offset: int, key: OffsetKey, producer_id: int, pending: _Pending | None
+    ) -> None:
+        found = self._pending.setdefault(key, {})
+        self._open_pending.append((offset, key, producer_id, found.get(producer_id)))
+        if pending is None:
+            del found[producer_id]
+        else:
+            found[producer_id] = pending
 
     def truncate_to(self, offset: int) -> None:
         """The log has lost everything from an offset on."""
@@ -87,7 +120,11 @@ class OffsetModel:
             else:
                 self.newest[key] = before
         while self._open_pending and self._open_pending[-1][0] >= offset:
-            self._pending = self._open_pending.pop()[1]
+            _, key, producer_id, pending = self._open_pending.pop()
+            if pending is None:
+                del self._pending[key][producer_id]
+            else:
+                self._pending[key][producer_id] = pending
 
     def prune(self, high_watermark: int) -> None:
         """Everything below a high watermark stays for good."""

@@ -21,7 +21,7 @@ SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
 
 SLACK_INTERVALS = 4
-"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
+"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be answered, to
 acknowledge that, and one for polls, searches and round trips."""
 
 _STARTS_MOST = 5
@@ -143,9 +143,9 @@ class QuietPeriod:
 
     @property
     def _rejoined_ms(self) -> int:
-        """When the last one is back, at the latest, whose application hung in ``commitSync``: that
-        lasts up to ``default.api.timeout.ms``, and a member that does not poll leaves meanwhile. -1
-        if no one did."""
+        """When the last one is back, at the latest, whose application hung in a callback or in
+        ``commitSync``, which lasts up to ``default.api.timeout.ms``: a member that does not poll
+        leaves meanwhile. -1 if no one did."""
         released_ms = self._model.released_ms
         return -1 if released_ms < 0 else released_ms + self.slack_ms + self._settling_ms
 
@@ -240,42 +240,38 @@ class QuietPeriod:
         return (name, count) if count > _STARTS_MOST else None
 
     def too_slow_client(self) -> str | None:
-        """The first client whose application has stayed with a batch or between two polls, or
-        which, as a classic one, is to stay without a heartbeat, for half of
-        ``max.poll.interval.ms``; None if none has.
+        """The first client that may need ``max.poll.interval.ms`` to give partitions up, because
+        its application stays with a batch or between two polls, or which, as a classic one, may be
+        without a heartbeat for half of that time; None if none is.
 
-        To give partitions up takes two polls, one to begin with the commit and one for the
-        callback (client §4.1), and both have to fit into that time, with those between that submit
-        no event (client §0.1); and a classic member learns of a rebalance by a heartbeat, and has
-        that time to join. A member that is removed instead,
-        again and again, lets the group never come to rest. A process that has ended does no more of
-        that.
+        A member that is removed instead, again and again, lets the group never come to rest. A
+        process that has ended does no more of that.
         """
         return next(
             (
                 name
                 for name, client in self._view.clients().items()
-                if client.is_alive
-                and 2
-                * max(
-                    _longest_batch_ms(client),
-                    _between_events_ms(client),
-                    _longest_unaware_ms(client),
-                )
-                >= client.member.config.max_poll_interval_ms
+                if client.is_alive and _is_too_slow(client)
             ),
             None,
         )
 
 
+def _is_too_slow(client: ClientView) -> bool:
+    """A consumer member gives partitions up in three polls: one begins with the commit, one has
+    the revoked callback, one the assigned; four, where every second one submits no event (client
+    §0.1). A classic one learns of a rebalance by a heartbeat, and joins from its next poll."""
+    away_ms = max(_longest_batch_ms(client), client.processing_ms)
+    if client.member.kind in CLASSIC_KINDS:
+        needed_ms = 2 * max(away_ms, client.member.heartbeat_interval_ms)
+    else:
+        needed_ms = (4 if client.member.skips_poll_events else 3) * away_ms
+    return needed_ms >= client.member.config.max_poll_interval_ms
+
+
 def _between_events_ms(client: ClientView) -> int:
     """The longest time between two polls that submit an event, as long as batches are short."""
     return client.processing_ms * (2 if client.member.skips_poll_events else 1)
-
-
-def _longest_unaware_ms(client: ClientView) -> int:
-    """How long a classic member may take to learn of a rebalance; others are told by the answer."""
-    return client.member.heartbeat_interval_ms if client.member.kind in CLASSIC_KINDS else 0
 
 
 def _longest_silence_ms(client: ClientView) -> int:

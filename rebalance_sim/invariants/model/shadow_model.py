@@ -16,6 +16,8 @@ from rebalance_sim.protocol.wire.records import (
     GroupMetadata,
     OffsetCommit,
     Record,
+    TransactionMarker,
+    TxnOffsetCommit,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -33,6 +35,7 @@ class ShadowModel(ModelView):
         self.config_history = ConfigHistory(view.group_id)
         self.classic: dict[str, ClassicModel] = {}
         self.offset_models: dict[str, OffsetModel] = {}
+        self.has_transactions = False
         self.entries: dict[str, ClientEntry] = {}
         self.clients: dict[str, ClientEntry] = {}
         self.classic_clients: dict[str, ClientEntry] = {}
@@ -104,33 +107,38 @@ class ShadowModel(ModelView):
         """A commit of an application has come to its end."""
         commit = entry.open_commits.pop(commit_id, None)
         if commit is not None and commit.is_sync:
-            now_ms = self.view.now_ms
-            if now_ms - commit.since_ms > entry.member.config.request_timeout_ms:
-                self.released_ms = now_ms
+            self.note_returned(entry, commit.since_ms)
+
+    def note_returned(self, entry: ClientEntry, since_ms: int) -> None:
+        """A rebalance callback or a synchronous commit since then is over."""
+        if self.view.now_ms - since_ms > entry.member.config.request_timeout_ms:
+            self.released_ms = self.view.now_ms
 
     def note_append(self, step: Step, shard: ShardView) -> None:
-        """A shard wrote records. Its offsets matter as soon as some are deleted."""
+        """A shard wrote records. Its offsets matter as soon as some are deleted, or pending."""
         count = len(step.records)
         offset_model = self.offset_models.get(shard.name)
         if offset_model is None:
             for record in step.records:
-                if record.value is None and self._deletes_offsets(record):
+                if self._needs_offsets(record):
                     break
             else:
                 return
             offset_model = self.open_offset_model(shard, without_last=count)
         offset_model.apply(step.records, first_offset=shard.log_end_offset - count)
 
-    def _deletes_offsets(self, record: Record) -> bool:
-        """Of a record that takes something back."""
-        return (
-            type(record) in (OffsetCommit, ConsumerGroupMetadata)
-            and record.group_id == self.group_id
-        )
+    def _needs_offsets(self, record: Record) -> bool:
+        if record.group_id != self.group_id:
+            return False
+        if type(record) is TxnOffsetCommit or type(record) is TransactionMarker:
+            self.has_transactions = True
+            return True
+        return record.value is None and type(record) in (OffsetCommit, ConsumerGroupMetadata)
 
     def note_fetch(self, shard: ShardView, request: OffsetFetchRequest) -> None:
         """A shard is asked for offsets; those of a fetch that does not wait can be judged."""
-        if not request.require_stable and shard.name not in self.offset_models:
+        is_judged = not request.require_stable or self.has_transactions
+        if is_judged and shard.name not in self.offset_models:
             self.open_offset_model(shard)
 
     def note_committed(self, shard: ShardView) -> None:
@@ -165,6 +173,8 @@ class ShadowModel(ModelView):
         self._committed_to = max(self._committed_to, shard.high_watermark)
         self.note_topics(shard)
         self.computations.forget(shard.name)
+        if self.has_transactions:
+            self.open_offset_model(shard)
         ledger = self.open_ledger(shard)
         if self.went_back_at_step == step_index:
             self._held_since = {name: set(entry.held()) for name, entry in ledger.members.items()}

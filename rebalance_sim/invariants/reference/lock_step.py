@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from rebalance_sim.invariants.reference.coordinator_pair import CoordinatorPair
+from rebalance_sim.invariants.reference.coordinator_pair import Beside, CoordinatorPair
 from rebalance_sim.invariants.reference.difference import (
     Difference,
     about,
@@ -67,6 +67,7 @@ class LockStep:
     machines. A coordinator is compared after a difference as before it, a member is not: what
     follows in it may be a consequence. ``differences`` has the first of each kind of decision,
     ``counts`` how many there were of it; ``on_difference`` is called with each.
+    ``ends_at_difference``: nothing is compared after the first.
     """
 
     def __init__(
@@ -74,14 +75,19 @@ class LockStep:
         semantics_of: Callable[[Semantics], Any],
         tree: Tree | None = None,
         on_difference: Callable[[Difference], object] = lambda one: None,
+        *,
+        ends_at_difference: bool = False,
     ) -> None:
+        self.is_over = False
+        """Nothing is compared any more."""
+        self._ends_at_difference = ends_at_difference
         self.differences: list[Difference] = []
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.compared = 0
         self._semantics_of = semantics_of
         self._tree = tree or Tree()
         self._on_difference = on_difference
-        self._coordinators: list[CoordinatorPair] = []
+        self._besides: list[Beside] = []
         self._pairs: dict[int, _Pair] = {}
         self._open: list[Callable[..., Difference]] = []
         """Differences whose step is not over: given its index and time."""
@@ -94,20 +100,20 @@ class LockStep:
     @property
     def decisions_compared(self) -> int:
         """How many decisions of coordinators and members were compared."""
-        return self.compared + sum(one.compared for one in self._coordinators)
+        return self.compared + sum(one.compared for one in self._besides)
 
     # --- machines ---------------------------------------------------------------------------------
 
     def coordinator(self, **settings: Any) -> GroupCoordinator:
         """The coordinator of a shard that begins to load; settings are those of its class."""
-        pair = CoordinatorPair(
-            tree=self._tree,
-            reference_semantics=self._semantics_of(settings["semantics"]),
-            report=self._on_coordinator,
-            **settings,
-        )
-        self._coordinators.append(pair)
-        return pair
+        return CoordinatorPair([self.beside(**settings)], **settings)
+
+    def beside(self, **settings: Any) -> Beside:
+        """The reference of a coordinator that is made with these settings."""
+        theirs = self._semantics_of(settings["semantics"])
+        beside = Beside(watch=self, tree=self._tree, **settings | {"semantics": theirs})
+        self._besides.append(beside)
+        return beside
 
     def member(
         self,
@@ -157,21 +163,24 @@ class LockStep:
                 self._compare(step, pair, client.name)
         if self._open:
             for one in self._open:
-                self._note(one(step_index=step.index, at_ms=step.at_ms))
+                if not self.is_over:
+                    self._note(one(step_index=step.index, at_ms=step.at_ms))
             self._open.clear()
 
     def at_end(self) -> None:
-        """Nothing is owed at the end."""
+        """Nothing is left to do at the end."""
 
     def _note(self, one: Difference) -> None:
         if one.decision not in self.counts:
             self.differences.append(one)
         self.counts[one.decision] += 1
+        self.is_over = self._ends_at_difference
         self._on_difference(one)
 
-    def _on_coordinator(
+    def note_coordinator(
         self, pair: CoordinatorPair, event: Any, what: str, decided: Any, reference: Any
     ) -> None:
+        """A coordinator and its reference have decided differently."""
         what, is_here, is_there = parts(what, decided, reference, name_of_partitions(pair.image))
         self._open.append(
             partial(
@@ -217,6 +226,65 @@ class LockStep:
                     reference=reference,
                 )
             )
+
+
+class LockSteps:
+    """Several references in one run, each until its first difference at most.
+
+    ``of_coordinators`` and ``of_members``: those that may decide otherwise there; the others have
+    no machines beside these. ``on_over`` is called when all have differed.
+    """
+
+    def __init__(
+        self,
+        of_coordinators: Sequence[LockStep],
+        of_members: Sequence[LockStep],
+        on_over: Callable[[], object],
+    ) -> None:
+        self._of_coordinators = of_coordinators
+        self._of_members = of_members
+        self._compared = tuple(dict.fromkeys((*of_coordinators, *of_members)))
+        self._on_over = on_over
+
+    def coordinator(self, **settings: Any) -> GroupCoordinator:
+        """As of ``LockStep``."""
+        besides = [one.beside(**settings) for one in self._of_coordinators if not one.is_over]
+        return CoordinatorPair(besides, **settings)
+
+    def member(
+        self,
+        make: Callable[[Callable[[], float]], GroupMember],
+        *,
+        jitter: Callable[[], float],
+        version: str | None,
+        semantics: Semantics,
+    ) -> GroupMember:
+        """As of ``LockStep``: each draws what the next one makes a member with."""
+        for one in self._of_members:
+            if not one.is_over:
+                make = partial(_beside_of, one, make, version=version, semantics=semantics)
+        return make(jitter)
+
+    def after_step(self, step: Step) -> None:
+        """As of ``LockStep``."""
+        for one in self._compared:
+            one.after_step(step)
+        if any(one.is_over for one in self._compared):
+            self._compared = tuple(one for one in self._compared if not one.is_over)
+        if not self._compared:
+            self._on_over()
+
+    def at_end(self) -> None:
+        """Nothing has to be done at the end."""
+
+
+def _beside_of(
+    one: LockStep,
+    make: Callable[[Callable[[], float]], GroupMember],
+    jitter: Callable[[], float],
+    **settings: Any,
+) -> GroupMember:
+    return one.member(make, jitter=jitter, **settings)
 
 
 def _first_shown(member: Any, reference: Any) -> tuple[str, Any, Any] | None:

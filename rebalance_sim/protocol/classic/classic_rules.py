@@ -41,7 +41,7 @@ class ClassicGroupRules(CoordinatorRules):
     subscribes to other topics than before, or was to join again once it has given partitions up:
     no one else would notice what has changed (classic §2.5, classic-quiet-return)."""
 
-    takes_timeouts_of_heir = True
+    takes_timeouts_of_successor = True
     """A static member that returns brings its own timeouts (classic §2.5, KAFKA-14009)."""
 
     renews_sessions_of_synced = True

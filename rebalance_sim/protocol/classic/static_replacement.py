@@ -130,7 +130,7 @@ def replace_static(
         or topics_of(request.protocols) != topics_of(member.protocols)
         or bool(to_give_up(member.protocols, member.assignment))
     )
-    takes_over = op.rules.takes_timeouts_of_heir
+    takes_over = op.rules.takes_timeouts_of_successor
     rebalance_ms, session_ms = member.rebalance_timeout_ms, member.session_timeout_ms
     group.update(
         member,

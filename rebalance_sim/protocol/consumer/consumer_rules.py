@@ -18,8 +18,9 @@ from rebalance_sim.protocol.assignors.server import (
 )
 from rebalance_sim.protocol.assignors.server.topic_partitions import still_subscribed
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
-from rebalance_sim.protocol.consumer.consumer_group import NO_OWNER, ConsumerGroup, OwnershipRules
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.ownership_rules import NO_OWNER, OwnershipRules
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.outcome import TimerCommand
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.consumer.consumer_group import Epochs, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.ownership_rules import Epochs, OwnershipRules
 
 
 class NoDoubleOwnershipAlarm(OwnershipRules):

@@ -7,7 +7,7 @@ from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
 DEFECT = Defect(
     id="classic-forgotten-assignor",
-    title="A conversion forgets which assignor members were told, and they fail for good",
+    title="A conversion forgets which assignor members were given, and they fail for good",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
     rules=(wrong(MigrationRules, takes_offered_assignors=False),),

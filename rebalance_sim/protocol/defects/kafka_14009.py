@@ -8,5 +8,5 @@ DEFECT = Defect(
     title="Static member that returns keeps the timeouts of its predecessor",
     source="apache/kafka#12308",
     versions="2.3 - 3.3.1; fixed in the 3.3 line and 3.4",
-    rules=(wrong(ClassicGroupRules, takes_timeouts_of_heir=False),),
+    rules=(wrong(ClassicGroupRules, takes_timeouts_of_successor=False),),
 )

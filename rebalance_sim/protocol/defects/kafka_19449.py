@@ -1,8 +1,9 @@
 """KAFKA-19449: What the member itself is giving up counts as held by somebody else."""
 
-from rebalance_sim.protocol.consumer.consumer_group import NO_OWNER, ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.consumer.ownership_rules import NO_OWNER
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

@@ -1,8 +1,8 @@
 """mut-expire-keeps-ownership: Expired member keeps its ownership entries."""
 
-from rebalance_sim.protocol.consumer.consumer_group import Epochs
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.consumer.ownership_rules import Epochs
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
 from rebalance_sim.protocol.defects.defect import Defect, wrong
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from rebalance_sim.protocol.consumer.consumer_group import OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.consumer.ownership_rules import OwnershipRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMemberMetadata,

@@ -14,6 +14,7 @@ from typing import Any, cast
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError, error_answer, reported
 from rebalance_sim.protocol.hosting.held_answers import Answer, AnswersWake, Asked, HeldAnswers
+from rebalance_sim.protocol.hosting.outcome_writer import OutcomeWriter
 from rebalance_sim.protocol.hosting.ports import (
     Alarms,
     Escape,
@@ -23,7 +24,7 @@ from rebalance_sim.protocol.hosting.ports import (
     ShardListener,
     Wake,
 )
-from rebalance_sim.protocol.hosting.shard_timers import ShardTimers, TimerChange, TimerWake
+from rebalance_sim.protocol.hosting.shard_timers import ShardTimers, TimerWake
 from rebalance_sim.protocol.hosting.write_path import BatchWake, LostBatch, WritePath
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
@@ -33,7 +34,6 @@ from rebalance_sim.protocol.runtime.outcome import (
     Outcome,
     ScheduleTimer,
     ShardTimer,
-    TimerKey,
     Token,
 )
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -48,9 +48,6 @@ from rebalance_sim.protocol.wire.transaction_messages import TxnMarker
 
 LOAD_FAILED = "the load failed"
 """How the message about a shard begins that could not load."""
-
-TIMER_RETRY_MS = 500
-"""How long after a failed write the operation of a timer is tried again (coordinator §4.1)."""
 
 
 class ShardState(Enum):
@@ -105,6 +102,7 @@ class Shard:
             max_bytes=config.message_max_bytes,
             on_lost=self._on_batch_lost,
         )
+        self._writes = OutcomeWriter(self._writer, self.timers, rules)
         self._now_ms = 0
         self.coordinator = new_coordinator()
 
@@ -325,11 +323,14 @@ class Shard:
         except Exception as problem:
             self._listener.escaped(None, key, problem)
             return
-        failure = self._write(outcome, is_atomic=key.kind is not ShardTimer.EXPIRY, fired=key)
+        is_atomic = key.kind is not ShardTimer.EXPIRY
+        failure = self._writes.write(
+            self.coordinator, outcome, now_ms, is_atomic=is_atomic, fired=key
+        )
         answer = Answer(None, None, outcome.on_commit)
         if failure is not None:
             if type(failure) is WriteError:
-                self._retry(timer)
+                self._writes.retry(timer, self._now_ms)
             self._show_failure(failure, None, key)
             self._complete(outcome.completions)
             self._fail(answer, failure)
@@ -350,34 +351,8 @@ class Shard:
         for marker in outcome.markers:
             self._send_marker(marker)
 
-    def _write(
-        self, outcome: Outcome, *, is_atomic: bool = True, fired: TimerKey | None = None
-    ) -> Failure | None:
-        """Write an outcome's records, and take its timers; or return why that could not be done.
-
-        The timers are as before then, but for those of what need not be atomic, and for sessions:
-        their members were heard of. ``fired``: the timer that has led to it, which is tried again.
-        """
-        records, timers = outcome.records, outcome.timers
-        is_undone = is_atomic and not self.rules.keeps_timers_of_failed_batches
-        if timers and not (records and is_undone):
-            if is_undone and self._writer.batch:
-                # It was decided from what the open batch says, and its answer waits for that.
-                self._writer.note_changes(self.timers.changes_by(timers))
-            self.timers.apply(timers)
-        if not records:
-            return None
-        failure = self._writer.add(self.coordinator, records, self._now_ms, is_atomic=is_atomic)
-        if is_undone and failure is not None:
-            self.timers.prolong(timers)
-            # Parked requests may have been answered, whose members have no session as they wait.
-            self._arm_what_is_back(fired)
-        elif is_undone and timers:
-            self._writer.note_changes(self.timers.changes_by(timers))
-            self.timers.apply(timers)
-        if failure is None and self.rules.reads_newest:
-            self.coordinator.commit_to(self._writer.end_offset)
-        return failure
+    def _write(self, outcome: Outcome) -> Failure | None:
+        return self._writes.write(self.coordinator, outcome, self._now_ms)
 
     # --- writes that fail -------------------------------------------------------------------------
 
@@ -412,30 +387,13 @@ class Shard:
         """Nothing of a batch was written: memory goes back, and all that was in it has failed."""
         if self.rules.reverts_failed_batches:
             self.coordinator.revert_to(lost.offset)
-        self._undo_timers(lost.changes, lost.timers)
+        self._writes.undo(self.coordinator, lost.changes, lost.timers, self._now_ms)
         self._listener.reverted(lost.offset, self._now_ms)
         for timer in lost.timers:
-            self._retry(timer)
+            self._writes.retry(timer, self._now_ms)
         self._listener.truncated()
         for answer in self.answers.take_beyond(lost.offset):
             self._fail(answer, lost.error)
-
-    def _undo_timers(self, changes: Sequence[TimerChange], fired: Sequence[ScheduleTimer]) -> None:
-        """Timers go with memory back to where they were before a batch that is lost."""
-        self.timers.undo(changes, self._now_ms, fired)
-        if self.rules.reverts_failed_batches and not self.rules.keeps_timers_of_failed_batches:
-            self._arm_what_is_back()
-
-    def _arm_what_is_back(self, fired: TimerKey | None = None) -> None:
-        armed = self.timers.armed if fired is None else {*self.timers.armed, fired}
-        self.timers.apply(self.coordinator.timers_after_revert(armed, now_ms=self._now_ms))
-
-    def _retry(self, timer: ScheduleTimer) -> None:
-        """What a timer was to do is tried again, unless that comes again anyway (the check for
-        expired offsets), or has been put off: Kafka would try it again all the same (coordinator
-        §4.1). Some kinds are dropped."""
-        if timer.key not in self.timers.armed and timer.key.kind.is_retried:
-            self.timers.apply((timer._replace(at_ms=self._now_ms + TIMER_RETRY_MS),))
 
     # --- load and unload --------------------------------------------------------------------------
 
@@ -524,9 +482,9 @@ class Shard:
         if dropped:
             # The open batch was in force in memory, which must not outlive it, were it for a step.
             self.coordinator.revert_to(self.journal.end_offset)
-            self._undo_timers(changes, timers)
+            self._writes.undo(self.coordinator, changes, timers, self._now_ms)
             for timer in timers:
-                self._retry(timer)
+                self._writes.retry(timer, self._now_ms)
             self._listener.truncated()
         if was_active and is_orderly:
             try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalance_sim.protocol.classic.operation import Operation
-from rebalance_sim.protocol.consumer.consumer_group import NO_OWNER, ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.error_messages import (
@@ -22,6 +22,7 @@ from rebalance_sim.protocol.consumer.error_messages import (
     unknown_member,
 )
 from rebalance_sim.protocol.consumer.member_update import Advance
+from rebalance_sim.protocol.consumer.ownership_rules import NO_OWNER
 from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import remove_members, replace_static_member
 from rebalance_sim.protocol.consumer.timer_keys import (

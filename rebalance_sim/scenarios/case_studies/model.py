@@ -66,7 +66,7 @@ class CaseState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResponse:
-    """What a member is told. ``revoke`` is the part of its partitions missing in ``assigned``.
+    """What a member learns. ``revoke`` is the part of its partitions missing in ``assigned``.
 
     A classic member learns one thing at a time: a JoinGroup is answered with its ``epoch``, a
     SyncGroup with what is ``assigned``, a heartbeat with an ``error``. The rest is None then.

@@ -56,8 +56,8 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture. ``drawn`` gives rows of Plotly figures that stand side by side; ``still``, of
+class Plot:
+    """A plot. ``drawn`` gives rows of Plotly figures that stand side by side; ``still``, of
     Matplotlib, is a file of that ``name`` beside the Markdown, where the ``caption`` is below it.
     """
 
@@ -84,7 +84,7 @@ class Fold:
     is_open: bool = False
 
 
-Part: TypeAlias = str | Heading | Verdict | Tiles | Lines | Table | Picture | Stepper | Fold
+Part: TypeAlias = str | Heading | Verdict | Tiles | Lines | Table | Plot | Stepper | Fold
 """A string is a paragraph."""
 
 

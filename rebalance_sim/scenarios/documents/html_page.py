@@ -1,7 +1,7 @@
-"""A document as a page of HTML that stands for itself: pictures, tables and style in one file, no
+"""A document as a page of HTML that stands for itself: plots, tables and style in one file, no
 network.
 
-Plotly draws the pictures; it belongs to the extra ``rebalance-sim[report]``. Its Python side makes
+Plotly draws the plots; it belongs to the extra ``rebalance-sim[report]``. Its Python side makes
 the figures. A page has the basic bundle of its JavaScript (``plotly-basic.min.js``, MIT licence: a
 quarter of the whole, with lines, bars and nothing else), the figures as data, and one template for
 all of them.
@@ -37,8 +37,8 @@ def check_plotly() -> None:
     """Raise ScenarioError, with the remedy, if Plotly is not installed."""
     if not has_plotly():
         raise ScenarioError(
-            "pages with pictures need Plotly: pip install 'rebalance-sim[report]', "
-            "or choose a still picture (.svg, .png)"
+            "pages with plots need Plotly: pip install 'rebalance-sim[report]', "
+            "or choose an image (.svg, .png)"
         )
 
 
@@ -62,7 +62,7 @@ def html_page(document: doc.Document) -> str:
 
 
 def html_fragment(document: doc.Document) -> str:
-    """The document for a notebook: without the library of pictures, and with no more style than it
+    """The document for a notebook: without the library of plots, and with no more style than it
     needs."""
     return _fragment(document, _drawn_at_once)
 
@@ -91,7 +91,7 @@ def _html(parts: Iterable[doc.Part], numbers: Iterator[int], draw: Any) -> Itera
                 yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
             case doc.Table(rows):
                 yield _table(rows)
-            case doc.Picture():
+            case doc.Plot():
                 for row in part.drawn() if part.drawn else ():
                     drawn = [draw(figure, next(numbers)) for figure in row]
                     if len(drawn) == 1:

@@ -14,7 +14,7 @@ const draw = place => {
   if (place.dataset.drawn || !place.offsetWidth) return;
   place.dataset.drawn = 1;
   const { data, layout } = JSON.parse(place.nextElementSibling.textContent);
-  // Labels inside a picture have no room on a phone: what they say is under the pointer, too.
+  // Labels inside a plot have no room on a phone: what they say is under the pointer, too.
   if (narrow) layout.annotations = (layout.annotations || []).filter(one => one.name !== "label");
   const options = { responsive: true, displayModeBar: false };
   Plotly.newPlot(place, data, { ...layout, template }, options);

@@ -81,7 +81,7 @@ _SUBSCRIPTION_SHARE = 0.6
 _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
 _LIBRDKAFKA_SHARE = 0.5
-_SEATS_SHARE = 0.5
+_INSTANCES_SHARE = 0.5
 _SLOW_LOAD_SHARE = 0.2
 
 _EVENT_PROCESSING = EventProcessingSpec(
@@ -93,7 +93,7 @@ _ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
 _START_WITHIN_MS = 500
 _FURTHER_GROUPS = (1, 2)
 _BETWEEN_ZONES_MS = (1, 2)
-_SEATS_TO_SPARE = (1, 4)
+_MEMBERS_TO_SPARE = (1, 4)
 _FURTHER_CLIENTS = (1, 3)
 
 
@@ -177,7 +177,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         classic = ClassicSetup(draw.features, draw.streams)
         config = classic.config(config)
         clients = classic.clients(clients, config)
-    clients = draw.seats(vary(draw.features, draw.streams, clients))
+    clients = draw.instances(vary(draw.features, draw.streams, clients))
     clients = draw_franz(draw.features, draw.streams, clients)
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
@@ -307,14 +307,14 @@ class _Drawing:
         sizes: dict[str, Any] = {"group_consumer_max_size": largest, "group_max_size": largest}
         if "limits_apart" in self.features:
             draw = Draw(self.streams.get("generate/limits-apart"))
-            sizes[draw.pick(tuple(sizes))] += draw.between(_SEATS_TO_SPARE)
+            sizes[draw.pick(tuple(sizes))] += draw.between(_MEMBERS_TO_SPARE)
         return replace(config, **sizes)
 
-    def seats(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+    def instances(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
         """In some of the groups of maximum size each client is a static member."""
         if "full_group" not in self.features:
             return clients
-        if not Draw(self.streams.get("generate/seats")).chance(_SEATS_SHARE):
+        if not Draw(self.streams.get("generate/seats")).chance(_INSTANCES_SHARE):
             return clients
         return tuple(
             replace(client, instance_id=client.instance_id or f"seat-{client.name}")

@@ -102,7 +102,7 @@ def _why(result: RunResult, trace: RunTrace) -> Iterator[doc.Part]:
 def _over_time(result: RunResult, timeline: Timeline, every_ms: int) -> Iterator[doc.Part]:
     yield doc.Heading("Who owned what")
     if timeline.partitions:
-        yield doc.Picture(
+        yield doc.Plot(
             timeline.title,
             lambda: [[timeline.interactive()]],
             caption="Drag to zoom in, double-click to zoom out. Members' epochs are drawn a little "
@@ -123,7 +123,7 @@ def _over_time(result: RunResult, timeline: Timeline, every_ms: int) -> Iterator
         "members at a standstill are those that own nothing, and owned something before and after "
         "in the same process."
     )
-    yield doc.Picture("Over time", lambda: [drawn()])
+    yield doc.Plot("Over time", lambda: [drawn()])
 
 
 def _series(samples: tuple[MetricSample, ...], timeline: Timeline) -> list[Any]:

@@ -3,7 +3,7 @@
     timeline = timeline_of(generate("faulty", 7))
     timeline.save("seed-7.svg")     # or .png, .pdf
     timeline.save("seed-7.html")    # one to zoom into
-    timeline                        # in a notebook: the picture
+    timeline                        # in a notebook: the plot
 
 It is the clients' view (``OwnershipTrace``), whatever protocol they speak.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.scenarios.documents.document import Document, Picture
+from rebalance_sim.scenarios.documents.document import Document, Plot
 from rebalance_sim.scenarios.documents.files import write_file
 from rebalance_sim.scenarios.documents.html_page import check_plotly, html_page
 from rebalance_sim.scenarios.errors import ScenarioError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 AFTERWARDS_MS = 2_000
 """What is drawn beyond the last change."""
 
-STILL_PICTURES = (".svg", ".png", ".pdf")
+STILL_PLOTS = (".svg", ".png", ".pdf")
 PAGE = ".html"
 
 
@@ -79,10 +79,10 @@ class Timeline(TimelineRows):
         )
 
     def figure(self) -> Figure:
-        """The picture, by matplotlib."""
-        from rebalance_sim.scenarios.pages.timeline_plots import still_picture
+        """The plot, by matplotlib."""
+        from rebalance_sim.scenarios.pages.timeline_plots import image
 
-        return still_picture(self)
+        return image(self)
 
     def interactive(self) -> Any:
         """The same as a Plotly figure. Raises ScenarioError if Plotly is not installed."""
@@ -91,12 +91,12 @@ class Timeline(TimelineRows):
         return plotly_figure(self)
 
     def save(self, file: Path | str) -> None:
-        """Write the picture: .svg, .png, .pdf, or .html for one to zoom into.
+        """Write the plot: .svg, .png, .pdf, or .html for one to zoom into.
 
         Raises ScenarioError for another suffix, for .html without Plotly, and for a file that
         cannot be written.
         """
-        path = check_picture_file(file)
+        path = check_plot_file(file)
         content = self._page().encode() if path.suffix == PAGE else self._still(path.suffix)
         write_file(path, content)
 
@@ -115,19 +115,17 @@ class Timeline(TimelineRows):
         return content.getvalue()
 
     def _page(self) -> str:
-        picture = Picture(self.title, lambda: [[self.interactive()]])
-        return html_page(Document(self.title, [picture]))
+        plot = Plot(self.title, lambda: [[self.interactive()]])
+        return html_page(Document(self.title, [plot]))
 
 
-def check_picture_file(file: Path | str, kinds: Sequence[str] = (*STILL_PICTURES, PAGE)) -> Path:
-    """The path, if its name is that of a kind of picture that can be written. Raises
+def check_plot_file(file: Path | str, kinds: Sequence[str] = (*STILL_PLOTS, PAGE)) -> Path:
+    """The path, if its name is that of a kind of image that can be written. Raises
     ScenarioError."""
     path = Path(file)
     if path.suffix not in kinds:
         choice = ", ".join(kinds)
-        raise ScenarioError(
-            f"{path}: no kind of picture is {path.suffix!r}: choose one of {choice}"
-        )
+        raise ScenarioError(f"{path}: no kind of image is {path.suffix!r}: choose one of {choice}")
     if path.suffix == PAGE:
         check_plotly()
     return path

@@ -30,7 +30,7 @@ _LABELS_MOST = 60
 """Partitions that have a line of their own size; more lie closer together."""
 
 
-def still_picture(timeline: TimelineRows) -> Figure:
+def image(timeline: TimelineRows) -> Figure:
     """The timeline by matplotlib."""
     from matplotlib.figure import Figure
 

@@ -25,15 +25,15 @@ from rebalance_sim.protocol.clients import (
     Subscribe,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.client.application_commits import ApplicationCommits
 from rebalance_sim.sim.client.client_conditions import ClientConditions
-from rebalance_sim.sim.client.pill_watch import PillWatch
+from rebalance_sim.sim.client.long_batches import LongBatches
 from rebalance_sim.sim.client.poll_loop import PollLoop
+from rebalance_sim.sim.client.poll_reads import FirstRecords, UnreadAnswer
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.transactions import Transactions
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
-from rebalance_sim.sim.data_plane.fetch_buffer import Intake
-from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
 _STALE = ClientState.STALE
@@ -50,7 +50,7 @@ class EndTransaction:
 class Application:
     """What one process does with its consumer. ``poll_phase``: when the first batch is taken, as a
     share of the time away. ``draw_away_ms``: see ``PollLoop``. ``is_blocked``: inside
-    ``unsubscribe`` or ``close``.
+    ``unsubscribe``, ``close`` or a commit; ``is_committing``: inside a commit.
 
     ``submits_event``: whether the last ``poll`` that did anything has submitted one (client §0.1).
     ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
@@ -75,28 +75,24 @@ class Application:
         self._conditions = conditions
         spec = process.spec
         self._poll_at_ms: int | None = None
-        self._unread: tuple[int, Event] | None = None
-        """An answer that is read in ``poll``, with its request."""
+        self._unread = UnreadAnswer(process, clock, self._in_poll_ms)
         self._to_do: deque[Event | EndTransaction] = deque()
         self._is_going_on = False
-        self._commit_count = 0
-        self._commit_at_ms = 0
-        self._is_committing = False
-        self._callback_commit_id: int | None = None
+        self.is_committing = False
         self.is_blocked = False
         self.is_exiting = False
         phase_ms = clock.simulated_ms + int(poll_phase * spec.processing_ms)
         self.intake = data_plane.new_intake(process, poll_phase_ms=phase_ms)
         has_batches = self.intake is not None and self.intake.batches_keep_it
         backoff_ms = 0 if self._member.polls_at_once else self._member.config.retry_backoff_ms
-        self._looks_every_ms = min(backoff_ms, spec.poll_timeout_ms)
+        looks_every_ms = min(backoff_ms, spec.poll_timeout_ms)
         skips = (
             self._member.skips_poll_events and not has_batches and spec.longest_processing_ms > 0
         )
         self._loop = PollLoop(
             away_ms=0 if has_batches else spec.processing_ms,
             draw_away_ms=draw_away_ms,
-            looks_every_ms=self._looks_every_ms,
+            looks_every_ms=looks_every_ms,
             now_ms=clock.now_ms,
             skips=skips,
         )
@@ -105,21 +101,13 @@ class Application:
         self.submits_event = True
         self._is_between_events = False
         self._next_poll_ms: int | None = None
-        self._had_deliverable = False
-        self._was_validated = False
-        self._first_records_ms = 0
+        self._first_records = FirstRecords(process, clock, looks_every_ms, self.after_event)
         self._wakes_at_ms: int | None = None
-        self._long_batch_at_ms: int | None = None
-        self._is_in_long_batch = False
-        self._away_until_ms = 0
-        self._pills: PillWatch | None = None
+        self._batches: LongBatches | None = None
         if self.intake is not None:
-            self.intake.on_leaders_changed = self._look_ahead
-            pills = data_plane.pills
-            if pills.are_there:
-                self._pills = PillWatch(process, clock, pills, self.intake, self._be_kept)
-        if spec.manual_commit_interval_ms is not None:
-            self._plan_commit(spec.manual_commit_interval_ms)
+            self._batches = LongBatches(process, self, clock, self.intake, data_plane.pills)
+            self.intake.on_leaders_changed = self._batches.look_ahead
+        self._commits = ApplicationCommits(process, self, clock)
         self.transactions: Transactions | None = None
         if spec.transactions is not None:
             self.transactions = Transactions(process, self, spec.transactions, clock, data_plane)
@@ -151,13 +139,13 @@ class Application:
 
     def after_event(self) -> None:
         """The member has taken an event: see what there is to do now, and when to poll next."""
-        is_polling, is_free = self._thread.is_polling, self._is_free()
-        if self.intake is not None:
-            is_in_batch = self._is_in_long_batch and not self._is_kept
-            is_there = is_in_batch or (is_polling and not self._is_told_first())
-            self._look_at_records(self.intake, is_serving=is_free and is_there)
+        is_polling, is_free = self._thread.is_polling, self.is_free
+        if self.intake is not None and self._batches is not None:
+            is_there = self._batches.takes_records or (is_polling and not self._is_told_first())
+            if self.intake.look(is_serving=is_free and is_there):
+                self._batches.look_ahead()
         elif self._fetches_in_polls:
-            self._await_first_records()
+            self._first_records.look()
         self._loop.look(
             self._clock.now_ms,
             has_records=self._has_records(),
@@ -176,20 +164,17 @@ class Application:
         if not self._process.is_alive or conditions.is_paused:
             return
         is_away = (
-            conditions.is_stalled
-            or self._is_in_long_batch
-            or self._is_between_events
-            or self._is_committing
+            conditions.is_stalled or self._is_kept or self._is_between_events or self.is_committing
         )
         if not is_away and not self._thread.is_polling:
             self._process.take(PollingResumed())
             if self._back_ms() <= self._clock.now_ms:
-                self._poll_if_due()
+                self.poll_if_due()
         self._go_on()
 
     def stop_polling(self) -> None:
         """The process is about to stand still."""
-        if self._thread.is_polling and self._is_free():
+        if self._thread.is_polling and self.is_free:
             self.return_records()
             self._process.take(PollingStopped())
 
@@ -198,37 +183,24 @@ class Application:
     @property
     def is_in_poll(self) -> bool:
         """Whether it is in ``poll``, and not in another call, such as a commit."""
-        return self._thread.is_polling and self._is_free()
+        return self._thread.is_polling and self.is_free
 
-    def _is_free(self) -> bool:
+    @property
+    def is_free(self) -> bool:
+        """Whether neither a call nor a callback keeps it."""
         return not self.is_blocked and self._thread.running is None
 
     def _has_records(self) -> bool:
         """Whether a ``poll`` hands out records. Without a data plane there are always some of every
         partition that may be handed out."""
         if self.intake is None:
-            has_fetched = self._first_records_ms <= self._clock.now_ms
+            has_fetched = self._first_records.are_there
             return has_fetched and bool(self._member.deliverable) and not self._is_told_first()
         return self.intake.has_records
 
     def on_positions_asked(self, *, are_committed: bool) -> None:
         """A look-up of positions goes to the leaders: of committed ones, or of none."""
-        self._was_validated = are_committed
-
-    def _await_first_records(self) -> None:
-        """Who comes to have partitions gets the first records when polls have led to them: one of
-        their events has a committed position validated, the next one fetches (client §0.1)."""
-        has_deliverable = bool(self._member.deliverable)
-        if has_deliverable == self._had_deliverable:
-            return
-        self._had_deliverable = has_deliverable
-        if has_deliverable and self._was_validated:
-            at_ms = self._first_records_ms = self._clock.now_ms + 2 * self._looks_every_ms
-            self._clock.call_at(at_ms, self._process.tie_break(), self._on_first_records)
-
-    def _on_first_records(self, call: Call) -> None:
-        if not self._process.defers(self._on_first_records, call):
-            self.after_event()
+        self._first_records.are_validated = are_committed
 
     def _arm_poll(self) -> None:
         """Wake the application, which polls, at its first ``poll`` that does more than restart the
@@ -251,7 +223,7 @@ class Application:
             return
         self._poll_at_ms = None
         due_ms = self._member.poll_due_ms
-        if due_ms is None or not self._thread.is_polling or not self._is_free():
+        if due_ms is None or not self._thread.is_polling or not self.is_free:
             return
         if due_ms > self._process.now_ms:
             self._arm_poll()
@@ -264,30 +236,7 @@ class Application:
 
     def reads_later(self, correlation_id: int, answer: Event) -> bool:
         """Whether an answer that is read in ``poll`` has to wait for one; it is read there."""
-        unread = (correlation_id, answer)
-        if self._reads_now(unread):
-            return False
-        self._unread = unread
-        return True
-
-    def _reads_now(self, unread: tuple[int, Event]) -> bool:
-        at_ms = self._in_poll_ms()
-        if at_ms <= self._clock.now_ms:
-            return True
-        self._clock.call_at(at_ms, self._process.tie_break(), self._on_unread, unread)
-        return False
-
-    def _on_unread(self, call: Call) -> None:
-        unread: tuple[int, Event] = call.argument
-        if unread is not self._unread or self._process.defers(self._on_unread, call):
-            return
-        if self._reads_now(unread):
-            self._read()
-
-    def _read(self) -> None:
-        unread, self._unread = self._unread, None
-        if unread is not None and unread[0] in self._member.open_requests:
-            self._process.take(unread[1])
+        return self._unread.waits(correlation_id, answer)
 
     def _in_poll_ms(self, *, needs_event: bool = False) -> int:
         """When it is inside ``poll``, and looks at what is due: now, or later."""
@@ -314,7 +263,7 @@ class Application:
     def report_positions(self) -> None:
         """The client may commit by itself, or stop fetching: report what was handed out so far."""
         is_there = self._thread.is_polling and not self._conditions.is_stalled
-        if self.intake is not None or (is_there and self._is_free()):
+        if self.intake is not None or (is_there and self.is_free):
             self.return_records()
 
     def count_records(self) -> None:
@@ -345,7 +294,7 @@ class Application:
     def _look_at_poll_timer(self) -> None:
         """Where two polls that submit an event may be too far from each other, each of them is an
         event: the poll timer runs from one to the next (client §6.1)."""
-        if not self._process.is_alive or not self._is_free() or self._loop.is_waiting:
+        if not self._process.is_alive or not self.is_free or self._loop.is_waiting:
             return
         if self._thread.is_polling and not self._conditions.is_stalled:
             self._is_between_events = True
@@ -361,7 +310,7 @@ class Application:
         if call.argument != self._next_poll_ms or self._process.defers(self._on_next_poll, call):
             return
         self._next_poll_ms = None
-        if not self._is_between_events or not self._is_free() or self._conditions.is_stalled:
+        if not self._is_between_events or not self.is_free or self._conditions.is_stalled:
             return
         now_ms = self._clock.now_ms
         if self._in_poll_ms() > now_ms:
@@ -377,72 +326,36 @@ class Application:
 
     # --- commits of its own -----------------------------------------------------------------------
 
-    def _plan_commit(self, interval_ms: int) -> None:
-        at_ms = self._commit_at_ms = self._clock.now_ms + interval_ms
-        self._clock.call_at(at_ms, self._process.tie_break(), self._on_commit_due, interval_ms)
-
-    def _on_commit_due(self, call: Call) -> None:
-        if self._process.defers(self._on_commit_due, call) or self.is_exiting:
-            return
-        if self._is_committing or self._clock.now_ms < self._commit_at_ms:
-            return  # It polls first: see ``on_commit_returned``.
-        self._plan_commit(call.argument)
-        self.commit()
-
     def commit(self) -> None:
         """Commit as soon as it is free to, unless it is about to."""
         if not any(isinstance(event, CommitOffsets) for event in self._to_do):
-            spec = self._process.spec
-            self._commit_count += 1
-            self.call(
-                CommitOffsets(
-                    commit_id=self._commit_count,
-                    is_sync=spec.commits_synchronously,
-                    timeout_ms=spec.request_timeout_ms if spec.commits_synchronously else None,
-                )
-            )
+            self.call(self._commits.call())
 
     def commit_in_callback(self) -> None:
         """``commitSync`` at the end of a callback, which returns after that."""
-        self._commit_count += 1
-        self._callback_commit_id = self._commit_count
-        self._process.take(
-            CommitOffsets(commit_id=self._commit_count, is_sync=True, offsets=self._offsets())
-        )
-
-    def _offsets(self) -> Mapping[TopicPartition, int] | None:
-        """What a commit of its own names: what workers have processed; None: what was handed out,
-        which is processed where there are none."""
-        workers = self._process.spec.workers
-        if workers is None or self.intake is None or workers.commits is Commits.HANDED_OUT:
-            return None
-        return self.intake.processed_offsets()
+        self._process.take(self._commits.call_in_callback())
 
     def drained_ms(self, partitions: frozenset[TopicPartition]) -> int:
         """When ``onPartitionsRevoked`` returns that waits for workers; now, if none are waited
         for."""
-        workers = self._process.spec.workers
-        is_waiting = workers is not None and workers.when_revoked is WhenRevoked.DRAIN
-        if workers is None or self.intake is None or not is_waiting:
-            return self._clock.now_ms
-        self.intake.look(is_serving=False)
-        return self.intake.drained_ms(partitions, workers.drain_ms)
+        return self._commits.drained_ms(partitions)
 
     def on_commit_returned(self, commit_id: int) -> bool:
         """``commitSync`` has returned, or the callback of ``commitAsync`` has run. Whether it was
-        that of a rebalance callback. A call that took an interval, because it timed out, is not
-        followed by the next before a ``poll``."""
-        if commit_id == self._callback_commit_id:
-            self._callback_commit_id = None
+        that of a rebalance callback."""
+        if self._commits.ends_callback(commit_id):
             return True
-        if self._is_committing:
-            self._is_committing = self.is_blocked = False
-            now_ms = self._clock.now_ms
-            interval_ms = self._process.spec.manual_commit_interval_ms
-            if interval_ms is not None and self._commit_at_ms <= now_ms:
-                self._plan_commit(interval_ms)
-            self._clock.call_at(now_ms, self._process.tie_break(), self._on_commit_over)
+        if self.is_committing:
+            self._end_call()
+            self._commits.on_call_over()
+            self._poll_now()
         return False
+
+    def _end_call(self) -> None:
+        self.is_committing = self.is_blocked = False
+
+    def _poll_now(self) -> None:
+        self._clock.call_at(self._clock.now_ms, self._process.tie_break(), self._on_commit_over)
 
     def _on_commit_over(self, call: Call) -> None:
         """A ``poll`` comes right after the call, or commits might hold up all."""
@@ -469,7 +382,7 @@ class Application:
         return self._thread.is_polling if self._conditions.is_stalled else bool(self._to_do)
 
     def _may_act(self) -> bool:
-        if not self._process.is_alive or self._conditions.is_paused or not self._is_free():
+        if not self._process.is_alive or self._conditions.is_paused or not self.is_free:
             return False
         now_ms = self._clock.now_ms
         free_ms = self._back_ms()
@@ -477,7 +390,7 @@ class Application:
             # ``close`` follows a wakeup, which ends a ``poll``; whatever else is called waits.
             free_ms = max(free_ms, self._loop.call_ms(now_ms, self._process.spec.poll_timeout_ms))
         if free_ms > now_ms:
-            self._wake_at(free_ms)
+            self.wake_at(free_ms)
             return False
         return True
 
@@ -493,10 +406,10 @@ class Application:
             process.request_metadata()
         elif isinstance(event, CommitOffsets):
             # Of now, not of when it was due: a callback may have kept the call, and committed more.
-            event = replace(event, offsets=self._offsets())
+            event = replace(event, offsets=self._commits.offsets())
             self.return_records()
             if event.is_sync:
-                self.is_blocked = self._is_committing = True
+                self.is_blocked = self.is_committing = True
                 process.take(PollingStopped())
         elif not isinstance(event, EnforceRebalance):
             process.forget_pattern()
@@ -516,33 +429,41 @@ class Application:
         self.return_records()
         assert self.transactions is not None
         if self.transactions.begin():
-            self.is_blocked = self._is_committing = True
+            self.is_blocked = self.is_committing = True
             self._process.take(PollingStopped())
 
     def on_transaction_over(self) -> None:
         """As of ``TransactingApplication``: a ``poll`` comes right after."""
-        self._is_committing = self.is_blocked = False
-        self._clock.call_at(self._clock.now_ms, self._process.tie_break(), self._on_commit_over)
+        self._end_call()
+        self._poll_now()
 
     def on_fenced(self) -> None:
         """As of ``TransactingApplication``: no other process of it may be thought to be alive."""
-        self._is_committing = self.is_blocked = False
+        self._end_call()
         self._process.fail_for_good()
+
+    # --- batches ----------------------------------------------------------------------------------
 
     @property
     def only_commits(self) -> bool:
         """Whether nothing waits for the end of a batch but its commits."""
-        return not self._is_in_long_batch and all(isinstance(e, CommitOffsets) for e in self._to_do)
+        return not self._is_kept and all(isinstance(e, CommitOffsets) for e in self._to_do)
 
-    # --- batches ----------------------------------------------------------------------------------
+    @property
+    def _is_kept(self) -> bool:
+        return self._batches is not None and self._batches.keep
+
+    def end_pills(self) -> None:
+        """Faults stop: no record keeps it any more."""
+        if self._batches is not None:
+            self._batches.end_pills()
 
     def _back_ms(self) -> int:
         """When it is back at ``poll``: now, unless a batch keeps it."""
-        if self.intake is None:
-            return self._clock.now_ms
-        return max(self.intake.next_poll_ms(), self._away_until_ms)
+        return self._clock.now_ms if self._batches is None else self._batches.back_ms
 
-    def _wake_at(self, at_ms: int) -> None:
+    def wake_at(self, at_ms: int) -> None:
+        """Look then what there is to do."""
         if self._wakes_at_ms is None or at_ms < self._wakes_at_ms:
             self._wakes_at_ms = at_ms
             self._clock.call_at(at_ms, self._process.tie_break(), self._on_wake, at_ms)
@@ -552,95 +473,15 @@ class Application:
         if call.argument != self._wakes_at_ms or self._process.defers(self._on_wake, call):
             return
         self._wakes_at_ms = None
-        if self._is_in_long_batch:
-            self._end_long_batch()
+        if self._batches is not None and self._batches.keep:
+            self._batches.end()
         self._go_on()
 
-    def _look_at_records(self, intake: Intake, *, is_serving: bool) -> None:
-        """Does the application take records now, and has anything changed in what flows?"""
-        if intake.look(is_serving=is_serving):
-            self._look_ahead()
-
-    def _look_ahead(self) -> None:
-        self.plan_long_batch()
-        if self._pills is not None:
-            self._pills.plan()
-
-    def plan_long_batch(self) -> None:
-        """Foresee the ``poll`` after which the application stays away for too long.
-
-        Only that is an event, because the member's poll timer runs then; and only for a client that
-        can be handed so much.
-        """
-        intake = self.intake
-        if intake is None or not intake.overruns_poll_interval or self._is_in_long_batch:
-            return
-        at_ms = intake.first_long_batch_ms()
-        if at_ms != self._long_batch_at_ms:
-            self._long_batch_at_ms = at_ms
-            if at_ms is not None:
-                self._clock.plan_at(
-                    at_ms, self._process.tie_break(), self._on_long_batch, at_ms, is_change=False
-                )
-
-    def _on_long_batch(self, call: Call) -> None:
-        if call.argument != self._long_batch_at_ms or self._process.defers(
-            self._on_long_batch, call
-        ):
-            return
-        self._long_batch_at_ms = None
-        intake = self.intake
-        assert intake is not None
-        now_ms = self._clock.now_ms
-        if self._back_ms() == now_ms:
-            self.return_records()
-            self._poll_if_due()
-            lasts_ms = intake.batch_ms()
-            if self._is_free() and lasts_ms >= self._process.spec.max_poll_interval_ms:
-                self._is_in_long_batch = True
-                self._away_until_ms = now_ms + lasts_ms
-                self._wake_at(self._away_until_ms)
-                self._process.take(PollingStopped())
-        self.plan_long_batch()
-
-    def _end_long_batch(self) -> None:
-        back_ms = self._back_ms()
-        if back_ms > self._clock.now_ms:
-            self._wake_at(back_ms)
-            return
-        self._is_in_long_batch = False
-        if self._pills is not None:
-            self._pills.release()
-        self.return_records()
-        self._process.take(PollingResumed())
-        self._poll_if_due()
-        self.plan_long_batch()
-
-    # --- poison pills -----------------------------------------------------------------------------
-
-    @property
-    def _is_kept(self) -> bool:
-        return self._pills is not None and bool(self._pills.kept_by)
-
-    def _be_kept(self, lasts_ms: int) -> None:
-        """A record takes so long, and the application does not poll meanwhile."""
-        self.return_records()
-        self._is_in_long_batch = True
-        self._away_until_ms = self._clock.now_ms + lasts_ms
-        self._wake_at(self._away_until_ms)
-        self._process.take(PollingStopped())
-
-    def end_pills(self) -> None:
-        """Faults stop: none keeps it any more."""
-        if self._is_kept:
-            self._away_until_ms = self._clock.now_ms
-            self._wake_at(self._away_until_ms)
-
-    def _poll_if_due(self) -> None:
+    def poll_if_due(self) -> None:
         """The ``poll`` that the application is back at, if it does more than hand out records."""
-        if self._thread.is_polling and self._is_free():
-            self._read()
+        if self._thread.is_polling and self.is_free:
+            self._unread.read()
         due_ms = self._member.poll_due_ms
         is_due = due_ms is not None and due_ms <= self._process.now_ms
-        if is_due and self._thread.is_polling and self._is_free():
+        if is_due and self._thread.is_polling and self.is_free:
             self._poll()

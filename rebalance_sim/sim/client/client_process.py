@@ -15,8 +15,6 @@ from typing import Any
 
 from rebalance_sim.protocol.clients import (
     AssignmentReceived,
-    CallbackCompleted,
-    CallbackKind,
     CallReturned,
     ClientState,
     Close,
@@ -29,10 +27,7 @@ from rebalance_sim.protocol.clients import (
     Disconnected,
     Event,
     FindCoordinator,
-    MetadataKnown,
-    PatternMatched,
     PollingResumed,
-    PositionsKnown,
     RaiseError,
     RequestMetadata,
     ResetPositions,
@@ -45,29 +40,25 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients import Call as BlockingCall
 from rebalance_sim.protocol.clients.common.effects import SendRequest
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
-from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.client.application import Application
+from rebalance_sim.sim.client.callback_runs import CallbackRuns
 from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_connections import NEVER_MS, ClientConnections
 from rebalance_sim.sim.client.client_kinds import (
-    looks_at_topics,
     make_member,
     runs_by_wall_clock,
 )
-from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
+from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.client.environment import ClientEnvironment
-from rebalance_sim.sim.client.metadata_refresh import TopicWatch
+from rebalance_sim.sim.client.lookups import Lookups
 from rebalance_sim.sim.client.ports import Supervisor
+from rebalance_sim.sim.client.process_clock import ProcessClock
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    MetadataRequest,
-    MetadataResponse,
 )
 from rebalance_sim.sim.network.network import Purpose
 from rebalance_sim.sim.streams import Streams, delay_sampler
@@ -76,9 +67,6 @@ _TICK = Tick()
 
 _APPLICATION_FIRST_SHARE = 0.5
 """How often the application is the first to run after a pause, where that matters."""
-
-_LOOKUP_RETRY_MS = 100
-"""``retry.backoff.ms``, for the host's own requests."""
 
 
 class ClientProcess:
@@ -112,9 +100,8 @@ class ClientProcess:
         self._data_plane = environment.data_plane
         self._conditions = conditions
         self.started_ms = environment.clock.simulated_ms
-        self._ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
-        self._stands_until_ms = -1
-        self.clock_was_set = self._ahead_ms != 0
+        ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
+        self._own_clock = ProcessClock(environment.clock, ahead_ms)
         self._lines = ClientConnections(environment.network, self, rack=spec.rack)
         jitter = streams.get(f"jitter/{name}").random
         self.member = environment.machines.member(
@@ -124,7 +111,7 @@ class ClientProcess:
                 group_id=environment.group_of(spec),
                 member_id=_new_member_id(streams.get(f"member-id/{name}"), name, incarnation),
                 semantics=environment.semantics,
-                now_ms=self._clock.now_ms + self._ahead_ms,
+                now_ms=self.now_ms,
             ),
             jitter=lambda: 2.0 * jitter() - 1.0,
             version=spec.version,
@@ -145,12 +132,9 @@ class ClientProcess:
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._own_requests: dict[int, Any] = {}
-        self._next_own_id = -1
-        self._topic_watch = TopicWatch(self, environment.clock) if looks_at_topics(spec) else None
-        self._matches: Callable[[str], bool] | None = None
+        self._lookups = Lookups(self, conditions, environment.clock, self._lines)
+        self._callbacks = CallbackRuns(self, self.application, conditions, environment.clock)
         self._effects: tuple[Any, ...] = ()
-        self._committing_callback: tuple[RunCallback, int] | None = None
 
     @property
     def misled_until_ms(self) -> int:
@@ -185,7 +169,7 @@ class ClientProcess:
     @property
     def asks(self) -> bool:
         """Whether it has asked for something by itself, and has no answer yet."""
-        return bool(self._own_requests)
+        return self._lookups.are_open
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -200,9 +184,7 @@ class ClientProcess:
         elif regex is not None:
             self.take(self.subscription(Subscribe(topic_regex=regex)))
         self.take(PollingResumed())
-        self._ask(MetadataRequest())
-        if self._topic_watch is not None:
-            self._topic_watch.begin()
+        self._lookups.begin()
 
     def end(self) -> None:
         """The process is gone, and its connections with it."""
@@ -262,31 +244,31 @@ class ClientProcess:
 
     @property
     def now_ms(self) -> int:
-        """By the clock of the process. One that was set back stands until it is where it was."""
-        now_ms = self._clock.now_ms + self._ahead_ms
-        return now_ms if now_ms > self._stands_until_ms else self._stands_until_ms
+        """By the clock of the process."""
+        return self._own_clock.now_ms
+
+    @property
+    def clock_was_set(self) -> bool:
+        """Whether that clock has ever been another than the world's."""
+        return self._own_clock.was_set
 
     def world_ms(self, at_ms: int) -> int:
         """When a time by the clock of the process is, or will be."""
-        return at_ms - self._ahead_ms if at_ms > self._stands_until_ms else self._clock.now_ms
+        return self._own_clock.world_ms(at_ms)
 
     def step_clock(self, step_ms: int) -> bool:
         """The wall clock of the host is set; False: the process does not use it.
 
         The Java clients time everything by it (``Time.milliseconds``, ``Timer``). A step forward is
         a pause as far as they can tell: what was to happen meanwhile is overdue, and the network
-        thread may look at the poll timer before the application polls again. After a step back
-        nothing is due until the clock is where it was (``Timer.update``).
+        thread may look at the poll timer before the application polls again.
         """
         if not runs_by_wall_clock(self.spec):
             return False
-        self.clock_was_set = True
         is_running = not self._conditions.is_paused
         if is_running and step_ms > 0:
             self.fall_asleep()
-        if step_ms < 0:
-            self._stands_until_ms = self.now_ms
-        self._ahead_ms += step_ms
+        self._own_clock.set(step_ms)
         self._lines.on_clock_stepped(step_ms)
         if is_running and step_ms > 0:
             self.wake_up()
@@ -353,7 +335,7 @@ class ClientProcess:
     def on_answer(self, correlation_id: int, response: Any) -> None:
         """The answer to a request of the member, or of the host itself."""
         if correlation_id < 0:
-            self._on_own_answer(correlation_id, response)
+            self._lookups.on_answer(correlation_id, response)
             return
         event = event_of(correlation_id, response)
         is_read_in_poll = self.member.reads_joins_in_poll and type(response) is JoinGroupResponse
@@ -365,7 +347,7 @@ class ClientProcess:
         of_member = tuple(i for i in correlation_ids if i >= 0)
         for correlation_id in correlation_ids:
             if correlation_id < 0:
-                self._ask_again(self._own_requests.pop(correlation_id))
+                self._lookups.on_lost(correlation_id)
         if of_member:
             self.take(Disconnected(correlation_ids=of_member))
 
@@ -377,26 +359,11 @@ class ClientProcess:
         """That connection is gone, or was not established."""
         self.take(CoordinatorConnectionClosed(is_isolated=is_isolated))
 
-    # --- the host's own requests ------------------------------------------------------------------
-
-    def _ask(self, request: Any) -> None:
-        correlation_id = self._next_own_id
-        self._next_own_id -= 1
-        self._own_requests[correlation_id] = request
-        self._lines.send_to_any(correlation_id, request)
-
-    def _ask_again(self, request: Any) -> None:
-        at_ms = self._clock.now_ms + _LOOKUP_RETRY_MS
-        self._clock.call_at(at_ms, self.tie_break(), self._on_retry, request)
-
-    def _on_retry(self, call: Call) -> None:
-        if not self.defers(self._on_retry, call):
-            self._ask(call.argument)
+    # --- what its application and its assignors ask of it -----------------------------------------
 
     def refresh_metadata(self) -> None:
         """Ask for metadata, unless they have been asked for."""
-        if not any(isinstance(asked, MetadataRequest) for asked in self._own_requests.values()):
-            self._ask(MetadataRequest())
+        self._lookups.refresh_metadata()
 
     def crash(self) -> None:
         """End without a word, as a record has it; a supervisor starts another process."""
@@ -404,45 +371,14 @@ class ClientProcess:
 
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""
-        self._matches = None
+        self._lookups.forget_pattern()
 
     def subscription(self, event: Subscribe) -> Subscribe:
-        """What the member learns of a call of ``subscribe``: of a pattern that no broker
-        matches, only that there is one; and whether there is a listener."""
+        """What the member learns of a call of ``subscribe``; whether there is a listener, too."""
         self._data_plane.on_subscribed(self.member.config.group_id, event)
         if not self.spec.listener:
             event = replace(event, has_listener=False)
-        self._matches = None
-        regex = event.topic_regex
-        if regex is None or self._topic_watch is None:
-            return event
-        self._matches = compile_re2(regex)
-        return Subscribe(matches_locally=True, has_listener=self.spec.listener)
-
-    def _on_own_answer(self, correlation_id: int, response: Any) -> None:
-        request = self._own_requests.pop(correlation_id)
-        if isinstance(response, MetadataResponse):
-            seen = self._conditions.metadata_seen(response)
-            self.take(
-                MetadataKnown(
-                    topic_names=seen.topic_names,
-                    partition_counts=seen.partition_counts,
-                    replica_racks=seen.replica_racks,
-                )
-            )
-            if self._matches is not None and self.is_alive:
-                names = filter(self._matches, seen.partition_counts)
-                self.take(PatternMatched(topic_names=frozenset(names)))
-            if self._topic_watch is not None and self.is_alive:
-                self._topic_watch.on_metadata(seen.partition_counts)
-        elif isinstance(response, ListOffsetsResponse):
-            missing = self.member.assigned.keys() - response.positions.keys()
-            again = {p: request.positions[p] for p in sorted(request.positions.keys() & missing)}
-            if again or request.partitions & missing:
-                self._ask_again(
-                    replace(request, positions=again, partitions=request.partitions & missing)
-                )
-            self.take(PositionsKnown(positions=response.positions))
+        return self._lookups.match(event)
 
     # --- effects ----------------------------------------------------------------------------------
 
@@ -481,52 +417,18 @@ class ClientProcess:
 
     def request_metadata(self, effect: RequestMetadata | None = None) -> None:
         """Refresh the metadata: the member wants it, or the application has subscribed again."""
-        self._ask(MetadataRequest())
+        self._lookups.ask_metadata()
 
     def _validate(self, effect: ValidatePositions) -> None:
         self.application.on_positions_asked(are_committed=True)
-        self._ask(ListOffsetsRequest(positions=effect.positions))
+        self._lookups.validate(effect)
 
     def _reset(self, effect: ResetPositions) -> None:
         self.application.on_positions_asked(are_committed=False)
-        at_end = self.spec.auto_offset_reset is OffsetReset.LATEST
-        self._ask(ListOffsetsRequest(positions={}, partitions=effect.partitions, at_end=at_end))
+        self._lookups.reset(effect)
 
     def _run_callback(self, effect: RunCallback) -> None:
-        now_ms = self._clock.now_ms
-        at_ms = now_ms + self._conditions.callback_ms(effect.kind)
-        if effect.kind is CallbackKind.REVOKED:
-            at_ms = max(at_ms, self.application.drained_ms(effect.partitions))
-        call = self._end_callback
-        if effect.kind is CallbackKind.REVOKED and self.spec.commits_when_revoked:
-            call = self._commit_in_callback
-        self._clock.call_at(at_ms, self.tie_break(), call, (effect, now_ms))
-
-    def _commit_in_callback(self, call: Call) -> None:
-        """The callback is done but for its commit; it makes none if it throws before."""
-        if self.defers(self._commit_in_callback, call):
-            return
-        effect, _ = call.argument
-        if self._conditions.callback_fails(effect.kind):
-            self._end_callback(call)
-            return
-        self._committing_callback = call.argument
-        self.application.commit_in_callback()
-
-    def _end_callback(self, call: Call) -> None:
-        if self.defers(self._end_callback, call):
-            return
-        effect, began_ms = call.argument
-        kind: CallbackKind = effect.kind
-        duration_ms = self._clock.now_ms - began_ms
-        self.take(
-            CallbackCompleted(
-                failed=self._conditions.callback_fails(kind),
-                poll_follows=duration_ms >= self.spec.poll_timeout_ms
-                and self.application.submits_event
-                and not self._conditions.is_stalled,
-            )
-        )
+        self._callbacks.run(effect)
 
     def _on_error_raised(self, effect: RaiseError) -> None:
         """After a fatal error the application closes the consumer; other errors it logs."""
@@ -551,9 +453,7 @@ class ClientProcess:
 
     def _on_commit_returned(self, effect: CommitReturned) -> None:
         if self.application.on_commit_returned(effect.commit_id):
-            now_ms = self._clock.now_ms
-            argument = self._committing_callback
-            self._clock.call_at(now_ms, self.tie_break(), self._end_callback, argument)
+            self._callbacks.on_commit_returned()
 
 
 def _away_sampler(spec: ClientSpec, streams: Streams) -> Callable[[], int] | None:

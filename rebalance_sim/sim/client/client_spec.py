@@ -91,7 +91,7 @@ class ClientSpec:
     none: no one does."""
     uses_topic_ids: bool | None = None
     """Whether offset requests name topics by id (Java's client from 4.3 on) or by name (others,
-    and all towards a broker of 4.1); none: in neither way, so that what is gone is unknown,
+    and all towards a broker of 4.1). None: in neither way, so that what is gone is unknown,
     whatever has its name."""
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     """Where it starts in a partition for which nothing is committed."""

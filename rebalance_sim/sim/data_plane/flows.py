@@ -14,13 +14,10 @@ and against one that handles every record, fetch and batch by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.fetching import NEVER_MS, Fetching, share_out
 from rebalance_sim.sim.data_plane.flow import Flow, FlowWatcher
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
-
-_NEVER = 1 << 62
 
 
 class _Unwatched:
@@ -55,9 +52,8 @@ class Flows:
     ) -> None:
         self._flows: list[Flow] = []
         self._in_flight = None if in_flight is None else in_flight * PARTS
-        self._fetch = fetch_records * PARTS
-        self._room = self._fetch + (self._in_flight or 0)
-        self._latency_ms = latency_ms
+        fetch = fetch_records * PARTS
+        self._fetching = Fetching(fetch, fetch + (self._in_flight or 0), latency_ms)
         self._capacity = capacity
         self._polls = polls
         self._watcher = watcher
@@ -150,7 +146,7 @@ class Flows:
 
     def _end_of_work(self, flow: Flow) -> int:
         is_kept = self._in_flight is not None and not self._is_serving
-        return flow.handed_out if is_kept else _NEVER
+        return flow.handed_out if is_kept else NEVER_MS
 
     @property
     def _works(self) -> bool:
@@ -212,8 +208,8 @@ class Flows:
         """What becomes of all this if nothing else happens. The batch in hand stays in hand."""
         self.settle(now_ms)
         future = Flows(
-            fetch_records=self._fetch // PARTS,
-            latency_ms=self._latency_ms,
+            fetch_records=self._fetching.fetch // PARTS,
+            latency_ms=self._fetching.latency_ms,
             capacity=self._capacity,
             polls=None if self._polls is None else self._polls.copy(),
             watcher=_Unwatched(),
@@ -255,11 +251,11 @@ class Flows:
     def _empty_ms(self) -> int:
         """When less than a record is buffered, and nothing comes in, if lines go on."""
         if self._is_fed:
-            return _NEVER
+            return NEVER_MS
         if self._buffered < PARTS:
             return self._since_ms
         if not self._growth:
-            return _NEVER
+            return NEVER_MS
         return self._since_ms + (self._buffered - PARTS) // -self._growth + 1
 
     def _settle(self, to_ms: int) -> None:
@@ -300,7 +296,7 @@ class Flows:
     def open(self, flow: Flow, now_ms: int) -> None:
         """Begin to fetch. What comes is handed out by a later ``poll``."""
         self._change(now_ms)
-        flow.opens_ms = now_ms + self._fetch_ms(flow)
+        flow.opens_ms = now_ms + self._fetching.takes_ms(flow)
         flow.is_served = flow.is_served and flow.fetched - flow.position >= PARTS
 
     def close(self, flow: Flow, now_ms: int) -> None:
@@ -330,9 +326,9 @@ class Flows:
 
     def set_latency(self, latency_ms: int, now_ms: int) -> None:
         """The network is slower, or faster, than before."""
-        if latency_ms != self._latency_ms:
+        if latency_ms != self._fetching.latency_ms:
             self._change(now_ms)
-            self._latency_ms = latency_ms
+            self._fetching.latency_ms = latency_ms
 
     def set_slowness(self, flow: Flow, slowness: int, now_ms: int) -> None:
         """The way to the leader of a partition is slower, or faster, than before."""
@@ -379,13 +375,13 @@ class Flows:
                 flow.takes_part = False
             self._buffered = self._growth = 0
             self._is_fed = False
-            self._until_ms = _NEVER
+            self._until_ms = NEVER_MS
             return
-        last = _NEVER
+        last = NEVER_MS
         total = 0
         for flow in self._flows:
             flow.buffered = flow.fetched - flow.position
-            last = min(last, self._take_in(flow, now_ms))
+            last = min(last, self._fetching.take_in(flow, now_ms))
             flow.outgoing = 0
             flow.end = self._end_of(flow)
             flow.takes_part = False
@@ -395,7 +391,9 @@ class Flows:
                 flow.takes_part = flow.is_served
             if flow.takes_part:
                 total += flow.offer
-        level = self._share_out(total) if self._works else None
+        level = None
+        if self._works:
+            level = share_out([f for f in self._flows if f.takes_part], total, self._capacity)
         self._buffered = self._growth = 0
         self._is_fed = False
         for flow in self._flows:
@@ -416,73 +414,24 @@ class Flows:
             ends.append(flow.handed_out)
         return max(flow.position, min(ends)) if ends else None
 
-    def _gap(self, flow: Flow, now_ms: int) -> int:
-        """What the log has for the fetch of this millisecond; below 0 while it lags behind."""
-        return flow.rate * (now_ms + 1 - self._fetch_ms(flow) - flow.origin_ms) - flow.fetched
-
-    def _fetch_ms(self, flow: Flow) -> int:
-        return self._latency_ms * flow.slowness
-
-    def _take_in(self, flow: Flow, now_ms: int) -> int:
-        """Say what comes in; for how many milliseconds nothing does, if nothing does."""
-        flow.incoming = 0
-        if flow.opens_ms is None:
-            return _NEVER
-        if now_ms < flow.opens_ms:
-            return flow.opens_ms - now_ms
-        gap = self._gap(flow, now_ms)
-        if gap <= 0:
-            return -gap // flow.rate + 1 if flow.rate else _NEVER
-        flow.incoming = min(gap, self._fetch // self._fetch_ms(flow), self._room - flow.buffered)
-        return _NEVER
-
     def _admit(self, flow: Flow, now_ms: int) -> int:
         """Let a ``poll`` hand out a flow's first record; how long until that may happen."""
         flow.takes_part = flow.is_served
         if flow.is_served:
-            return _NEVER
+            return NEVER_MS
         if flow.buffered < PARTS:
             missing = PARTS - flow.buffered
-            return -(-missing // flow.incoming) if flow.incoming else _NEVER
+            return -(-missing // flow.incoming) if flow.incoming else NEVER_MS
         next_ms = now_ms if self._polls is None else self._polls.next_ms
         if next_ms > now_ms:
             return next_ms - now_ms
         flow.takes_part = True
-        return _NEVER
-
-    def _share_out(self, total: int) -> int | None:
-        """Give out what is processed; the largest share if there is not enough for all."""
-        capacity = self._capacity
-        if capacity is None or total <= capacity:
-            for flow in self._flows:
-                if flow.takes_part:
-                    flow.outgoing = flow.offer
-            return None
-        served = [flow for flow in self._flows if flow.takes_part]
-        level = _level(sorted(flow.offer for flow in served), capacity)
-        for flow in served:
-            flow.outgoing = min(level, flow.offer)
-        return level
+        return NEVER_MS
 
     def _lasts(self, flow: Flow, level: int | None, now_ms: int) -> int:
         """For how many milliseconds a flow takes in and gives out exactly this."""
         incoming, outgoing = flow.incoming, flow.outgoing
-        last = _NEVER
-        if flow.opens_ms is not None and now_ms >= flow.opens_ms:
-            gap = self._gap(flow, now_ms)
-            if gap > 0:
-                room = self._room - flow.buffered
-                is_fetch_full = incoming == self._fetch // self._fetch_ms(flow)
-                is_log_end = incoming == gap == flow.rate
-                is_buffer_full = incoming == room == outgoing
-                if not (is_fetch_full or is_log_end or is_buffer_full):
-                    return 1
-                if incoming > flow.rate:
-                    last = (gap - incoming) // (incoming - flow.rate) + 1
-                if incoming > outgoing:
-                    last = min(last, (room - incoming) // (incoming - outgoing) + 1)
-        if flow.end is not None and incoming:
-            last = min(last, self._comes_to_limit_ms(flow, flow.end))
+        last = self._fetching.lasts_ms(flow, now_ms)
         if flow.takes_part:
             if flow.end is not None:
                 if not outgoing:
@@ -498,22 +447,3 @@ class Flows:
             elif flow.buffered:
                 return 1
         return last
-
-    def _comes_to_limit_ms(self, flow: Flow, end: int) -> int:
-        """For how long what is fetched ends before, or right at, a limit."""
-        for mark in (end, end + PARTS):
-            if flow.fetched < mark:
-                return -(-(mark - flow.fetched) // flow.incoming)
-        return _NEVER
-
-
-def _level(wanted: Iterable[int], capacity: int) -> int:
-    """The share that no one exceeds; ``wanted`` in ascending order, more than there is."""
-    wanted = list(wanted)
-    count = len(wanted)
-    for want in wanted:
-        if want * count > capacity:
-            break
-        capacity -= want
-        count -= 1
-    return capacity // count

@@ -25,9 +25,9 @@ _COOPERATION_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingMigration(ClientBounce):
-    """A rolling deployment that gives clients another library, or another setting of it: of kind
-    ``to_kind`` from then on, of its version ``to_version`` if one is named, and, if it speaks the
-    classic protocol, with these ``assignors``.
+    """A rolling deployment that gives clients another library, or another setting of it:
+    ``to_kind`` and, if one is named, ``to_version``; where it speaks the classic protocol, with
+    these ``assignors``.
 
     So a group passes from the classic protocol to the consumer protocol (classic §7), back, or from
     eager to cooperative rebalances (classic §3.1).

@@ -313,7 +313,7 @@ class Connection:
         self.owner.on_closed(self)
 
     def swallow(self) -> None:
-        """Nothing passes on this connection any more, and no one is told."""
+        """Nothing passes on this connection any more, and no one learns it."""
         self.set_blocked(up=True, down=True)
         self.is_dead = self.is_swallowed = True
 

@@ -93,7 +93,10 @@ class Pipe:
 
     def _schedule(self, sent_ms: int) -> None:
         link = self._link
-        at_ms = sent_ms + link.delay_ms(self._extra_ms, self._node_id)
+        if link.broker_factors:
+            at_ms = sent_ms + link.delay_ms(self._extra_ms, self._node_id)
+        else:  # What it would answer, without a call.
+            at_ms = sent_ms + (link.sample_ms() + self._extra_ms) * link.factor
         if at_ms < self._last_ms:
             at_ms = self._last_ms
         self._last_ms = at_ms

@@ -88,6 +88,8 @@ class Router:
         group_ids = group_ids_of(what)
         if group_ids is None:
             return self._of_shard(step)
+        if len(group_ids) == 1:
+            return self._only(group_ids[0])
         return [self._of_group[name] for name in group_ids if name in self._of_group]
 
     def _of_timer(self, step: Step) -> Collection[Checker]:

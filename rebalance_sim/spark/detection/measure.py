@@ -2,7 +2,9 @@
 
 In rounds: the runs without a defect first, then those of every defect that is not finished. So the
 result does not depend on the number of processes, and what is printed early covers all defects.
-A run in which a defect would decide nothing otherwise is the same with it, and is not made again.
+
+The reference looks first, for all defects in one run. Where a defect decides nothing otherwise, the
+run is the same with it, and the laws need not look. Each oracle is done with a defect by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from pathlib import Path
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.quiet import length_s
-from rebalance_sim.scenarios.runner import run as run_scenario
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
 from rebalance_sim.scenarios.shrinking.shrink import shrink
 from rebalance_sim.scenarios.version import code_version
@@ -25,8 +26,15 @@ from rebalance_sim.spark.detection.figures import (
     figures_of,
     is_noticed,
 )
-from rebalance_sim.spark.detection.mix import MIX, needs_clean, profile_of, scenario_of
-from rebalance_sim.spark.detection.rows import REFUSED, MeasuredRun, RunStore
+from rebalance_sim.spark.detection.mix import MIX, profile_of, scenario_of
+from rebalance_sim.spark.detection.oracles import (
+    Judged,
+    Oracle,
+    by_laws,
+    by_reference,
+    is_in_sight,
+)
+from rebalance_sim.spark.detection.rows import REFUSED, Key, MeasuredRun, RunStore
 from rebalance_sim.spark.detection.rules_asked import NOTING, defects_asked, note_rules
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 from rebalance_sim.spark.pool import run_calls
@@ -37,7 +45,7 @@ SEEDS = 2_000
 ENOUGH = 20
 ROUND = len(MIX)
 """Runs of a defect before it is looked at again: each profile once."""
-TASK = 4
+TASK = 16
 """Runs of one task of a process."""
 SHRINK_RUNS = 300
 _WHAT_SHOWN = 200
@@ -45,13 +53,15 @@ _WHAT_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """The first ``seeds`` runs of the mix for each defect, fewer once ``enough`` of them (0: never)
-    noticed it; of these only those of ``profiles``, if any is named. ``processes``: default, one
-    per core. ``shrinks``: whether the first run that noticed it is made small, which takes a minute
-    each. Raises SweepError for numbers that make no sense, and a profile that is not in the mix."""
+    """The first ``seeds`` runs of the mix for each defect and each of ``oracles``, fewer once
+    ``enough`` of them (0: never) noticed it; of these only those of ``profiles``, if any is named.
+    ``processes``: default, one per core. ``shrinks``: whether the first run in which laws noticed
+    it is made small, which takes a minute each. Raises SweepError for numbers that make no sense,
+    for no oracle, and for a profile that is not in the mix."""
 
     seeds: int = SEEDS
     enough: int = ENOUGH
+    oracles: tuple[Oracle, ...] = tuple(Oracle)
     profiles: tuple[str, ...] = ()
     processes: int | None = None
     shrinks: bool = False
@@ -62,6 +72,8 @@ class MeasureOptions:
             raise SweepError(f"{self.seeds} seeds for each defect: give at least 1")
         if self.enough < 0:
             raise SweepError(f"enough after {self.enough} seeds: give 0 or more")
+        if not self.oracles:
+            raise SweepError("no oracle: give at least one")
         for name in self.profiles:
             if name not in MIX:
                 raise SweepError(f"no profile {name!r} in the mix; {did_you_mean(name, MIX)}")
@@ -111,12 +123,12 @@ class _Measurement:
         self.done = 0
         self.ids = ids
         self.options = options
-        self.noticed = dict.fromkeys(ids, 0)
+        asked = tuple((one, oracle) for one in ids for oracle in options.oracles)
+        self._noticed = dict.fromkeys(asked, 0)
         self._store = store
         self._on_progress = on_progress
-        self._is_clean = {one: needs_clean(one) for one in ids}
-        self._runs = dict.fromkeys(ids, 0)
-        """How far in the mix each defect is."""
+        self._runs = dict.fromkeys(asked, 0)
+        """How far in the mix each defect is, by oracle."""
 
     @property
     def planned(self) -> int:
@@ -126,50 +138,92 @@ class _Measurement:
         )
 
     def run(self) -> None:
+        for index in range(ROUND):
+            scenario_of(index)  # what is loaded for it is there in every process that is forked
         for first in range(0, self.options.seeds, ROUND):
-            ids = self._unfinished()
-            if not ids:
+            unfinished = self._unfinished()
+            if not unfinished:
                 break
             end = min(first + ROUND, self.options.seeds)
-            indices = self._indices(first, end)
-            for is_clean in sorted({self._is_clean[one] for one in ids}):
-                self._carry_out(("", index, is_clean) for index in indices)
-            for one in ids:
-                self._take_over(one, indices)
-            self._carry_out((one, index, self._is_clean[one]) for one in ids for index in indices)
-            for one in ids:
+            self._round(unfinished, self._indices(first, end))
+            for one in unfinished:
                 self._runs[one] = end
-                self.noticed[one] = sum(is_noticed(*pair) for pair in self.pairs(one))
+                self._noticed[one] = sum(is_noticed(*pair) for pair in self._pairs(*one))
         self._report()
 
-    def pairs(self, defect_id: str) -> list[tuple[MeasuredRun, MeasuredRun]]:
+    def _round(self, unfinished: Sequence[tuple[str, Oracle]], indices: Sequence[int]) -> None:
+        """Judge these defects in these runs of the mix."""
+        self._carry_out((_Task(index) for index in indices), TASK)
+        bases = [self._store[_without_defect(index)] for index in indices]
+        ids = list(dict.fromkeys(defect_id for defect_id, _ in unfinished))
+        self._keep_unchanged(Oracle.REFERENCE, ids, bases)
+        self._carry_out(
+            (_Task(index, self._missing(Oracle.REFERENCE, ids, index)) for index in indices), 1
+        )
+        of_laws = [defect_id for defect_id, oracle in unfinished if oracle is Oracle.LAWS]
+        self._keep_unchanged(Oracle.LAWS, of_laws, bases)
+        self._carry_out(
+            (_Task(index, (one,), Oracle.LAWS) for one in of_laws for index in indices), TASK
+        )
+
+    def _missing(self, oracle: Oracle, ids: Sequence[str], index: int) -> tuple[str, ...]:
+        """The defects that are still to be judged in a run."""
+        return tuple(one for one in ids if (one, index, oracle) not in self._store)
+
+    def _keep_unchanged(
+        self, oracle: Oracle, ids: Sequence[str], bases: Sequence[MeasuredRun]
+    ) -> None:
+        """Where a defect changes nothing, an oracle finds what it finds without."""
+        self._store.add(
+            _unchanged(base, defect_id, oracle)
+            for base in bases
+            if base.digest
+            for defect_id in self._missing(oracle, ids, base.index)
+            if self._is_unchanged(base, defect_id, oracle)
+        )
+
+    def _is_unchanged(self, base: MeasuredRun, defect_id: str, oracle: Oracle) -> bool:
+        if defect_id not in base.asked:
+            return True
+        if oracle is Oracle.REFERENCE:
+            return False
+        beside = self._store[defect_id, base.index, Oracle.REFERENCE]
+        return beside.outcome == "ok" and is_in_sight(defect_id)
+
+    def _pairs(self, defect_id: str, oracle: Oracle) -> list[tuple[MeasuredRun, MeasuredRun]]:
         """The runs of a defect, each after the same one without it."""
-        is_clean, store = self._is_clean[defect_id], self._store
+        store = self._store
         return [
-            (store["", index, is_clean], store[defect_id, index, is_clean])
-            for index in self._indices(0, self._runs[defect_id])
+            (store[_without_defect(index)], store[defect_id, index, oracle])
+            for index in self._indices(0, self._runs[defect_id, oracle])
         ]
 
     def figures(self, shrunk: dict[str, ShrunkSize]) -> tuple[DefectFigures, ...]:
-        return tuple(figures_of(one, self.pairs(one), shrunk.get(one)) for one in self.ids)
+        return tuple(
+            DefectFigures(
+                defect=one,
+                by_oracle={
+                    oracle: figures_of(self._pairs(one, oracle)) for oracle in self.options.oracles
+                },
+                shrunk=shrunk.get(one),
+            )
+            for one in self.ids
+        )
 
-    def scenario(self, defect_id: str, index: int) -> Scenario:
-        return scenario_of(index, is_clean=self._is_clean[defect_id], defect_id=defect_id)
-
-    def _unfinished(self) -> list[str]:
+    def _unfinished(self) -> list[tuple[str, Oracle]]:
         enough = self.options.enough or self.options.seeds + 1
         return [
             one
-            for one in self.ids
-            if self.noticed[one] < enough and self._runs[one] < self.options.seeds
+            for one, runs in self._runs.items()
+            if self._noticed[one] < enough and runs < self.options.seeds
         ]
 
-    def _carry_out(self, keys: Iterator[tuple[str, int, bool]]) -> None:
-        todo = [key for key in keys if key not in self._store]
+    def _carry_out(self, tasks: Iterator[_Task], at_a_time: int) -> None:
+        todo = [task for task in tasks if not all(key in self._store for key in task.keys)]
         run_calls(
             [
-                partial(_run_task, tuple(todo[at : at + TASK]), self.options.limits)
-                for at in range(0, len(todo), TASK)
+                partial(_run_tasks, tuple(todo[at : at + at_a_time]), self.options.limits)
+                for at in range(0, len(todo), at_a_time)
             ],
             processes=self.options.processes,
             on_result=self._keep,
@@ -180,17 +234,6 @@ class _Measurement:
         """The runs of a part of the mix that are asked for."""
         profiles = self.options.profiles or MIX
         return [index for index in range(first, end) if profile_of(index) in profiles]
-
-    def _take_over(self, defect_id: str, indices: Sequence[int]) -> None:
-        """What a defect cannot change is as the run without it."""
-        is_clean = self._is_clean[defect_id]
-        bases = [self._store["", index, is_clean] for index in indices]
-        self._store.add(
-            replace(base, defect=defect_id, asked=())
-            for base in bases
-            if base.digest and defect_id not in base.asked
-            if (defect_id, base.index, is_clean) not in self._store
-        )
 
     def _keep(self, runs: Sequence[MeasuredRun]) -> None:
         self._store.add(runs)
@@ -206,37 +249,72 @@ class _Measurement:
         )
 
 
-def _run_task(keys: Sequence[tuple[str, int, bool]], limits: Limits) -> list[MeasuredRun]:
+def _without_defect(index: int) -> Key:
+    """The run of the mix that a defect is held against."""
+    return "", index, Oracle.LAWS
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A run of the mix: without a defect, with one that laws judge, or with the machines of several
+    beside it."""
+
+    index: int
+    defects: tuple[str, ...] = ("",)
+    oracle: Oracle = Oracle.REFERENCE
+
+    @property
+    def keys(self) -> list[Key]:
+        """What it is to give."""
+        if self.defects == ("",):
+            return [_without_defect(self.index)]
+        return [(defect, self.index, self.oracle) for defect in self.defects]
+
+
+def _unchanged(base: MeasuredRun, defect_id: str, oracle: Oracle) -> MeasuredRun:
+    """What an oracle says of a defect that a run is the same with."""
+    run = replace(base, defect=defect_id, oracle=oracle, asked=())
+    return run if oracle is Oracle.LAWS else replace(run, outcome="ok", what="")
+
+
+def _run_tasks(tasks: Sequence[_Task], limits: Limits) -> list[MeasuredRun]:
     rows = []
-    for attempt in supervised(_run, keys, limits):
-        defect, index, is_clean = attempt.unit
-        outcome, digest, what, asked = attempt.result or (attempt.failure, "", attempt.reason, ())
-        rows.append(
-            MeasuredRun(
-                defect=defect,
-                index=index,
-                is_clean=is_clean,
-                outcome=outcome,
-                digest=digest,
-                what=what[:_WHAT_SHOWN],
-                asked=asked,
+    for attempt in supervised(_run, tasks, limits):
+        failed = Judged(attempt.failure, "", attempt.reason), ()
+        for key in attempt.unit.keys:
+            run, asked = attempt.result[key] if attempt.result else failed
+            defect, index, oracle = key
+            rows.append(
+                MeasuredRun(
+                    defect=defect,
+                    index=index,
+                    oracle=oracle,
+                    outcome=run.outcome,
+                    digest=run.digest,
+                    what=run.what[:_WHAT_SHOWN],
+                    asked=asked,
+                )
             )
-        )
     return rows
 
 
-def _run(key: tuple[str, int, bool]) -> tuple[str, str, str, tuple[str, ...]]:
-    defect, index, is_clean = key
-    note_rules()
-    try:
-        scenario = scenario_of(index, is_clean=is_clean, defect_id=defect or NOTING)
-    except ValueError as problem:  # a world that the defect cannot be in notices nothing
-        return REFUSED, "", str(problem), ()
-    result = run_scenario(scenario)
-    what = result.violations[0].property if result.violations else result.reason
-    if result.outcome == "error":
-        what = f"error: {result.reason.partition(':')[0]}"
-    return result.outcome, result.digest, what, () if defect else defects_asked()
+def _run(task: _Task) -> dict[Key, tuple[Judged, tuple[str, ...]]]:
+    index, defects, oracle = task.index, task.defects, task.oracle
+    if defects == ("",):
+        note_rules()
+        found = by_laws(scenario_of(index, defect_id=NOTING))
+        return {_without_defect(index): (found, defects_asked())}
+    scenarios, judged = {}, {}
+    for defect in defects:
+        try:
+            scenarios[defect] = scenario_of(index, defect_id=defect)
+        except ValueError as problem:  # a world that the defect cannot be in notices nothing
+            judged[defect] = Judged(REFUSED, "", str(problem))
+    if oracle is Oracle.LAWS:
+        judged |= {defect: by_laws(scenario) for defect, scenario in scenarios.items()}
+    else:
+        judged |= by_reference(scenario_of(index), scenarios)
+    return {(defect, index, oracle): (found, ()) for defect, found in judged.items()}
 
 
 def _shrunk(measurement: _Measurement, out: Path | None) -> dict[str, ShrunkSize]:
@@ -253,8 +331,9 @@ def _shrunk(measurement: _Measurement, out: Path | None) -> dict[str, ShrunkSize
 
     calls: list[Callable[[], tuple[str, ShrunkSize, str]]] = []
     for figures in measurement.figures({}):
-        if figures.first is not None:
-            scenario = measurement.scenario(figures.defect, figures.first)
+        of_laws = figures.by_oracle.get(Oracle.LAWS)
+        if of_laws is not None and of_laws.first is not None:
+            scenario = scenario_of(of_laws.first, defect_id=figures.defect)
             calls.append(partial(_shrink, figures.defect, scenario))
     run_calls(
         calls,

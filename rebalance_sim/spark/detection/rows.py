@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rebalance_sim.spark.detection.oracles import DIFFERS, Oracle
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.supervised import MACHINE_OUTCOMES
 
-NOTICING = frozenset({"violation", "stuck", "error", "budget"})
+NOTICING = frozenset({"violation", "stuck", "error", "budget", DIFFERS})
 """Outcomes that say that something is wrong. ``known`` does not; nor does a limit of this
 machine."""
 
@@ -19,26 +20,30 @@ REFUSED = "refused"
 """Outcome of a scenario that cannot have the defect."""
 
 
+Key = tuple[str, int, Oracle]
+"""Defect, place in the mix, oracle."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """Run ``index`` of the mix, with a defect or, for ``""``, without.
+    """Run ``index`` of the mix, with a defect or, for ``""``, without, judged by an oracle.
 
-    ``what`` is the first violated property, else the reason. ``asked``, of a run without a defect:
-    those that may have decided something otherwise in it.
+    ``what`` is the first violated property, or the first decision that differs, else the reason.
+    ``asked``, of a run without a defect: those that may have decided something otherwise in it.
     """
 
     defect: str
     index: int
-    is_clean: bool
+    oracle: Oracle
     outcome: str
     digest: str
     what: str = ""
     asked: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, int, bool]:
+    def key(self) -> Key:
         """What tells it from every other run of the measurement."""
-        return self.defect, self.index, self.is_clean
+        return self.defect, self.index, self.oracle
 
     @property
     def is_bad(self) -> bool:
@@ -51,7 +56,7 @@ class RunStore:
 
     def __init__(self, folder: Path | None, begun_with: Mapping[str, Any]) -> None:
         """Raises SweepError if the folder has a measurement of something else."""
-        self._runs: dict[tuple[str, int, bool], MeasuredRun] = {}
+        self._runs: dict[Key, MeasuredRun] = {}
         self._file: Path | None = None
         if folder is None:
             return
@@ -70,10 +75,10 @@ class RunStore:
         except (OSError, ValueError) as problem:
             raise SweepError(f"--out {folder}: {problem}: give a new folder") from problem
 
-    def __contains__(self, key: tuple[str, int, bool]) -> bool:
+    def __contains__(self, key: Key) -> bool:
         return key in self._runs
 
-    def __getitem__(self, key: tuple[str, int, bool]) -> MeasuredRun:
+    def __getitem__(self, key: Key) -> MeasuredRun:
         return self._runs[key]
 
     def add(self, runs: Iterable[MeasuredRun]) -> None:
@@ -94,7 +99,8 @@ class RunStore:
             file.write_text(whole + newline, encoding="utf-8")
         for line in whole.splitlines():
             row = json.loads(line)
-            run = MeasuredRun(**row | {"asked": tuple(row["asked"])})
+            typed = {"asked": tuple(row["asked"]), "oracle": Oracle(row["oracle"])}
+            run = MeasuredRun(**row | typed)
             if run.outcome not in MACHINE_OUTCOMES:  # what a limit ended is tried again
                 self._runs[run.key] = run
 

@@ -66,7 +66,7 @@ def _rounds(hunted: Hunted) -> Iterator[doc.Part]:
             ]
         ]
 
-    yield doc.Picture("Rounds", drawn)
+    yield doc.Plot("Rounds", drawn)
 
 
 def _rest(hunted: Hunted) -> Iterator[doc.Part]:

@@ -25,7 +25,7 @@ from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 BOXES_DRAWN = 9
-"""Metrics with a picture, those that come first; all of them are in the tables."""
+"""Metrics with a plot, those that come first; all of them are in the tables."""
 FAILURES_LISTED = 20
 CHOSEN_BY = "unowned_partition_ms"
 
@@ -112,7 +112,7 @@ def _costs(summary: ComparisonSummary) -> Iterator[doc.Part]:
             "Boxes are the middle half of the seeds, whiskers go from 5 to 95 %; lines are the "
             "share of seeds with at most so much."
         )
-        yield doc.Picture(
+        yield doc.Plot(
             "Distributions over seeds",
             lambda: [[page_plots.boxes(metric, rows) for metric, rows in metrics[:BOXES_DRAWN]]],
             "distributions",
@@ -153,16 +153,16 @@ def _timelines(summary: ComparisonSummary, seed: int | None) -> Iterator[doc.Par
     fault_times = [fault.at_ms for fault in generate(base, seed).world.faults]
     yield doc.Heading(f"Who could fetch what, in seed {seed}")
     yield why
-    yield doc.Picture(
+    yield doc.Plot(
         "Ownership over time",
         name="timeline",
         still=lambda: stills.ownership(timelines, fault_times),
         caption="Dashed lines are faults; a gap is a partition without an owner.",
     )
     for name, timeline in timelines.items():
-        picture = doc.Picture("Ownership over time", partial(_drawn, timeline))
+        plot = doc.Plot("Ownership over time", partial(_drawn, timeline))
         command = doc.Lines([f"$ {summary.replay_command(seed, name)}"])
-        yield doc.Fold(f"`{name}`", [command, picture], is_open=True)
+        yield doc.Fold(f"`{name}`", [command, plot], is_open=True)
 
 
 def _drawn(timeline: Timeline) -> list[list[object]]:
@@ -183,7 +183,7 @@ def _example_seed(values: Mapping[str, pd.DataFrame]) -> int | None:
 def _rest(summary: ComparisonSummary) -> Iterator[doc.Part]:
     plan = summary.plan
     yield doc.Heading("Outcomes")
-    yield doc.Picture("Outcomes", lambda: [[page_plots.outcome_bars(summary.outcomes)]])
+    yield doc.Plot("Outcomes", lambda: [[page_plots.outcome_bars(summary.outcomes)]])
     rows = [["protocol", *OUTCOMES, "not stable at the end, of those compared"]]
     for name, counts in summary.outcomes.items():
         of_each = (f"{counts.get(outcome, 0):,}" for outcome in OUTCOMES)

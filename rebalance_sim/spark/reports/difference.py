@@ -194,7 +194,7 @@ def _parts(found: Difference) -> Iterator[doc.Part]:
         side: {name: counts[at] for name, counts in found.outcomes.items()}
         for at, side in enumerate(SIDES)
     }
-    yield doc.Picture("Outcomes", lambda: [[outcome_bars(counts)]])
+    yield doc.Plot("Outcomes", lambda: [[outcome_bars(counts)]])
     yield doc.Heading("What the sweeps differ in")
     yield doc.Table([["", *SIDES], *found.plans])
     if failing:
@@ -215,7 +215,7 @@ def _parts(found: Difference) -> Iterator[doc.Part]:
             "Of the seeds that pass in all that is compared: in how many runs a metric is less "
             "now, in how many it is more, and the median of the differences with its 95 % interval."
         )
-        yield doc.Picture("Metrics", lambda: [[ways_of_change(found.metrics[:CHANGES_DRAWN])]])
+        yield doc.Plot("Metrics", lambda: [[ways_of_change(found.metrics[:CHANGES_DRAWN])]])
         rows = [["metric", "difference", "95 % interval", "less", "more", "runs"]]
         for change in found.metrics:
             counts_shown = (f"{count:,}" for count in (change.less, change.more, change.runs))

@@ -1,4 +1,4 @@
-"""What an experiment says: each metric in each cell, what every choice changes, and what pictures
+"""What an experiment says: each metric in each cell, what every choice changes, and what plots
 show of it.
 
 A metric of a cell is the median over the seeds that are compared, the same in every cell
@@ -262,7 +262,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One of the small pictures. ``xs`` are all places of its axis in order. ``failed``: place ->
+    """One of the small plots. ``xs`` are all places of its axis in order. ``failed``: place ->
     what became of runs of cells there that have no figure."""
 
     title: str
@@ -275,7 +275,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricPicture:
+class MetricPlot:
     """All panels of one metric: a row for each parameter, a column for each protocol and version.
     If one other parameter is varied, each of its values has a line; if several are, or values are
     drawn from ranges, every cell is a point. Every figure is over the same ``seeds``."""
@@ -286,8 +286,8 @@ class MetricPicture:
     rows: tuple[tuple[Panel, ...], ...]
 
 
-def pictures(summary: ExperimentSummary) -> Iterator[MetricPicture]:
-    """The picture of each metric of interest that runs have."""
+def metric_plots(summary: ExperimentSummary) -> Iterator[MetricPlot]:
+    """The plot of each metric of interest that runs have."""
     experiment = summary.experiment
     for metric in experiment.metrics:
         points = [point for point in summary.points if point.metric == metric]
@@ -296,7 +296,7 @@ def pictures(summary: ExperimentSummary) -> Iterator[MetricPicture]:
             # What a list varies together has one axis.
             is_list = experiment.design == LIST
             axes = [experiment.vary] if is_list else [(one,) for one in experiment.vary]
-            yield MetricPicture(
+            yield MetricPlot(
                 metric=metric,
                 seeds=max((point.seeds for point in points), default=0),
                 unit=unit,

@@ -1,4 +1,4 @@
-"""The report of an experiment: the question, the answer, pictures, and all figures."""
+"""The report of an experiment: the question, the answer, plots, and all figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from re import sub
 from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.units import number, title_of
 from rebalance_sim.spark.reports import page_plots, stills
-from rebalance_sim.spark.reports.experiment import ExperimentSummary, pictures, shown
+from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, shown
 from rebalance_sim.spark.reports.intervals import in_unit
 from rebalance_sim.spark.reports.markdown import write_document
 from rebalance_sim.spark.store.store import Location
@@ -18,7 +18,7 @@ from rebalance_sim.spark.store.tables import OUTCOMES
 CELLS_LISTED = 60
 FAILURES_LISTED = 20
 EFFECTS_FIRST = 8
-"""Effects that stand above all pictures: those on the first metric."""
+"""Effects that stand above all plots: those on the first metric."""
 
 NOTES = (
     "Every cell has the same seeds, and all random draws belong to one concern and one actor: two "
@@ -39,7 +39,7 @@ def write_experiment_report(out: Location, summary: ExperimentSummary) -> None:
 
 def experiment_document(summary: ExperimentSummary) -> doc.Document:
     """The report."""
-    parts = [*_head(summary), *_pictures(summary), *_rest(summary)]
+    parts = [*_head(summary), *_plots(summary), *_rest(summary)]
     return doc.Document(summary.experiment.question or "Experiment", parts)
 
 
@@ -92,19 +92,19 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
         yield doc.Table(failed_rows(summary))
 
 
-def _pictures(summary: ExperimentSummary) -> Iterator[doc.Part]:
-    for picture in pictures(summary):
-        title = title_of(picture.metric)
+def _plots(summary: ExperimentSummary) -> Iterator[doc.Part]:
+    for plot in metric_plots(summary):
+        title = title_of(plot.metric)
         yield doc.Heading(f"{title[:1].upper()}{title[1:]}")
         yield (
-            f"`{picture.metric}`: medians over the same {picture.seeds:,} seeds in every cell, "
+            f"`{plot.metric}`: medians over the same {plot.seeds:,} seeds in every cell, "
             "with exact 95 % intervals. A cross is a cell without a figure."
         )
-        yield doc.Picture(
+        yield doc.Plot(
             title,
-            partial(map, partial(page_plots.panels, picture), picture.rows),
-            sub(r"\W", "_", picture.metric),
-            partial(stills.figure_of, picture),
+            partial(map, partial(page_plots.panels, plot), plot.rows),
+            sub(r"\W", "_", plot.metric),
+            partial(stills.figure_of, plot),
         )
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 REPORT_FILE = "report.md"
 PAGE_FILE = "report.html"
-"""The page with pictures to look into, beside the short one."""
+"""The page with interactive plots, beside the short one."""
 PLOT_FOLDER = "report"
 
 
 def write_document(out: Location, document: doc.Document, *, note: str = "") -> None:
-    """Write ``report.md`` with its still pictures, and ``report.html`` if Plotly is installed.
+    """Write ``report.md`` with its images, and ``report.html`` if Plotly is installed.
 
     ``note`` is only for Markdown: equal results are equal pages.
     """
@@ -29,7 +29,7 @@ def write_document(out: Location, document: doc.Document, *, note: str = "") -> 
     _write_stills(store, document.parts)
     notes = [note] if note else []
     if write_page(store, document):
-        link = f"The same with pictures to look into: [{PAGE_FILE}]({PAGE_FILE})."
+        link = f"The same with interactive plots: [{PAGE_FILE}]({PAGE_FILE})."
         notes.append(link)
     text = markdown(doc.Document(document.title, [*notes, *document.parts]))
     store.put(REPORT_FILE, text.encode())
@@ -47,7 +47,7 @@ def _write_stills(store: Store, parts: Iterable[doc.Part]) -> None:
     for part in parts:
         if isinstance(part, doc.Fold):
             _write_stills(store, part.parts)
-        elif isinstance(part, doc.Picture) and part.still:
+        elif isinstance(part, doc.Plot) and part.still:
             store.put(_file(part), png_of(part.still()))
 
 
@@ -61,8 +61,8 @@ def png_of(figure: Figure) -> bytes:
     return content.getvalue()
 
 
-def _file(picture: doc.Picture) -> str:
-    return f"{PLOT_FOLDER}/{picture.name}.png"
+def _file(plot: doc.Plot) -> str:
+    return f"{PLOT_FOLDER}/{plot.name}.png"
 
 
 def markdown(document: doc.Document) -> str:
@@ -87,9 +87,9 @@ def _blocks(parts: Iterable[doc.Part]) -> Iterator[str]:
                 yield "\n".join(["```", *lines, "```"])
             case doc.Table():
                 yield from _table(part)
-            case doc.Picture(still=None):
+            case doc.Plot(still=None):
                 pass
-            case doc.Picture():
+            case doc.Plot():
                 yield f"![{_text(part.title)}]({_file(part)})"
                 yield from filter(None, [_text(part.caption)])
             case doc.Fold():

@@ -17,7 +17,7 @@ from rebalance_sim.spark.store.tables import NO_VERDICT
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebalance_sim.spark.reports.experiment import MetricPicture, Panel
+    from rebalance_sim.spark.reports.experiment import MetricPlot, Panel
     from rebalance_sim.spark.reports.intervals import MetricChange
 
 GREEN, AMBER, RED, GREY, BLUE = "#3a7d44", "#d9a400", "#b23a48", "#8d99ae", "#33658a"
@@ -40,7 +40,7 @@ SERIES: Mapping[str, str] = {
 
 def colour_of(outcome: str) -> str:
     """Green for what passed, amber for a known issue, red for a finding, grey for what was
-    not judged; the same in every picture and on every page."""
+    not judged; the same in every plot and on every page."""
     if outcome in ("vacuous", "not-judged", "partly-judged", *NO_VERDICT):
         return GREY
     return {"ok": GREEN, "known": AMBER}.get(outcome, RED)
@@ -212,20 +212,20 @@ def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
     return figure.update_yaxes(autorange="reversed", tickfont_size=10)
 
 
-def panels(picture: MetricPicture, row: tuple[Panel, ...]) -> list[Any]:
+def panels(plot: MetricPlot, row: tuple[Panel, ...]) -> list[Any]:
     """Small figures that share their vertical axis, so that protocols can be held side by side."""
     tops = (high for panel in row for line in panel.lines for high in line.highs)
     top = 1.06 * max(tops, default=0.0) or 1.0
-    return [_panel(picture, panel).update_yaxes(range=[0, top]) for panel in row]
+    return [_panel(plot, panel).update_yaxes(range=[0, top]) for panel in row]
 
 
-def _panel(picture: MetricPicture, panel: Panel) -> Any:
+def _panel(plot: MetricPlot, panel: Panel) -> Any:
     traces: list[dict[str, Any]] = [
         {
             "type": "scatter", "x": list(line.xs), "y": list(line.medians),
             "error_y": _reach(line.lows, line.medians, line.highs),
             "mode": "lines+markers" if line.is_joined else "markers",
-            "name": line.name or picture.metric, "showlegend": bool(line.name),
+            "name": line.name or plot.metric, "showlegend": bool(line.name),
             "marker": {"color": colour, "symbol": symbol, "size": size, "line": {"width": 2}},
             "line": {"color": colour, "width": 2},
         }
@@ -239,7 +239,7 @@ def _panel(picture: MetricPicture, panel: Panel) -> Any:
             "marker": {"color": RED, "symbol": "x", "size": 9}, "cliponaxis": False,
         }  # fmt: skip
         traces.append(crosses)
-    titles = {"title": panel.title, "x_title": panel.x_title, "y_title": picture.unit}
+    titles = {"title": panel.title, "x_title": panel.x_title, "y_title": plot.unit}
     figure = small_figure(traces, **titles, height=320)
     figure.update_layout(
         showlegend=any(line.name for line in panel.lines), legend_orientation="h", legend_y=-0.22

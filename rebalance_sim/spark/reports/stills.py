@@ -1,4 +1,4 @@
-"""The pictures of reports as files, for Markdown."""
+"""The plots of reports as files, for Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.pages.timeline import Timeline
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.units import title_of
-from rebalance_sim.spark.reports.experiment import MetricPicture, Panel
+from rebalance_sim.spark.reports.experiment import MetricPlot, Panel
 from rebalance_sim.spark.reports.intervals import Share
 from rebalance_sim.spark.reports.page_plots import BLUE, GREY, RED, binned, colour_of
 
@@ -131,20 +131,20 @@ def ownership(timelines: Mapping[str, Timeline], fault_times: Sequence[int]) -> 
     return plot_ownership_of(found, until_ms=until_ms, fault_times=fault_times)
 
 
-def figure_of(picture: MetricPicture) -> Figure:
+def figure_of(plot: MetricPlot) -> Figure:
     """A metric with all its panels, which share their vertical axis."""
-    lines, columns = len(picture.rows), len(picture.rows[0])
+    lines, columns = len(plot.rows), len(plot.rows[0])
     size = (_PANEL_WIDTH * max(2, columns), _PANEL_HEIGHT * lines + 0.5)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
-    for row, of_row in zip(picture.rows, grid, strict=True):
+    for row, of_row in zip(plot.rows, grid, strict=True):
         for panel, axes in zip(row, of_row, strict=True):
             _draw_panel(panel, axes)
         if any(line.name for panel in row for line in panel.lines):
             of_row[-1].legend(fontsize=7, frameon=False)
     grid[0, 0].set_ylim(bottom=0)  # shared; only now, since it ends the search for the top
-    figure.supylabel(picture.unit, fontsize=9)
-    figure.suptitle(f"{picture.metric}, n = {picture.seeds:,} seeds", fontsize=10)
+    figure.supylabel(plot.unit, fontsize=9)
+    figure.suptitle(f"{plot.metric}, n = {plot.seeds:,} seeds", fontsize=10)
     return figure
 
 

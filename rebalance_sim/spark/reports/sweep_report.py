@@ -82,7 +82,7 @@ def _head(summary: SweepSummary) -> Iterator[doc.Part]:
         ]
     )
     yield doc.Tiles(list(_figures(summary)))
-    yield doc.Picture(
+    yield doc.Plot(
         "Outcomes",
         lambda: [[page_plots.outcome_bars({"runs": summary.outcomes})]],
         "outcomes",
@@ -177,7 +177,7 @@ def _story(
 ) -> doc.Fold:
     parts: list[doc.Part] = [doc.Lines([f"$ {summary.replay_command(seed)}", "", *lines])]
     if drawn is not None:
-        parts.append(doc.Picture("Who owned what", lambda: [[drawn.interactive()]]))
+        parts.append(doc.Plot("Who owned what", lambda: [[drawn.interactive()]]))
     return doc.Fold(f"Seed {seed}: {about}", parts, is_open=True)
 
 
@@ -194,15 +194,15 @@ def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
         def drawn(chosen: Sequence[MetricSummary]) -> list[list[Any]]:
             return [[page_plots.histogram(one.name, found[one.name], one.p50) for one in chosen]]
 
-        yield doc.Picture(
+        yield doc.Plot(
             "Metrics",
             lambda: drawn(first),
             "metrics",
             lambda: stills.histograms({metric.name: found[metric.name] for metric in metrics}),
         )
         if more:
-            picture = doc.Picture("More metrics", lambda: drawn(more))
-            yield doc.Fold(f"{len(more)} more distributions", [picture])
+            plot = doc.Plot("More metrics", lambda: drawn(more))
+            yield doc.Fold(f"{len(more)} more distributions", [plot])
     if costs:
         yield doc.Table(metric_rows(costs))
     if others:
@@ -238,7 +238,7 @@ def _over_time(summary: SweepSummary, series: pd.DataFrame) -> Iterator[doc.Part
             "whole series are the table `metrics`."
         )
         bands = page_plots.bands_over_time(series)
-        yield doc.Picture(
+        yield doc.Plot(
             "Over time",
             lambda: [[page_plots.band_over_time(title, band) for title, band in bands.items()]],
             "series",
@@ -258,7 +258,7 @@ def _rest(summary: SweepSummary) -> Iterator[doc.Part]:
     parts: list[doc.Part] = [doc.Table(rows)]
     if rarest:
         runs = {one.name: one.runs for one in rarest}
-        parts.append(doc.Picture("Coverage", name="coverage", still=lambda: stills.coverage(runs)))
+        parts.append(doc.Plot("Coverage", name="coverage", still=lambda: stills.coverage(runs)))
     yield doc.Fold(f"Coverage: {len(rarest)} situations, rarest first", parts)
     plan, throughput = summary.plan, summary.throughput
     lines = (

@@ -67,7 +67,7 @@ class ResultFolder:
         return None
 
     def create(self, plan: SweepPlan, *, replace: bool = False) -> None:
-        """Make the folder ready for ``plan``, also in place of another one if told to.
+        """Make the folder ready for ``plan``, also in place of another one if asked to.
 
         Raises SweepError if it cannot be written.
         """

@@ -36,8 +36,8 @@ class MergingMembers(MemberStates):
         things."""
         found = []
         for (state, what), moved in list(self._edges.items()):
-            for picture in self.others.get(state, ()):
-                member = self._freezer.thaw(picture)
+            for frozen in self.others.get(state, ()):
+                member = self._freezer.thaw(frozen)
                 if self._came_to(state, member, what) != (moved.state, moved.sent):
                     found.append(f"{self.name} in state {state}: {what}")
         return found

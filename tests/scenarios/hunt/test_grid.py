@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_sim.scenarios.hunt.grid import (
+from docs.pair_grid import (
     OF_GROUPS,
     OF_MEMBERS,
     fault_grid,

@@ -58,7 +58,7 @@ def test_none_is_violated_in_a_small_world(kind: str) -> None:
 
 def is_not_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The poll at which an application is back tells it nothing, and hands out records."""
-    monkeypatch.setattr(Application, "_poll_if_due", lambda _: None)
+    monkeypatch.setattr(Application, "poll_if_due", lambda _: None)
     monkeypatch.setattr(Application, "_is_told_first", lambda _: False)
 
 

@@ -6,8 +6,10 @@ missed a round does not take back what others were given meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
+from operator import itemgetter, lt
 from typing import NamedTuple
 
 from rebalance_sim.protocol.assignors.classic.classic_assignor import ClaimingMember, NamedPartition
@@ -47,6 +49,10 @@ def settle(
     claim says; the two may differ for ``sticky``.
     """
     ordered = sorted(members, key=lambda member: member.member_id)
+    claimed = {m.member_id: claims[m.member_id].partitions for m in ordered}
+    if _all_hold(list(chain.from_iterable(claimed.values())), partition_counts):
+        older = _older(claims, claimed)
+        return Claims(kept=claimed, doubly_claimed=frozenset(), older=older)
     metadata_generation = {m.member_id: m.subscription.generation_id for m in ordered}
     kept: dict[str, dict[NamedPartition, None]] = {m.member_id: {} for m in ordered}
     last_claimant: dict[NamedPartition, str] = {}
@@ -74,6 +80,14 @@ def settle(
         doubly_claimed=frozenset(doubly_claimed),
         older=_older(claims, kept),
     )
+
+
+def _all_hold(partitions: Sequence[NamedPartition], partition_counts: Mapping[str, int]) -> bool:
+    """Whether all these exist, and are claimed once: as a rule they are."""
+    numbers = list(map(itemgetter(1), partitions))
+    counts = map(partition_counts.get, map(itemgetter(0), partitions), repeat(0))
+    all_exist = min(numbers, default=0) >= 0 and all(map(lt, numbers, counts))
+    return all_exist and len({*partitions}) == len(partitions)
 
 
 def _older(claims: Mapping[str, Claim], members: Iterable[str]) -> dict[NamedPartition, str]:

@@ -117,8 +117,18 @@ def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:
 
 def subscriptions_of(members: Sequence[ClaimingMember]) -> list[frozenset[str]]:
     """The topics of each member; equal ones are the same object."""
-    distinct = {topics: frozenset(topics) for topics in {m.subscription.topics for m in members}}
-    return [distinct[member.subscription.topics] for member in members]
+    distinct: dict[tuple[str, ...], frozenset[str]] = {}
+    found: list[frozenset[str]] = []
+    topics: tuple[str, ...] = ()
+    subscription: frozenset[str] = frozenset()
+    for member in members:
+        if member.subscription.topics != topics:  # To compare is faster than to hash.
+            topics = member.subscription.topics
+            if topics not in distinct:
+                distinct[topics] = frozenset(topics)
+            subscription = distinct[topics]
+        found.append(subscription)
+    return found
 
 
 def partitions_of(topic: str, numbers: Iterable[int]) -> Iterator[NamedPartition]:

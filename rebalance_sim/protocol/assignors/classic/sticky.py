@@ -130,6 +130,8 @@ class CooperativeStickyAssignor(StickyAssignor):
 
 def without(transferring: Collection[NamedPartition], shares: Shares) -> Shares:
     """The shares of cooperative members in the generation in which partitions change hands."""
+    if not transferring:
+        return shares
     return {
         member_id: [partition for partition in share if partition not in transferring]
         for member_id, share in shares.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, filterfalse
 from operator import itemgetter
 
 from rebalance_sim.protocol.assignors.classic.claims import Claims
@@ -53,25 +53,36 @@ class IdenticalBalancing:
         """Keep what may be kept, bring racks together, and give out the rest in a circle."""
         for member_id in self.shares:
             self._keep(member_id)
-        kept = set(chain.from_iterable(self.shares.values()))
-        left = [partition for partition in self.partitions if partition not in kept]
+        left = self._left()
         if self.racks is not None:
             left = self._give_by_racks(left, self.racks)
-        waiting, extras = deque(self.under_quota), deque(self.at_quota)
-        for partition in left:
-            if waiting:
-                member_id = waiting.popleft()
-                if len(self.shares[member_id]) + 1 == self.quota:
-                    extras.append(member_id)
+        extras, waiting = deque(self.at_quota), self.under_quota
+        may_transfer = bool(self.claims.doubly_claimed or self.maybe_revoked)
+        rest, rest_count = iter(left), len(left)
+        while waiting and rest_count > 0:
+            # One each, and those that have enough then leave the circle.
+            for member_id, partition in zip(waiting, rest, strict=False):
+                if may_transfer:
+                    self._give(partition, member_id)
                 else:
-                    waiting.append(member_id)
-            else:
-                member_id = extras.popleft()
-            self._give(partition, member_id)
+                    self.shares[member_id].append(partition)
+            rest_count -= len(waiting)
+            extras.extend(m for m in waiting if len(self.shares[m]) >= self.quota)
+            waiting = [m for m in waiting if len(self.shares[m]) < self.quota]
+        for partition in rest:
+            self._give(partition, extras.popleft())
         return IdenticalResult(shares=self.shares, transferring=frozenset(self.transferring))
 
+    def _left(self) -> list[NamedPartition]:
+        """What no member keeps, in ascending order."""
+        kept_count = sum(map(len, self.shares.values()))
+        if kept_count == len(self.partitions):
+            return []
+        kept = {*chain.from_iterable(self.shares.values())}
+        return list(filterfalse(kept.__contains__, self.partitions)) if kept else self.partitions
+
     def _keep(self, member_id: str) -> None:
-        claimed = sorted(self.claims.kept[member_id], key=_BY_NUMBER)
+        claimed: Sequence[NamedPartition] = [*self.claims.kept[member_id]]
         if self.claims.doubly_claimed:
             claimed = [p for p in claimed if p not in self.claims.doubly_claimed]
         if self.racks is not None:
@@ -86,6 +97,8 @@ class IdenticalBalancing:
             keeps = self.quota
             if self.over_quota < self.members_over_quota:
                 self.at_quota.append(member_id)
+        if keeps < len(claimed):
+            claimed = sorted(claimed, key=_BY_NUMBER)
         self.shares[member_id] += claimed[:keeps]
         if keeps < len(claimed):
             self.maybe_revoked |= dict.fromkeys(claimed[keeps:], member_id)

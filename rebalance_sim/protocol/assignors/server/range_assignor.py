@@ -71,9 +71,12 @@ def range_order(members: Mapping[str, MemberSpec]) -> list[str]:
 def _split(rows: list[_Row], subscribers: tuple[int, ...], shares: list[list[_Row]]) -> None:
     """Append to each subscriber's share its interval of topics that are alike (assignors §3.2)."""
     length, longer_count = divmod(len(rows), len(subscribers))
-    receivers = subscribers if length else subscribers[:longer_count]
+    if not length:
+        for index, row in zip(subscribers, rows, strict=False):
+            shares[index].append(row)
+        return
     start = 0
-    for position, index in enumerate(receivers):
+    for position, index in enumerate(subscribers):
         end = start + length + (position < longer_count)
         shares[index] += rows[start:end]
         start = end

@@ -125,7 +125,7 @@ class GroupMember(MemberCore):
     """Whether a call raises what the client tries again by itself, too."""
 
     tells_of_nothing: ClassVar[bool] = False
-    """Whether onPartitionsRevoked and onPartitionsLost are called where nothing is to be told."""
+    """Whether onPartitionsRevoked and onPartitionsLost are called where nothing is to be said."""
 
     state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
     """What the fields of its parts mean where two states are compared."""

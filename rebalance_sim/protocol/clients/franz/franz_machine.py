@@ -182,7 +182,7 @@ class FranzMachine(FranzCore, GroupMember):
         self._leave(Call.CLOSE)
 
     def _leave(self, call: Call) -> None:
-        """Everything stops being fetched, the application is told, then the member leaves."""
+        """Everything stops being fetched, the application is called, then the member leaves."""
         self._application.block(call)
         self._call = call
         self.is_leaving = True

@@ -24,7 +24,7 @@ Then = Callable[[], None]
 
 
 class Session:
-    """The session under way, and what the application is told between two of them.
+    """The session under way, and what the application learns between two of them.
 
     ``on_prerevoked`` is called when what the assignment does not name any more has been given up.
     """
@@ -143,12 +143,12 @@ class Session:
 
     def end(self, then: Then) -> None:
         """There is another assignment, or one is to be made: tell the application, and go on. Who
-        rebalances cooperatively keeps all that it has, and is told of nothing."""
+        rebalances cooperatively keeps all that it has, and hears of nothing."""
         self._when_set_up(partial(self._revoke, then))
 
     def break_off(self, then: Then) -> None:
         """The membership is over, or the application wants it to be: ``then`` follows as soon as
-        the application has been told of the assignment."""
+        the application has heard of the assignment."""
         self._when_set_up(partial(self._leave_off, then))
 
     def _when_set_up(self, then: Then) -> None:
@@ -187,7 +187,7 @@ class Session:
 
     def give_up(self, kind: CallbackKind, then: Then) -> None:
         """Tell the application that all is lost, or, as it leaves, revoked; then it is. It fetches
-        on until it has been told of a loss."""
+        on until it has heard of a loss."""
         core = self._core
         is_lost = kind is CallbackKind.LOST
         held = frozenset(core.subscription.assigned)

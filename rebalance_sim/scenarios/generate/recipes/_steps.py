@@ -9,15 +9,15 @@ from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 
 
-def seat_of(client: ClientSpec) -> str:
+def instance_id_of(client: ClientSpec) -> str:
     """The instance id of a client, or the one that it is given."""
     return client.instance_id or f"{client.name}-seat"
 
 
-def take_seat(client: ClientSpec, at_ms: int) -> ClientRedeploy:
+def make_static(client: ClientSpec, at_ms: int) -> ClientRedeploy:
     """A client is a static member from some time on."""
     return ClientRedeploy(
-        at_ms=max(0, at_ms), client=client.name, down_ms=300, instance_id=seat_of(client)
+        at_ms=max(0, at_ms), client=client.name, down_ms=300, instance_id=instance_id_of(client)
     )
 
 

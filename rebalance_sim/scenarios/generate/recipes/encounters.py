@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLASSIC_KINDS, JAVA, LIBRDKAFKA
-from rebalance_sim.scenarios.generate.recipes._steps import grown, seat_of, take_seat
+from rebalance_sim.scenarios.generate.recipes._steps import grown, instance_id_of, make_static
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -74,16 +74,16 @@ def static_again_in_rebalance(draw: Draw, targets: Targets, at_ms: int) -> Itera
     pair = targets.pair(draw)
     if pair is None:
         return
-    seated, other = pair
-    if seated.instance_id is None:
-        yield take_seat(seated, at_ms - draw.between((3_000, 6_000)))
+    static, other = pair
+    if static.instance_id is None:
+        yield make_static(static, at_ms - draw.between((3_000, 6_000)))
     yield ReplicationSlowdown(
         at_ms=at_ms, duration_ms=draw.between((6_000, 12_000)), factor=draw.pick((20, 100, 400))
     )
     yield ClientClose(at_ms=at_ms, client=other.name, down_ms=draw.between((200, 1_500)))
     for _ in range(draw.between((2, 4))):
         at_ms += draw.between((300, 3_000))
-        yield ClientCrash(at_ms=at_ms, client=seated.name, down_ms=draw.between((50, 300)))
+        yield ClientCrash(at_ms=at_ms, client=static.name, down_ms=draw.between((50, 300)))
 
 
 def missed_generation(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
@@ -129,10 +129,10 @@ def _missed(
     to_kind: str | None = None,
 ) -> Iterable[Fault]:
     """The first of a pair hears of nothing while the second comes back; later it is as before."""
-    seated, other = pair
+    static, other = pair
     before_ms = max(0, at_ms - draw.between(_BEFORE_MS))
     for client in targets.clients:
-        if client.group_id == seated.group_id and client is not seated:
+        if client.group_id == static.group_id and client is not static:
             # The group waits as long as any of its members may take.
             yield ClientRedeploy(
                 at_ms=before_ms,
@@ -144,10 +144,10 @@ def _missed(
             )
     yield ClientRedeploy(
         at_ms=before_ms,
-        client=seated.name,
+        client=static.name,
         down_ms=600,
         to_kind=to_kind,
-        instance_id=seat_of(seated),
+        instance_id=instance_id_of(static),
         session_timeout_ms=_LONG_SESSION_MS,
         heartbeat_interval_ms=_RARE_HEARTBEAT_MS,
         max_poll_interval_ms=_SHORT_POLL_MS,
@@ -158,12 +158,12 @@ def _missed(
     yield ClientClose(at_ms=at_ms, client=other.name, down_ms=draw.between((200, 1_000)))
     yield ClientRedeploy(
         at_ms=targets.within(again_ms + draw.between((8_000, 15_000))),
-        client=seated.name,
+        client=static.name,
         down_ms=draw.between(_DOWN_MS),
-        session_timeout_ms=seated.session_timeout_ms,
-        heartbeat_interval_ms=seated.heartbeat_interval_ms,
-        enable_auto_commit=seated.enable_auto_commit,
-        auto_commit_interval_ms=seated.auto_commit_interval_ms,
+        session_timeout_ms=static.session_timeout_ms,
+        heartbeat_interval_ms=static.heartbeat_interval_ms,
+        enable_auto_commit=static.enable_auto_commit,
+        auto_commit_interval_ms=static.auto_commit_interval_ms,
     )
 
 

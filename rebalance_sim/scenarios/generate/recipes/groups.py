@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLASSIC_KINDS, JAVA
-from rebalance_sim.scenarios.generate.recipes._steps import grown, seat_of
+from rebalance_sim.scenarios.generate.recipes._steps import grown, instance_id_of
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
@@ -103,17 +103,21 @@ def seat_of_pattern(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]
         takes_assignors(kind, client.assignors) for kind in (JAVA, CLASSIC) for client in pair
     ):
         return
-    seated, other = pair
+    static, other = pair
     before_ms = max(0, at_ms - draw.between((6_000, 9_000)))
     if other.kind in CLASSIC_KINDS:
         yield ClientRedeploy(at_ms=before_ms, client=other.name, down_ms=300, to_kind=JAVA)
     yield ClientRedeploy(
-        at_ms=before_ms, client=seated.name, down_ms=300, to_kind=JAVA, instance_id=seat_of(seated)
+        at_ms=before_ms,
+        client=static.name,
+        down_ms=300,
+        to_kind=JAVA,
+        instance_id=instance_id_of(static),
     )
-    yield SubscriptionChange(at_ms=max(0, at_ms - 3_000), client=seated.name, topic_regex=".*")
+    yield SubscriptionChange(at_ms=max(0, at_ms - 3_000), client=static.name, topic_regex=".*")
     yield ClientRedeploy(
         at_ms=at_ms,
-        client=seated.name,
+        client=static.name,
         down_ms=draw.between(_DOWN_MS),
         graceful=draw.chance(0.5),
         to_kind=CLASSIC,
@@ -122,11 +126,11 @@ def seat_of_pattern(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]
     back_ms = targets.within(at_ms + draw.between((6_000, 15_000)))
     yield ClientRedeploy(
         at_ms=back_ms,
-        client=seated.name,
+        client=static.name,
         down_ms=draw.between(_DOWN_MS),
-        to_kind=seated.kind,
-        instance_id=seated.instance_id or "",
-        topics=seated.topics or None,
+        to_kind=static.kind,
+        instance_id=static.instance_id or "",
+        topics=static.topics or None,
     )
     if other.kind in CLASSIC_KINDS:
         yield ClientRedeploy(

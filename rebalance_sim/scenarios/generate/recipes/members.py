@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
-from rebalance_sim.scenarios.generate.recipes._steps import seat_of, take_seat
+from rebalance_sim.scenarios.generate.recipes._steps import instance_id_of, make_static
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
@@ -42,7 +42,7 @@ def successor(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
         return
     first, second = pair
     if first.instance_id is None:
-        yield take_seat(first, at_ms - draw.between((1_500, 5_000)))
+        yield make_static(first, at_ms - draw.between((1_500, 5_000)))
     session = _session_ms(targets, first)
     pause_ms = draw.pick((session // 3, session - 500, session + 1_000, 2 * session))
     yield ClientPause(at_ms=at_ms, duration_ms=pause_ms, client=first.name)
@@ -51,7 +51,7 @@ def successor(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fault]:
         client=second.name,
         down_ms=draw.between((100, 1_000)),
         graceful=draw.chance(0.6),
-        instance_id=seat_of(first),
+        instance_id=instance_id_of(first),
     )
     yield ClientRedeploy(
         at_ms=targets.within(at_ms + pause_ms + draw.between((0, 6_000))),
@@ -69,7 +69,7 @@ def silent_in_rebalance(draw: Draw, targets: Targets, at_ms: int) -> Iterable[Fa
         return
     silent, other = pair
     if silent.instance_id is None and draw.chance(0.6):
-        yield take_seat(silent, at_ms - draw.between((2_000, 5_000)))
+        yield make_static(silent, at_ms - draw.between((2_000, 5_000)))
     length_ms = silent.max_poll_interval_ms + draw.between((0, 4_000))
     if draw.chance(0.5):
         yield ClientPause(at_ms=at_ms, duration_ms=length_ms, client=silent.name)

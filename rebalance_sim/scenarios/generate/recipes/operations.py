@@ -12,7 +12,7 @@ from rebalance_sim.protocol.clients.kinds import (
     LIBRDKAFKA,
     LIBRDKAFKA_CLASSIC,
 )
-from rebalance_sim.scenarios.generate.recipes._steps import take_seat
+from rebalance_sim.scenarios.generate.recipes._steps import make_static
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.append_failure import AppendFailure
@@ -106,7 +106,7 @@ def writes_fail_at_joins(draw: Draw, targets: Targets, at_ms: int) -> Iterable[F
     client = targets.client(draw)
     down_ms = draw.between((200, 1_000))
     if client.instance_id is None and draw.chance(0.4):
-        yield take_seat(client, at_ms - draw.between((3_000, 6_000)))
+        yield make_static(client, at_ms - draw.between((3_000, 6_000)))
     yield ClientCrash(at_ms=at_ms, client=client.name, down_ms=down_ms)
     if draw.chance(0.3):
         # The very first write of a group.

@@ -355,7 +355,7 @@ class Manage:
             self._on_session_error(code)
 
     def _end_session(self) -> None:
-        """Heartbeats go on until the application has been told."""
+        """Heartbeats go on until the application knows."""
         self.is_rejoin_due = True
         self._end_error = _E.REBALANCE_IN_PROGRESS
         self._session.end(self._after_session)

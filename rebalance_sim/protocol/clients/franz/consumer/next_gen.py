@@ -50,7 +50,7 @@ _ABANDONS = frozenset(
 
 class NextGen:
     """The membership of one member. ``is_giving_up``: all that it had is lost, and the application
-    is being told; ``is_leave_open``: the leave is under way; ``is_refused``: see ``REFUSALS``."""
+    is being called; ``is_leave_open``: the leave is under way; ``is_refused``: see ``REFUSALS``."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class NextGen:
         self._is_forced = False
         self._is_in_flight = False
         self._is_stopped = True  # no heartbeat is sent
-        self._is_prerevoked = False  # and a heartbeat has not told of it yet
+        self._is_prerevoked = False  # and no heartbeat has said so yet
         self._failures = 0
         self._number = 0
         self._last_names: tuple[str, ...] | None = None

@@ -181,7 +181,7 @@ class Rebalance:
         target: frozenset[TopicPartition],
         owned: frozenset[TopicPartition],
     ) -> None:
-        """What was assigned is the member's from now on, as its application is told."""
+        """What was assigned is the member's from now on, as its application learns."""
         core = self._core
         core.last_assigned = named
         core.last_assigned_generation_id = core.generation.generation_id

@@ -192,16 +192,22 @@ class ConsumerMember(ConsumerCore, JavaMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self.is_closed:
             return None
-        return earliest(
-            self._heartbeats.deadline_ms,
-            self._heartbeats.poll_check_ms,
-            self._search.deadline_ms if self.coordinator_id is None else None,
-            self._commits.deadline_ms if self._commits.waiting else None,
-            self._commits.interval_due_ms() if self._acts_outside_poll else None,
-            self._lookup.deadline_ms if self._lookup.waiting else None,
-            self._reconciler.deadline_ms,
-            self._calls.deadline_ms if self._application.running is None else None,
-        )
+        heartbeats, commits = self._heartbeats, self._commits
+        due_ms = earliest(heartbeats.deadline_ms, heartbeats.poll_check_ms)
+        if self.state is _RECONCILING:
+            due_ms = earliest(due_ms, self._reconciler.deadline_ms)
+        # What there rarely is.
+        if self.coordinator_id is None:
+            due_ms = earliest(due_ms, self._search.deadline_ms)
+        if commits.waiting:
+            due_ms = earliest(due_ms, commits.deadline_ms)
+        if self._acts_outside_poll:
+            due_ms = earliest(due_ms, commits.interval_due_ms())
+        if self._lookup.waiting:
+            due_ms = earliest(due_ms, self._lookup.deadline_ms)
+        if self._calls.deadline_ms is not None and self._application.running is None:
+            due_ms = earliest(due_ms, self._calls.deadline_ms)
+        return due_ms
 
     @property
     def poll_due_ms(self) -> int | None:

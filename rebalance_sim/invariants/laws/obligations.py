@@ -1,4 +1,4 @@
-"""What clients owe their applications, and classic groups their members, once faults have stopped.
+"""What clients have to do for applications, and classic groups for members, once faults stop.
 
 Sources: client §1.3, §6.2, §7, §8, §12; classic §1.5, §4.2, §4.5, §6, §10.
 """
@@ -26,8 +26,8 @@ from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA_KINDS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-_Debt = tuple[str, int, int] | None
-"""What a client owes, since when, and how long that may take."""
+_Due = tuple[str, int, int] | None
+"""What a client has to do, since when, and how long that may take."""
 
 
 def _is_at_rest(member: GroupMember) -> bool:
@@ -39,7 +39,7 @@ def _is_at_rest(member: GroupMember) -> bool:
     )
 
 
-def _records(model: ModelView, entry: ClientEntry) -> _Debt:
+def _records(model: ModelView, entry: ClientEntry) -> _Due:
     member = entry.member
     kept = sorted(member.fetchable - member.deliverable)
     if member.state is not ClientState.STABLE or not member.is_polling or not kept:
@@ -47,7 +47,7 @@ def _records(model: ModelView, entry: ClientEntry) -> _Debt:
     return f"fetches {model.names_of(kept)}, and hands nothing out", -1, 0
 
 
-def _commit(model: ModelView, entry: ClientEntry) -> _Debt:
+def _commit(model: ModelView, entry: ClientEntry) -> _Due:
     """What librdkafka has to commit depends on what it has handed out: it is let off."""
     member = entry.member
     has_positions = any(state.has_valid_position for state in member.assigned.values())
@@ -57,7 +57,7 @@ def _commit(model: ModelView, entry: ClientEntry) -> _Debt:
     return "has committed nothing", since_ms, member.config.auto_commit_interval_ms
 
 
-def _result(model: ModelView, entry: ClientEntry) -> _Debt:
+def _result(model: ModelView, entry: ClientEntry) -> _Due:
     """``commitSync`` returns by itself, the callback of ``commitAsync`` needs a poll."""
     member = entry.member
     if member.running_callback is not None or member.is_closed:
@@ -70,7 +70,7 @@ def _result(model: ModelView, entry: ClientEntry) -> _Debt:
     return what, first.since_ms, member.config.default_api_timeout_ms
 
 
-def _position(model: ModelView, entry: ClientEntry) -> _Debt:
+def _position(model: ModelView, entry: ClientEntry) -> _Due:
     shard = model.acting_shard()
     if shard is None or not _is_at_rest(entry.member):
         return None
@@ -81,7 +81,7 @@ def _position(model: ModelView, entry: ClientEntry) -> _Debt:
     return None
 
 
-def _return(model: ModelView, entry: ClientEntry) -> _Debt:
+def _return(model: ModelView, entry: ClientEntry) -> _Due:
     member = entry.member
     is_waiting = member.leave_is_pending and member.blocked_in is not None
     if not is_waiting or member.running_callback is not None:
@@ -89,7 +89,7 @@ def _return(model: ModelView, entry: ClientEntry) -> _Debt:
     return f"still waits for its leave in {member.state.value}", -1, 0
 
 
-def _error(model: ModelView, entry: ClientEntry) -> _Debt:
+def _error(model: ModelView, entry: ClientEntry) -> _Due:
     """What an application makes of it is its own affair: most close the client, and start again."""
     member = entry.member
     is_free = member.is_polling and not member.is_closed and member.blocked_in is None
@@ -106,21 +106,21 @@ def _error(model: ModelView, entry: ClientEntry) -> _Debt:
 _SEEN_FROM_OUTSIDE = (_records, _result)
 
 
-class _Owes(Property):
+class _Obligation(Property):
     """A row of the table."""
 
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
     judges_mixed = True
-    owes: Callable[[ModelView, ClientEntry], _Debt]
+    due: Callable[[ModelView, ClientEntry], _Due]
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Clients that owe something for longer than that may take."""
+        """Clients that have had something to do for longer than that may take."""
         for name, entry in self.model.every_client():
-            debt = type(self).owes(self.model, entry) if entry.kind in self.client_kinds else None
-            if debt is None:
+            found = type(self).due(self.model, entry) if entry.kind in self.client_kinds else None
+            if found is None:
                 continue
-            what, since_ms, limit_ms = debt
+            what, since_ms, limit_ms = found
             if since_ms < 0:
                 yield Late(name, what)
             elif at_ms - since_ms > limit_ms + quiet.slack_ms:
@@ -133,19 +133,23 @@ def _law(
     clauses: tuple[str, ...],
     violated_by: str,
     kinds: tuple[str, ...],
-    owes: Callable[[ModelView, ClientEntry], _Debt],
+    due: Callable[[ModelView, ClientEntry], _Due],
 ) -> type[Property]:
     row = {
         "id": id_,
         "sentence": sentence,
         "clauses": clauses,
         "violated_by": (violated_by,),
-        "is_seen_from_outside": owes in _SEEN_FROM_OUTSIDE,
+        "is_seen_from_outside": due in _SEEN_FROM_OUTSIDE,
     }
-    return type("Owes", (_Owes,), {**row, "client_kinds": kinds, "owes": owes, "__doc__": sentence})
+    return type(
+        "Obligation",
+        (_Obligation,),
+        {**row, "client_kinds": kinds, "due": due, "__doc__": sentence},
+    )
 
 
-OWED = (
+OBLIGATIONS = (
     _law(
         "client.deliver.all",
         "Once faults stop, poll hands out records of every partition that the client fetches.",
