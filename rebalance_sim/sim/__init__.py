@@ -16,6 +16,6 @@ Read in this order:
 - ``steps``: every atomic change, shown to ``trace`` and to ``observe``: metrics, coverage, series,
   and the checkers of each group.
 
-What is left out stands in ``docs/boundary.md``: transactions, authorisation, request handler
+What is left out stands in ``docs/boundary.md``: authorisation, request handler
 queues.
 """

@@ -246,3 +246,18 @@ class WorldSpec:
                 f"{place}: offsets_partition {partition} must lie within [0, {count - 1}]; "
                 "brokers.offsets_partition_count says how many there are"
             )
+        partition = getattr(fault, "transaction_state_partition", None)
+        if partition is None:
+            return
+        if all(client.transactions is None for client in self.clients):
+            raise ValueError(
+                f"{place}: transaction_state_partition means nothing without transactions: leave "
+                "it out, or give a client transactions"
+            )
+        count = self.brokers.transaction_state_partition_count
+        if partition >= count:
+            raise ValueError(
+                f"{place}: transaction_state_partition {partition} must lie within "
+                f"[0, {count - 1}]; brokers.transaction_state_partition_count says how many there "
+                "are"
+            )

@@ -17,6 +17,7 @@ from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
@@ -138,6 +139,34 @@ def test_a_coordinator_of_transactions_fails_by_itself(version: int) -> None:
     assert max(gaps) > 8_000
     assert sum(gap > 2_000 for gap in gaps) == 1
     assert ends[-1] > 55_000
+
+
+def test_the_transactions_move_and_the_group_stays() -> None:
+    move = CoordinatorMove(at_ms=20_000, to_broker=2, transaction_state_partition=0)
+    watched = world_of(transacting("a"), faults=(move,), brokers=BrokerSpec(count=3))
+    result = watched.run()
+    steps = list(map(json.loads, watched.trace.lines))
+    loads = [s["shard"] for s in steps if s["kind"] == "coordinator.loaded"]
+    assert loads == ["broker-0", "broker-1/transaction-state-0", "broker-2/transaction-state-0"]
+    assert result.metrics["producers_fenced"] == result.metrics["transactions_aborted"] == 0
+    assert result.metrics["transactions_committed"] > 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"transaction_state_partition": 1}, r"must lie within \[0, 0\]"),
+        ({"transaction_state_partition": 0, "offsets_partition": 0}, "exclude each other"),
+    ],
+)
+def test_a_move_names_a_partition_that_there_is(settings: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        world_of(transacting("a"), faults=(CoordinatorMove(at_ms=1, **settings),))
+
+
+def test_without_transactions_nothing_of_theirs_can_move() -> None:
+    with pytest.raises(ValueError, match="means nothing without transactions"):
+        world_of(client("a"), faults=(CoordinatorMove(at_ms=1, transaction_state_partition=0),))
 
 
 def test_markers_wait_for_a_broker_that_cannot_be_reached() -> None:

@@ -73,7 +73,7 @@ class CoordinatorRules:
     an open transaction has."""
 
     fences_old_markers = True
-    """transactions §2.5: a marker of a coordinator of transactions that another has followed is
+    """transactions §2.4: a marker of a coordinator of transactions that another has followed is
     refused."""
 
     drops_aborted_offsets = True

@@ -186,26 +186,16 @@ class Broker:
         """Answer now, or let the shard of the group answer when it may."""
         if self.pause_count and self.defers(self.on_request, connection, correlation_id, request):
             return
-        is_of_broker = type(request) in _OF_BROKERS
-        if (
-            self.throttles
-            and not is_of_broker
-            and self._is_muted(connection, correlation_id, request)
-        ):
+        if self.throttles and self._is_muted(connection, correlation_id, request):
             return
         answer = self._answers.get(type(request))
         if answer is not None:
             connection.answer(correlation_id, answer(request))
             return
-        if type(request) in TO_TRANSACTION_COORDINATOR:
-            partition = self._environment.transaction_partition_of(request.transactional_id)
-            self._let_handle(self.shards[partition], connection, correlation_id, request)
+        if self.requests is not None and self._is_of_transactions(
+            connection, correlation_id, request
+        ):
             return
-        if type(request) is TxnOffsetCommitRequest:
-            shard = self.shards[self._environment.partition_of(request.group_id)]
-            if shard.is_active:
-                self._verify(shard, connection, correlation_id, request)
-                return
         if self.event_processor is not None:
             self._enqueue(self.event_processor, connection, correlation_id, request)
             return
@@ -230,6 +220,21 @@ class Broker:
             client_host=f"/{client_name}",
             now_ms=self._clock.now_ms,
         )
+
+    def _is_of_transactions(
+        self, connection: Connection, correlation_id: int, request: Any
+    ) -> bool:
+        """Let the coordinator of transactions handle what is for it, and ask it about offsets."""
+        if type(request) in TO_TRANSACTION_COORDINATOR:
+            partition = self._environment.transaction_partition_of(request.transactional_id)
+            self._let_handle(self.shards[partition], connection, correlation_id, request)
+            return True
+        if type(request) is TxnOffsetCommitRequest:
+            shard = self.shards[self._environment.partition_of(request.group_id)]
+            if shard.is_active:
+                self._verify(shard, connection, correlation_id, request)
+                return True
+        return False
 
     def _let_handle(
         self, shard: ShardHost, connection: Connection, correlation_id: int, request: Any
@@ -282,8 +287,10 @@ class Broker:
         return False
 
     def _is_muted(self, connection: Connection, correlation_id: int, request: Any) -> bool:
-        """Let a request wait until its connection is read again; each one that is handled mutes it
-        again."""
+        """Let a request of a client wait until its connection is read again; each one that is
+        handled mutes it again."""
+        if type(request) in _OF_BROKERS:
+            return False
         now_ms = self._clock.now_ms
         until_ms = self._muted_until_ms.get(connection, now_ms)
         if now_ms < until_ms:

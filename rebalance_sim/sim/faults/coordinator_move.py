@@ -14,15 +14,29 @@ class CoordinatorMove(Fault):
     """Leadership of an offsets partition moves: preferred-replica election or reassignment.
 
     ``to_broker`` None picks the next live in-sync follower. ``keeps_tail`` says whether the new
-    leader had fetched the records that were not committed yet; otherwise they are lost.
+    leader had fetched the records that were not committed yet; otherwise they are lost. With
+    ``transaction_state_partition`` it is one of ``__transaction_state``.
     """
 
     to_broker: int | None = None
     keeps_tail: bool = field(default=True, metadata=drawn_by(lambda draw, *_: draw.chance(0.5)))
     offsets_partition: int | None = field(default=None, metadata=bound(0))
+    transaction_state_partition: int | None = field(default=None, metadata=bound(0))
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if None not in (self.offsets_partition, self.transaction_state_partition):
+            raise ValueError(
+                "offsets_partition and transaction_state_partition exclude each other: "
+                "leave one out"
+            )
 
     def begin(self, world: FaultWorld) -> End | bool:
-        partition = registration(world, self.offsets_partition)
+        if self.transaction_state_partition is None:
+            partition = registration(world, self.offsets_partition)
+        else:
+            number = len(world.brokers[0].group_shards) + self.transaction_state_partition
+            partition = world.controller.partitions[number]
         old = partition.leading_replica
         if self.to_broker is None:
             broker = partition.successor()

@@ -144,6 +144,7 @@ class Fault(ABC):
             ("broker", "broker "),
             ("topic", ""),
             ("offsets_partition", "offsets partition "),
+            ("transaction_state_partition", "transaction state partition "),
         ):
             value = getattr(self, name, None)
             if value is not None:
