@@ -21,6 +21,8 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+_OF_TRANSACTIONS = frozenset({TxnOffsetCommit, TransactionMarker})
+
 
 class ShadowModel(ModelView):
     """What ``ModelView`` shows, and how it happens: only the checker has this interface."""
@@ -120,7 +122,8 @@ class ShadowModel(ModelView):
         offset_model = self.offset_models.get(shard.name)
         if offset_model is None:
             for record in step.records:
-                if self._needs_offsets(record):
+                may_matter = record.value is None or type(record) in _OF_TRANSACTIONS
+                if may_matter and self._needs_offsets(record):
                     break
             else:
                 return
@@ -130,7 +133,7 @@ class ShadowModel(ModelView):
     def _needs_offsets(self, record: Record) -> bool:
         if record.group_id != self.group_id:
             return False
-        if type(record) is TxnOffsetCommit or type(record) is TransactionMarker:
+        if type(record) in _OF_TRANSACTIONS:
             self.has_transactions = True
             return True
         return record.value is None and type(record) in (OffsetCommit, ConsumerGroupMetadata)

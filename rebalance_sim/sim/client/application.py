@@ -194,7 +194,7 @@ class Application:
         """Whether a ``poll`` hands out records. Without a data plane there are always some of every
         partition that may be handed out."""
         if self.intake is None:
-            has_fetched = self._first_records.are_there
+            has_fetched = self._first_records.at_ms <= self._clock.now_ms
             return has_fetched and bool(self._member.deliverable) and not self._is_told_first()
         return self.intake.has_records
 

@@ -102,6 +102,8 @@ class ClientProcess:
         self.started_ms = environment.clock.simulated_ms
         ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
         self._own_clock = ProcessClock(environment.clock, ahead_ms)
+        self.world_ms = self._own_clock.world_ms
+        """When a time by the clock of the process is, or will be."""
         self._lines = ClientConnections(environment.network, self, rack=spec.rack)
         jitter = streams.get(f"jitter/{name}").random
         self.member = environment.machines.member(
@@ -252,10 +254,6 @@ class ClientProcess:
         """Whether that clock has ever been another than the world's."""
         return self._own_clock.was_set
 
-    def world_ms(self, at_ms: int) -> int:
-        """When a time by the clock of the process is, or will be."""
-        return self._own_clock.world_ms(at_ms)
-
     def step_clock(self, step_ms: int) -> bool:
         """The wall clock of the host is set; False: the process does not use it.
 
@@ -280,7 +278,7 @@ class ClientProcess:
 
     def take(self, event: Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
-        member, now_ms = self.member, self.now_ms
+        member, now_ms = self.member, self._own_clock.now_ms
         if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
             event, now_ms=now_ms
         ):
@@ -292,7 +290,7 @@ class ClientProcess:
 
     def apply(self, event: Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
-        self._apply(event, self.now_ms)
+        self._apply(event, self._own_clock.now_ms)
 
     def _apply(self, event: Event, now_ms: int) -> None:
         effects = self.member.on_event(event, now_ms=now_ms)

@@ -51,7 +51,8 @@ class FirstRecords:
     """Who comes to have partitions gets the first records when polls have led to them: one of their
     events has a committed position validated, the next one fetches (client §0.1).
 
-    ``are_validated``: the last positions that were looked up were committed ones.
+    ``at_ms``: from when on they are there. ``are_validated``: the last positions that were looked
+    up were committed ones.
     ``on_there``: called when the first records are there.
     """
 
@@ -63,13 +64,8 @@ class FirstRecords:
         self._looks_every_ms = looks_every_ms
         self._on_there = on_there
         self._had_deliverable = False
-        self._at_ms = 0
+        self.at_ms = 0
         self.are_validated = False
-
-    @property
-    def are_there(self) -> bool:
-        """Whether they have been fetched."""
-        return self._at_ms <= self._clock.now_ms
 
     def look(self) -> None:
         """The member has taken an event."""
@@ -78,7 +74,7 @@ class FirstRecords:
             return
         self._had_deliverable = has_deliverable
         if has_deliverable and self.are_validated:
-            at_ms = self._at_ms = self._clock.now_ms + 2 * self._looks_every_ms
+            at_ms = self.at_ms = self._clock.now_ms + 2 * self._looks_every_ms
             self._clock.call_at(at_ms, self._process.tie_break(), self._on_fetched)
 
     def _on_fetched(self, call: Call) -> None:
