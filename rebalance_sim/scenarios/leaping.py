@@ -18,7 +18,12 @@ from rebalance_sim.scenarios.scenario import Scenario
 COMPARED_OF = 16
 """One seed in so many is run both ways."""
 
-COUNTERS = frozenset(("heartbeats_sent", "commits_sent", "records_written", "rebalance_requests"))
+COUNTERS = frozenset(
+    (
+        *("heartbeats_sent", "commits_sent", "records_written", "rebalance_requests"),
+        "coordinator_searches_sent",
+    )
+)
 """What a group at rest adds to; a leap adds as much as the last cycle did."""
 
 OF_RECORDS = frozenset(

@@ -288,6 +288,10 @@ class Leaps:
         heartbeats = [one.member.heartbeat_interval_ms for one in alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
+        asking = [one.member.coordinator_query_interval_ms for one in alive]
+        rates["coordinator_searches_sent"] = sum(
+            1_000 / every_ms for every_ms in asking if every_ms
+        )
         for client in alive:
             if not _commits(client):
                 continue

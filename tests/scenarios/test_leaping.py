@@ -123,3 +123,16 @@ def test_a_phase_that_begins_with_a_crash_leaves_time_to_commit_before_it() -> N
     assert leapt.leapt_ms > 100_000
     of_two_partitions = 2 * 20 * (5 + 1)
     assert 0 < leapt.metrics["crash.records_redelivered"] <= of_two_partitions
+
+
+def test_librdkafka_asks_for_its_coordinator_while_a_run_leaps() -> None:
+    """It does so every ten minutes, even if it knows it."""
+    world = load_scenario("experiments/scenarios/deploy.toml").world
+    client = replace(world.clients[0], kind="librdkafka")
+    hours = replace(world, clients=(client,), faults=(), duration_ms=7_200_000)
+    scenario = Scenario(name="", world=hours)
+    leapt, whole = (run(scenario, leaps=leaps) for leaps in (True, False))
+    assert leapt.leapt_ms > 6_000_000
+    searches = whole.metrics["coordinator_searches_sent"]
+    assert searches > 10
+    assert leapt.metrics["coordinator_searches_sent"] == pytest.approx(searches, abs=2)

@@ -127,6 +127,9 @@ class GroupMember(MemberCore):
     tells_of_nothing: ClassVar[bool] = False
     """Whether onPartitionsRevoked and onPartitionsLost are called where nothing is to be said."""
 
+    coordinator_query_interval_ms: ClassVar[int] = 0
+    """How often it asks which broker coordinates its group although it knows one; 0: never."""
+
     state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
     """What the fields of its parts mean where two states are compared."""
 

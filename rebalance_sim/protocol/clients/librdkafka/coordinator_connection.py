@@ -31,10 +31,12 @@ _TERM = _S.TERM
 _UP = _S.UP
 _WAIT_BROKER_TRANSPORT = _S.WAIT_BROKER_TRANSPORT
 
+COORDINATOR_QUERY_INTERVAL_MS = 600_000  # coordinator.query.interval.ms
+
 _QUERY_INTERVAL_MS = {
     _S.QUERY_COORD.value: 500,
     _WAIT_BROKER_TRANSPORT.value: 1_000,
-    _UP.value: 600_000,  # coordinator.query.interval.ms
+    _UP.value: COORDINATOR_QUERY_INTERVAL_MS,
 }
 """How long after the last search another one is due, by the name of the state: to hash a member of
 an enumeration takes longer than all the rest."""

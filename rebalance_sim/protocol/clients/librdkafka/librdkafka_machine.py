@@ -24,7 +24,10 @@ from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
-from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import (
+    COORDINATOR_QUERY_INTERVAL_MS,
+    CoordinatorLink,
+)
 from rebalance_sim.protocol.clients.librdkafka.late_answers import GROUP_REQUESTS, LateAnswers
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
@@ -75,6 +78,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     heeds_failed_callbacks: ClassVar[bool] = False
     is_itself_when_lost: ClassVar[bool] = True
     fetches_while_lost: ClassVar[bool] = True
+    coordinator_query_interval_ms: ClassVar[int] = COORDINATOR_QUERY_INTERVAL_MS
 
     _rebalance: Rebalance
     _requests: GroupRequests
