@@ -319,9 +319,9 @@ class StartCommitted(Property):
     A coordinator stores commits of a member in the order in which they arrive. That is the order of
     sending on one connection alone: what was sent on a former one may come later, and takes back
     what was committed since (client §2.4). A client that is no member may delete or reset what is
-    committed; with a topic go its offsets, and one of the next of that name may be beyond its end; and
-    a member that was removed, and has not heard of it, may start from an answer that was long under
-    way.
+    committed; with a topic go its offsets, and one for the next of that name may be beyond its end;
+    and a member that was removed, and has not heard of it, may start from an answer that was long
+    under way.
     """
 
     id = "client.start.committed"
