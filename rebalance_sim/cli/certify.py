@@ -63,7 +63,7 @@ def certify(
     check_folder("certify", "--out", out)
     _check_command("--command", command, _NEEDED)
     if static_command is not None:
-        _check_command("--static-command", static_command, (*_NEEDED, _INSTANCE_ID))
+        _check_command("--static-command", static_command, (_INSTANCE_ID, *_NEEDED))
     from rebalance_sim.gateway.certify.certify import Outcome
     from rebalance_sim.gateway.certify.certify import certify as run_all
     from rebalance_sim.gateway.certify.trial import Command
