@@ -1,4 +1,5 @@
-"""Draw ``docs/protocols.svg``, the figure in the README: one newcomer under three protocols.
+"""Draw ``docs/protocols.svg`` and ``docs/protocols-narrow.svg``, for docs/experiments.md on a
+screen and on a phone: one newcomer under three protocols.
 
 make plot
 """
@@ -16,7 +17,7 @@ from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec, WorldSpec
 
-PLOT = Path(__file__).parent / "protocols.svg"
+FOLDER = Path(__file__).parent
 DRAWN = ("eager", "cooperative", "consumer-uniform")
 UNTIL_MS = 30_000
 
@@ -46,8 +47,14 @@ def main() -> None:
         owned[PROTOCOLS[name].title.replace("`", "")] = trace.intervals(UNTIL_MS)
     # Ids and date would differ from one drawing to the next.
     with matplotlib.rc_context({"svg.hashsalt": "protocols"}):
-        figure = plot_ownership_of(owned, until_ms=UNTIL_MS, topic_names={"orders:1": "orders"})
-        figure.savefig(PLOT, metadata={"Date": None})
+        for name, is_narrow in (("protocols", False), ("protocols-narrow", True)):
+            figure = plot_ownership_of(
+                owned,
+                until_ms=UNTIL_MS,
+                topic_names={"orders:1": "orders"},
+                is_narrow=is_narrow,
+            )
+            figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Draw ``docs/rebalance.svg``, the figure in the README: our coordinator playing a case study.
+"""Draw ``docs/rebalance.svg`` and ``docs/rebalance-narrow.svg``, for the README on a screen and on
+a phone: our coordinator playing a case study.
 
 make plot
 """
@@ -12,14 +13,15 @@ import matplotlib
 from rebalance_sim.scenarios.case_studies import load_case_study
 from rebalance_sim.scenarios.plots import plot_case_study
 
-PLOT = Path(__file__).parent / "rebalance.svg"
+FOLDER = Path(__file__).parent
 
 
 def main() -> None:
     # Ids and date would differ from one drawing to the next.
     with matplotlib.rc_context({"svg.hashsalt": "rebalance"}):
-        figure = plot_case_study(load_case_study("basic"))
-        figure.savefig(PLOT, metadata={"Date": None})
+        for name, is_narrow in (("rebalance", False), ("rebalance-narrow", True)):
+            figure = plot_case_study(load_case_study("basic"), is_narrow=is_narrow)
+            figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from rebalance_sim.gateway.certify.scenarios import Scenario
 
 _NEEDED = ("{bootstrap}", "{group}", "{topic}")
+_INSTANCE_ID = "{instance_id}"
 _LIMITS = (
     "The gateway coordinates groups and keeps a few records in memory. It is no broker for data: "
     "one node, no TLS or SASL, no transactions, quotas or share groups. What held, held once."
@@ -57,11 +61,9 @@ def certify(
     """Run scenarios with any Kafka consumer, and report what held."""
     need_wire_library("certify")
     check_folder("certify", "--out", out)
-    for needed in _NEEDED:
-        if needed not in command:
-            raise BadInput(f"--command {command!r}: has no {needed}")
-    if static_command is not None and "{instance_id}" not in static_command:
-        raise BadInput(f"--static-command {static_command!r}: has no {{instance_id}}")
+    _check_command("--command", command, _NEEDED)
+    if static_command is not None:
+        _check_command("--static-command", static_command, (_INSTANCE_ID, *_NEEDED))
     from rebalance_sim.gateway.certify.certify import Outcome
     from rebalance_sim.gateway.certify.certify import certify as run_all
     from rebalance_sim.gateway.certify.trial import Command
@@ -85,6 +87,25 @@ def certify(
         say(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
         say(_LIMITS)
     return FOUND if counts[Outcome.FAILED] else OK
+
+
+def _check_command(option: str, text: str, needed: tuple[str, ...]) -> None:
+    def wrong(what: str) -> BadInput:
+        return BadInput(f"{option} {text!r}: {what}")
+
+    for one in needed:
+        if one not in text:
+            raise wrong(f"has no {one}")
+    known = (*_NEEDED, _INSTANCE_ID)
+    for name in re.findall(r"(?<!\$)\{\w+\}", text):
+        if name not in known:
+            raise wrong(f"{name} stands for nothing; known: {', '.join(known)}")
+    try:
+        program = shlex.split(text)[0]
+    except ValueError:
+        raise wrong("a quotation mark is open; close it") from None
+    if shutil.which(program) is None:
+        raise wrong(f"there is no program {program!r}; give its path, or build it first")
 
 
 def _chosen(patterns: Sequence[str]) -> list[Scenario]:

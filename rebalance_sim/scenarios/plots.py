@@ -6,7 +6,9 @@ a notebook, in a report and in a test alike. A member keeps its colour throughou
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -40,13 +42,18 @@ _FREE = "#F4F4F4"
 _EDGE = "#BBBBBB"
 _INK = "#333333"
 _FAINT = "#999999"
+_NARROW_IN = 390 / 96
+"""What a phone shows without scaling, in inches."""
 
 
-def plot_case_study(case: CaseStudy | str, promotion: Promotion = Promotion.EAGER) -> Figure:
+def plot_case_study(
+    case: CaseStudy | str, promotion: Promotion = Promotion.EAGER, *, is_narrow: bool = False
+) -> Figure:
     """Epochs above, ownership below, one column for each step as our coordinator carries it out.
 
     ``case`` is a case study or its name. A hatched cell is held but has to be given up; a triangle
     is a partition that a member at the target epoch still waits for, in that member's colour.
+    ``is_narrow``: as wide as a phone.
     """
     if isinstance(case, str):
         case = load_case_study(case)
@@ -57,19 +64,22 @@ def plot_case_study(case: CaseStudy | str, promotion: Promotion = Promotion.EAGE
     partitions = sorted(
         {p for s in states for shares in s.target.values() for p in shares}, key=_partition_key
     )
-    width = 2.2 + 0.62 * len(states)
-    figure = Figure(figsize=(width, 3.4 + 0.34 * len(partitions)), layout="constrained")
+    width = _NARROW_IN if is_narrow else 2.2 + 0.62 * len(states)
+    height = (5.0 if is_narrow else 3.4) + 0.34 * len(partitions)
+    figure = Figure(figsize=(width, height), layout="constrained")
     epochs, cells = figure.subplots(
         2, 1, sharex=True, height_ratios=[1.4, max(1.0, 0.34 * len(partitions))]
     )
-    _draw_epochs(epochs, states, colours)
-    _draw_cells(cells, states, partitions, colours)
-    cells.set_xticks(
-        range(len(states)), [_step_label(step) for step in steps], rotation=60, ha="right"
-    )
+    scale = 0.5 if is_narrow else 1.0
+    _draw_epochs(epochs, states, colours, scale)
+    _draw_cells(cells, states, partitions, colours, scale)
+    turned: dict[str, Any] = {"rotation": 60, "ha": "right"}
+    if is_narrow:
+        turned = {"rotation": 90}
+    cells.set_xticks(range(len(states)), [_step_label(step) for step in steps], **turned)
     cells.set_xlabel("step")
     epochs.set_title(f"KIP-848, case study \u201c{case.title}\u201d", loc="left", color=_INK)
-    _legend(figure, colours)
+    _legend(figure, colours, is_narrow=is_narrow)
     return figure
 
 
@@ -108,27 +118,30 @@ def plot_ownership_of(
     until_ms: int,
     fault_times: Sequence[int] = (),
     topic_names: Mapping[str, str] | None = None,
+    is_narrow: bool = False,
 ) -> Figure:
     """Several runs of one scenario, one above the other, each under its title: ``plot_ownership``
     on one axis of time. ``fault_times`` are when something happened to them, the same for all;
-    ``topic_names`` replace topic ids.
+    ``topic_names`` replace topic ids. ``is_narrow``: as wide as a phone.
     """
     rows = {title: list(intervals) for title, intervals in runs.items()}
     every = [row for of_run in rows.values() for row in of_run]
     colours = _colours({row.member_id for row in every})
     partitions = sorted({row.partition for row in every})
     height = 0.8 + (0.7 + 0.16 * len(partitions)) * len(rows)
-    figure = Figure(figsize=(10, height), layout="constrained")
+    width = _NARROW_IN if is_narrow else 10
+    figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False)
     for axes, (title, of_run) in zip(grid.flat, rows.items(), strict=True):
         _draw_ownership(axes, of_run, partitions, colours, {}, topic_names or {})
         _draw_marks(axes, [(at_ms, "") for at_ms in fault_times])
         axes.tick_params(axis="y", labelsize=6)
-        axes.set_title(title, loc="left", fontsize="small", color=_INK)
+        lines = textwrap.fill(title, 44) if is_narrow else title
+        axes.set_title(lines, loc="left", fontsize="small", color=_INK)
         axes.set_xlim(0, until_ms / 1000)
     grid.flat[-1].set_xlabel("simulated time (s)")
     is_revoked = any(row.holding is Holding.REVOKING for row in every)
-    _legend(figure, colours, is_case_study=False, shows_revoking=is_revoked)
+    _legend(figure, colours, is_case_study=False, shows_revoking=is_revoked, is_narrow=is_narrow)
     return figure
 
 
@@ -172,7 +185,9 @@ def _draw_marks(axes: Axes, marks: Sequence[tuple[int, str]]) -> None:
         )
 
 
-def _draw_epochs(axes: Axes, states: Sequence[CaseState], colours: Mapping[str, str]) -> None:
+def _draw_epochs(
+    axes: Axes, states: Sequence[CaseState], colours: Mapping[str, str], scale: float
+) -> None:
     # The axis has a line for each epoch that occurs: a joiner's 0 must not squeeze 22 and 23.
     seen = {s.group_epoch for s in states} | {s.target_epoch for s in states}
     seen |= {current.epoch for state in states for current in state.current.values()}
@@ -195,7 +210,7 @@ def _draw_epochs(axes: Axes, states: Sequence[CaseState], colours: Mapping[str, 
             [y for _, y in points],
             linestyle="",
             marker="o",
-            markersize=6,
+            markersize=6 * scale,
             color=colour,
             zorder=3,
         )
@@ -211,10 +226,11 @@ def _draw_cells(
     states: Sequence[CaseState],
     partitions: Sequence[str],
     colours: Mapping[str, str],
+    scale: float,
 ) -> None:
     for column, state in enumerate(states):
         for line, partition in enumerate(partitions):
-            _draw_cell(axes, column, line, partition, state, colours)
+            _draw_cell(axes, column, line, partition, state, colours, scale)
     axes.set_xlim(-0.6, len(states) - 0.4)
     axes.set_ylim(len(partitions) - 0.4, -0.6)
     axes.set_yticks(range(len(partitions)), partitions)
@@ -228,6 +244,7 @@ def _draw_cell(
     partition: str,
     state: CaseState,
     colours: Mapping[str, str],
+    scale: float,
 ) -> None:
     holder = next((m for m, c in state.current.items() if partition in c.partitions), None)
     given_up = holder is not None and partition not in state.target.get(holder, frozenset())
@@ -247,10 +264,10 @@ def _draw_cell(
                 column + 0.26,
                 line,
                 marker="<",
-                markersize=11,
+                markersize=11 * scale,
                 color=colours[member],
                 markeredgecolor="white",
-                markeredgewidth=1.2,
+                markeredgewidth=1.2 * scale,
             )
 
 
@@ -260,6 +277,7 @@ def _legend(
     *,
     is_case_study: bool = True,
     shows_revoking: bool = True,
+    is_narrow: bool = False,
 ) -> None:
     handles: list[Patch | Line2D] = [
         Patch(facecolor=colour, label=member) for member, colour in colours.items()
@@ -276,7 +294,10 @@ def _legend(
             Line2D([], [], marker="o", linestyle="", color=_FAINT, label="member epoch"),
         ]
     handles.append(Patch(facecolor=_FREE, edgecolor=_EDGE, label="no owner"))
-    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize="small")
+    where: dict[str, Any] = {"loc": "outside right upper"}
+    if is_narrow:
+        where = {"loc": "outside lower center", "ncols": 3, "columnspacing": 1.0}
+    figure.legend(handles=handles, frameon=False, fontsize="small", **where)
 
 
 def _colours(members: Iterable[str]) -> dict[str, str]:

@@ -19,8 +19,9 @@ _INTEGERS = range(-(2**63), 2**63)
 """What an integer of TOML may be."""
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a file. Raises ScenarioError if it cannot be read, or is too large for one."""
+def read_text(path: str | Path, *, wanted: str = "a TOML file") -> str:
+    """The text of a file; ``wanted`` says which one is to be given. Raises ScenarioError if it
+    cannot be read, or is too large for one."""
     if not isinstance(path, str | PathLike):
         raise ScenarioError(f"{path!r} is no file: give its path")
     file = Path(path)
@@ -33,7 +34,7 @@ def read_text(path: str | Path) -> str:
         if isinstance(problem, UnicodeDecodeError):
             reason = "is not a UTF-8 text"
         raise ScenarioError(
-            f"cannot be read: {reason}; give a TOML file", source=str(path)
+            f"cannot be read: {reason}; give {wanted}", source=str(path)
         ) from problem
 
 

@@ -247,6 +247,29 @@ world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker=99}
 world.faults=[{kind="network_slowdown",at_ms=1,duration_ms=5,factor=2,broker_id=1}] => world.faults[0].broker_id | did you mean 'broker'?
 world.faults=[{kind="client_crash",at_ms=1,client="no one",down_ms=5}] => 'no one' | one of the clients
 world.faults=[{kind="topic_grow",at_ms=1,topic="no",partition_count=9}] => no such topic: 'no' | add it
+world.clients[0].workers=3                    => world.clients[0].workers | must be a table, not an integer
+world.clients[0].workers={records_per_second=0} => world.clients[0].workers | records_per_second must be >= 1, got 0
+world.clients[0].workers={size=3}             => workers.size: unknown key 'size' | known: commits
+world.clients[0].workers={in_flight_max=3}    => world.clients[0].workers | key 'records_per_second' is missing; add it
+world.clients[0].listener="no"                => world.clients[0].listener | must be true or false
+world.clients[0].on_failure="ignore"          => world.clients[0].on_failure: no such value | known: dead_letter
+world.clients[0].transactions=true            => world.clients[0].transactions | must be a table
+world.clients[0].transactions={timeout_ms=0}  => transactions.timeout_ms | did you mean 'transaction_timeout_ms'?
+world.topics[0].poison_pills=3                => world.topics[0].poison_pills | must be a list
+world.topics[0].poison_pills=[{}]             => world.topics[0].poison_pills[0]: key 'effect' is missing | add it
+world.brokers.event_processing=3              => world.brokers.event_processing | must be a table
+world.brokers.event_processing={join_ms=1}    => event_processing.join_ms | did you mean 'join_group_us'?
+world.brokers.load_records_per_second=0       => world.brokers | load_records_per_second must be >= 1, got 0
+world.faults=[{kind="rolout",at_ms=9}]        => world.faults[0]: no such kind: 'rolout' | did you mean 'rollout'?
+world.faults=[{kind="rollout",at_ms=9,clients=["x"],successors=["y"]}] => faults[0]: client 'x' | is not one of the clients
+world.faults=[{kind="rollout",at_ms=9,max_surge=-1}] => world.faults[0] | max_surge must be >= 0, got -1
+world.faults=[{kind="rollout",at_ms=9,max_surge=0,max_unavailable=0}] => world.faults[0] | must not both be 0
+world.faults=[{kind="lag_autoscaler",at_ms=9}] => world.faults[0].lag_threshold_records | 3 keys are missing
+world.faults=[{kind="broker_crash",at_ms=9,broker=0,every_ms=0}] => world.faults[0].every_ms | must be a whole number >= 1
+world.faults=[{kind="broker_crash",at_ms=9,broker=0,times=3}] => world.faults[0].times | give every_ms
+world.faults=[{kind="broker_crash",at_ms=9,broker=0,every_ms=9,jitter_ms=-5}] => world.faults[0].jitter_ms | must be a whole number >= 0
+world.faults=[{kind="network_slowdown",at_ms=9,duration_ms=9,factor=3,broker=99}] => faults[0]: broker 99 | must lie within [0, 0]
+world.faults=[{kind="topic_create",at_ms=9,topic="n",partition_count=2,records_per_second=-1}] => world.faults[0] | records_per_second must be >= 0, got -1
 phases=3                                   => phases | must be a list, not an integer
 phases=[{from_ms=3}]                       => phases[0]: key 'name' is missing | add it
 phases=[{name="Deploy"}]                   => phases[0]: name 'Deploy' | write small letters
@@ -268,6 +291,54 @@ name=3                                     => name | must be a string
 =3                                         => sets nothing | as in world.duration_ms=60_000
 max_steps                                  => sets nothing | as in world.duration_ms=60_000
 world..seed=1                              => no path | write keys between dots
+"""
+
+GATEWAY = """
+init new.toml --clients 0            => --clients | greater than or equal to 1
+init new.toml --pods 0               => --pods | greater than or equal to 1
+init new.toml --topic orders         => --topic 'orders' | NAME:PARTITIONS
+init new.toml --topic orders:4:x     => --topic 'orders:4:x' | NAME:PARTITIONS[:RECORDS_PER_SECOND]
+init new.toml --topic orders:0       => world.topics[0] | partition_count must be >= 1, got 0
+init new.toml --topic orders:4 --kind jva => kind 'jva' is not known | known are: java
+init new.toml --topic orders:4 --deploy sideways => --deploy 'sideways' | rolling nor at-once
+init new.toml --topic orders:4 --clients 3 --pods 9 --deploy at-once => --pods 9 | consumers (3)
+init good.toml --clients 3           => good.toml is there already | give another name
+init folder --clients 3              => folder is there already | give another name
+init no/x.toml --clients 3           => cannot write no/x.toml | give another file
+init new.toml --from-properties missing.properties => missing.properties: cannot be read | give a consumer.properties
+init new.toml --from-properties folder => folder: cannot be read | give a consumer.properties
+init new.toml --from-properties binary.toml => binary.toml: cannot be read: is not a UTF-8 text | give a consumer.properties
+init new.toml --from-properties empty.toml => empty.toml: has no settings | give lines such as
+init new.toml --from-properties soon.properties => soon.properties: session.timeout.ms | no whole number
+init new.toml --from-describe missing.txt => missing.txt: cannot be read | give what Kafka's tools print
+init new.toml --from-describe good.toml => good.toml: has no table of a group | kafka-consumer-groups.sh --describe
+init                                 => Missing argument | 'file'
+schema good.toml                     => unexpected extra argument | good.toml
+serve missing.toml                   => missing.toml: cannot be read | give a TOML file
+serve binary.toml                    => binary.toml: cannot be read: is not a UTF-8 text | TOML
+serve explode.toml                   => explode.toml: rules[0].action: no such value | known: close
+serve late.toml                      => late.toml: rules[0].delay_ms: the action delay_answer | needs delay_ms
+serve --port 99999                   => --port | less than or equal to 65535
+serve --port -1                      => --port | greater than or equal to 0
+serve --topic orders                 => --topic 'orders' | write name=partitions, as in orders=4
+serve --topic orders=0               => topics.orders | must be from 1 to 10000, got 0
+serve --topic orders=x               => --topic 'orders=x' | write name=partitions
+serve --semantics kafka-9            => no semantics 'kafka-9' | did you mean 'kafka-4
+serve --defect mut-earl              => no defect 'mut-earl' | did you mean 'mut-early-grant'?
+serve --records -1                   => --records | greater than or equal to 0
+serve --seconds -1                   => --seconds | greater than or equal to 0
+serve --record good.toml             => --record good.toml is a file | give a folder
+certify                              => Missing option | '--command'
+certify --command ''                 => --command '' | has no {bootstrap}
+certify --command 'true {bootstrap} {group}' => --command | has no {topic}
+certify --command 'true {bootstrap} {group} {topic} {nope}'    => {nope} stands for nothing | known: {bootstrap}, {group}, {topic}, {instance_id}
+certify --command "it's {bootstrap} {group} {topic}"      => a quotation mark is open | close it
+certify --command 'no-such {bootstrap} {group} {topic}'   => there is no program 'no-such' | give its path
+certify --command 'true {bootstrap} {group} {topic}' --static-command 'true {bootstrap} {group} {topic}' => --static-command | has no {instance_id}
+certify --command 'true {bootstrap} {group} {topic}' --scenario 'nope.*' => --scenario 'nope.*' | there is none of: join.one
+certify --command 'true {bootstrap} {group} {topic}' --deadline 0 => --deadline | greater than or equal to 1
+certify --command 'true {bootstrap} {group} {topic}' --jobs 0    => --jobs | greater than or equal to 1
+certify --command 'true {bootstrap} {group} {topic}' --out good.toml => --out good.toml is a file | give a folder
 """
 
 EXPERIMENTS = """
@@ -324,6 +395,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "broken.toml").write_text("[world\n")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "soon.properties").write_text("group.id=g\nsession.timeout.ms=soon\n")
+    (tmp_path / "explode.toml").write_text('[[rules]]\naction = "explode"\n')
+    (tmp_path / "late.toml").write_text('[[rules]]\naction = "delay_answer"\n')
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "full").mkdir()
@@ -341,12 +415,14 @@ def assert_one_line(outcome: Outcome, place: str, remedy: str) -> None:
 
 
 def test_there_are_enough_rows() -> None:
-    tables = (FILES, NAMES, NUMBERS, SETTINGS, EXPERIMENTS)
+    tables = (FILES, NAMES, NUMBERS, GATEWAY, SETTINGS, EXPERIMENTS)
     every = [given for table in tables for given, *_ in rows(table)]
-    assert len(every) == len(set(every)) >= 150
+    assert len(every) == len(set(every)) >= 300
 
 
-@pytest.mark.parametrize(("line", "place", "remedy"), rows(FILES + NAMES.strip() + NUMBERS))
+@pytest.mark.parametrize(
+    ("line", "place", "remedy"), rows(FILES + NAMES.strip() + NUMBERS + GATEWAY.strip())
+)
 def test_a_command_line(call: Call, folder: Path, line: str, place: str, remedy: str) -> None:
     before = sorted(folder.rglob("*"))
     line = line.replace("SWEEP", "sweep --profile calm --backend pool --out new")

@@ -46,7 +46,7 @@ class Described:
 def read_described(path: Path) -> Described:
     """What a file says. Raises ScenarioError, with the file, if it has no table of a group."""
     try:
-        return described(read_text(path))
+        return described(read_text(path, wanted="what Kafka's tools print"))
     except ScenarioError as problem:
         raise problem if problem.source else problem.within(str(path)) from None
 

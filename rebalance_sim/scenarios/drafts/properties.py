@@ -42,7 +42,7 @@ class ClientSettings:
 def read_properties(path: Path) -> ClientSettings:
     """The settings of a file of Java's format. Raises ScenarioError, with file and setting, for
     what cannot be read or is no value of its setting."""
-    text = read_text(path)
+    text = read_text(path, wanted="a consumer.properties")
     try:
         properties = javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError as problem:
