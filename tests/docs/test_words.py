@@ -29,7 +29,7 @@ AVOIDED = {
 }
 """What to write instead -> the words. What is stored stays: ``refusal.seat``, ``seat-a``."""
 
-NAMES_OF_THINGS = re.compile(r"generate/seats")
+NAMES_OF_THINGS = re.compile(r"generate/seats|</?picture>")
 FILES = [
     *PAGES,
     *sorted((ROOT / "rebalance_sim").rglob("*.py")),
