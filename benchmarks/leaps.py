@@ -10,6 +10,7 @@ outcome, length and violated properties.
 
 For the latter the sums of each metric are compared, leaping divided by step by step, with the
 interval in which 95 of 100 draws of as many seeds, with repetition, lie: chance, if 1 is in it.
+Where few seeds make most of a sum, in how many runs it is more, and less, says more than that.
 """
 
 from __future__ import annotations
@@ -128,7 +129,9 @@ def report(profile: str, rows: list[Row]) -> None:
         is_chance = low <= 1 <= high
         if abs(found_ratio - 1) >= LEAST or not is_chance:
             said = "chance" if is_chance else "NOT CHANCE"
-            print(f"  {metric}: {found_ratio:.3f} ({low:.3f} to {high:.3f}) {said}")
+            more, less = (sum(one * (a - b) > 0 for a, b in values) for one in (1, -1))
+            counts = f"more in {more} runs, less in {less}"
+            print(f"  {metric}: {found_ratio:.3f} ({low:.3f} to {high:.3f}) {said}; {counts}")
 
 
 def _ratio(values: list[tuple[float, float]]) -> float | None:

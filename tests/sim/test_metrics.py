@@ -182,6 +182,14 @@ def test_settling_is_counted_from_the_last_disturbance() -> None:
     assert 0 < result.metrics["settling_ms"] <= HEARTBEAT_INTERVAL_MS + 1_000
 
 
+def test_a_pattern_that_is_looked_up_again_is_no_change() -> None:
+    """Which the coordinator does every ten minutes."""
+    patterned = client("a", topics=(), topic_regex="orders")
+    faults = (ClientCrash(at_ms=40_000, client="a", down_ms=1_000),)
+    result = Watched(spec(patterned, faults=faults, quiet_period_ms=1_500_000)).run()
+    assert 0 < result.metrics["settling_ms"] < 120_000
+
+
 def test_partitions_of_a_topic_count_from_its_creation_to_its_deletion() -> None:
     faults = (
         TopicGrow(at_ms=20_000, topic="orders", partition_count=7),

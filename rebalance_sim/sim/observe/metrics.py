@@ -29,7 +29,7 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.hosting.record_size import record_bytes
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.deliveries import Deliveries
@@ -87,7 +87,8 @@ class Metrics:
         of_groups = tuple([record for record in records if record.type_id > 1])
         if not of_groups:
             return
-        self.last_unrest_ms = self._clock.simulated_ms
+        if any(type(record) is not ConsumerGroupRegularExpression for record in of_groups):
+            self.last_unrest_ms = self._clock.simulated_ms
         self.group_records_written += len(of_groups)
         for record in of_groups:
             self.group_bytes_written += record_bytes(record)

@@ -8,7 +8,10 @@ from recording import GroupSeen, Moment, Recording
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
+)
 
 SENT = {
     "heartbeats_sent": ("SendHeartbeat", "SendClassicHeartbeat"),
@@ -115,7 +118,8 @@ def rises(recording: Recording) -> list[tuple[int, Moment, str, int]]:
 
 
 def settling_ms(recording: Recording) -> int:
-    """From the last fault to the last change of a group or a client; -1: not at rest at the end."""
+    """From the last fault to the last change of a group or a client; -1: not at rest at the end.
+    That a pattern was looked up is no change."""
     stands = [None if seen is None else seen.state for seen in recording.at_end.values()]
     if recording.unserved or any(state not in (None, *AT_REST) for state in stands):
         return -1
@@ -123,5 +127,12 @@ def settling_ms(recording: Recording) -> int:
     if any(topic.poison_pills for topic in recording.spec.topics):
         fault_ms = max(fault_ms, recording.spec.duration_ms)  # They are like others from then on.
     changes = [m.at_ms for m, _ in effects(recording, "StateChanged")]
-    changes += [m.at_ms for m in recording.moments if any(not is_offset(r) for r in m.records)]
+    changes += [
+        m.at_ms
+        for m in recording.moments
+        if any(
+            not is_offset(r) and not isinstance(r, ConsumerGroupRegularExpression)
+            for r in m.records
+        )
+    ]
     return max(0, max([0, *changes]) - fault_ms)
