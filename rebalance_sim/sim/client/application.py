@@ -151,18 +151,21 @@ class Application:
 
     def after_event(self) -> None:
         """The member has taken an event: see what there is to do now, and when to poll next."""
-        is_polling, is_free = self._thread.is_polling, self._is_free()
+        thread, now_ms = self._thread, self._clock.now_ms
+        is_polling = thread.is_polling
+        is_free = not self.is_blocked and thread.running is None
         if self.intake is not None:
             is_in_batch = self._is_in_long_batch and not self._is_kept
             is_there = is_in_batch or (is_polling and not self._is_told_first())
             self._look_at_records(self.intake, is_serving=is_free and is_there)
-        elif self._fetches_in_polls:
-            self._await_first_records()
-        self._loop.look(
-            self._clock.now_ms,
-            has_records=self._has_records(),
-            is_held=not (is_polling and is_free),
-        )
+            has_records = self.intake.has_records
+        else:  # ``_has_records``, which is asked after every event.
+            has_records = bool(self._member.deliverable)
+            if self._fetches_in_polls and has_records != self._had_deliverable:
+                self._await_first_records(has_records)
+            if has_records:
+                has_records = self._first_records_ms <= now_ms and not self._is_told_first()
+        self._loop.look(now_ms, has_records=has_records, is_held=not (is_polling and is_free))
         if is_polling:
             self._arm_poll()
         if self._to_do or self._conditions.is_stalled:
@@ -215,12 +218,9 @@ class Application:
         """A look-up of positions goes to the leaders: of committed ones, or of none."""
         self._was_validated = are_committed
 
-    def _await_first_records(self) -> None:
+    def _await_first_records(self, has_deliverable: bool) -> None:
         """Who comes to have partitions gets the first records when polls have led to them: one of
         their events has a committed position validated, the next one fetches (client §0.1)."""
-        has_deliverable = bool(self._member.deliverable)
-        if has_deliverable == self._had_deliverable:
-            return
         self._had_deliverable = has_deliverable
         if has_deliverable and self._was_validated:
             at_ms = self._first_records_ms = self._clock.now_ms + 2 * self._looks_every_ms
