@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.checking import Nothing
 from benchmarks.compare import (
     DEFECTS,
     FIGURES,
@@ -19,6 +20,7 @@ from benchmarks.compare import (
     as_stored,
     digests_differ,
     measure,
+    sweep_times_s,
 )
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import load_scenario
@@ -41,6 +43,16 @@ def test_a_checkout_measures_what_a_run_says() -> None:
     assert measured.steps == {"faulty-4": result.steps}
     assert measured.us["faulty-4"] > 0
     assert 0 < measured.bare_us < measured.step_us
+
+
+def test_a_sweep_of_one_profile_is_timed_in_each_checkout() -> None:
+    here_s, there_s = sweep_times_s([ROOT, ROOT], "calm", seeds=2, rounds=1)
+    assert 0 < here_s < 20 * there_s < 400 * here_s
+
+
+def test_a_run_that_nothing_checks_is_the_same_run() -> None:
+    scenario = load_scenario(WORKLOADS / "faulty-4.toml")
+    assert run(scenario, make_watcher=Nothing).digest == run(scenario).digest
 
 
 def test_a_cost_is_a_sum_over_all_workloads() -> None:

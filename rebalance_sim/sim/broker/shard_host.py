@@ -460,9 +460,10 @@ class _Reporter(ShardListener):
             events.note_target(outcome, self._shard.coordinator, self._replica.broker.image)
 
     def handled(self, operation: int, request: Request, outcome: Outcome, now_ms: int) -> None:
-        self._note_target(outcome)
-        if outcome.records and (meters := self._meters) is not None:
-            meters.on_request(request, outcome, now_ms)
+        if outcome.records:
+            self._note_target(outcome)
+            if (meters := self._meters) is not None:
+                meters.on_request(request, outcome, now_ms)
         self._steps.request(self._shard, operation, request, outcome)
 
     def fired(self, key: TimerKey, outcome: Outcome, now_ms: int) -> None:

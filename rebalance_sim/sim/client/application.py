@@ -139,18 +139,21 @@ class Application:
 
     def after_event(self) -> None:
         """The member has taken an event: see what there is to do now, and when to poll next."""
-        is_polling, is_free = self._thread.is_polling, self.is_free
+        thread, now_ms = self._thread, self._clock.now_ms
+        is_polling = thread.is_polling
+        is_free = not self.is_blocked and thread.running is None
         if self.intake is not None and self._batches is not None:
             is_there = self._batches.takes_records or (is_polling and not self._is_told_first())
             if self.intake.look(is_serving=is_free and is_there):
                 self._batches.look_ahead()
-        elif self._fetches_in_polls:
-            self._first_records.look()
-        self._loop.look(
-            self._clock.now_ms,
-            has_records=self._has_records(),
-            is_held=not (is_polling and is_free),
-        )
+            has_records = self.intake.has_records
+        else:  # ``_has_records``, which is asked after every event.
+            has_records, first = bool(self._member.deliverable), self._first_records
+            if self._fetches_in_polls and has_records != first.had_deliverable:
+                first.look(has_records)
+            if has_records:
+                has_records = first.at_ms <= now_ms and not self._is_told_first()
+        self._loop.look(now_ms, has_records=has_records, is_held=not (is_polling and is_free))
         if is_polling:
             self._arm_poll()
         if self._to_do or self._conditions.is_stalled:

@@ -63,16 +63,13 @@ class FirstRecords:
         self._clock = clock
         self._looks_every_ms = looks_every_ms
         self._on_there = on_there
-        self._had_deliverable = False
+        self.had_deliverable = False
         self.at_ms = 0
         self.are_validated = False
 
-    def look(self) -> None:
-        """The member has taken an event."""
-        has_deliverable = bool(self._process.member.deliverable)
-        if has_deliverable == self._had_deliverable:
-            return
-        self._had_deliverable = has_deliverable
+    def look(self, has_deliverable: bool) -> None:
+        """The member has come to have partitions that records are handed out from, or has none."""
+        self.had_deliverable = has_deliverable
         if has_deliverable and self.are_validated:
             at_ms = self.at_ms = self._clock.now_ms + 2 * self._looks_every_ms
             self._clock.call_at(at_ms, self._process.tie_break(), self._on_fetched)
