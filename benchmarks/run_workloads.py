@@ -7,7 +7,8 @@ microseconds:
 
 - the path of a scenario file: steps and digest of its run, step by step;
 - ``PROFILE SEED``: steps and outcome of what a sweep makes of that seed, known issues included;
-- ``PROFILE SEED DEFECT``: the same scenario with a defect; ``is_noticed`` says what came of it;
+- ``PROFILE SEED DEFECT``: the same scenario with a defect, as ``rebalance-sim defects`` has laws
+  judge it; ``is_noticed`` says what came of it;
 - ``bare``: one bare SimPy event.
 """
 
@@ -18,6 +19,7 @@ import inspect
 import json
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
@@ -39,6 +41,13 @@ def main() -> None:
     from rebalance_sim.scenarios.scenario import Scenario, load_scenario
     from rebalance_sim.spark.runner import run_seed
 
+    judged: Any = None
+    with suppress(ImportError):  # checkouts from before runs ended with what they notice
+        from rebalance_sim.spark.detection.oracles import by_laws as judged
+
+    def run_whole(scenario: Scenario) -> Any:
+        return run(scenario, **unproven | taken_by(run, {"leaps": True}))
+
     scenarios: dict[str, Scenario] = {}
     # Checkouts from before runs were proven, or leapt, have no such argument.
     unproven = taken_by(run, {"prove": "none", "proves_known": False})
@@ -50,11 +59,13 @@ def main() -> None:
         elif len(words := what.rsplit(" ", 2)) == 3:
             profile, seed, defect = words
             drawn = generate(profile, int(seed))
-            defective = replace(drawn, world=replace(drawn.world, defects=(defect,)))
+            semantics = drawn.world.semantics + ("-clean" if judged else "")
+            world = replace(drawn.world, semantics=semantics, defects=(defect,))
+            defective = replace(drawn, world=world)
             start_s = process_time()
-            result = run(defective, **unproven | taken_by(run, {"leaps": True}))
-            is_noticed = result.outcome in ("violation", "stuck", "error")
-            answer = {"us": us_since(start_s), "steps": result.steps, "is_noticed": is_noticed}
+            outcome = (judged or run_whole)(defective).outcome
+            is_noticed = outcome in ("violation", "stuck", "error")
+            answer = {"us": us_since(start_s), "is_noticed": is_noticed}
         elif len(words) == 2:
             profile, seed = words
             prove = "doubtful" if int(seed) % PROVEN_OF else "all"

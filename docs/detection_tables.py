@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.quiet import length_s
 from rebalance_sim.spark.detection.mix import is_shipped
 
 ROOT = Path(__file__).parent.parent
@@ -23,42 +21,28 @@ EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
 _HISTORY, _MUTANTS = "## 3.", "## 4."
 """Headings of the two lists in docs/reference/defects.md."""
 
+ORACLES = ("laws", "reference")
+
 _VERDICTS = ("detected", "explained", "unnoticed", "unreached")
 
 
 def defect_summary() -> str:
-    """How many defects are noticed, by the list that they are from and, of history, by part."""
+    """How many defects each oracle notices, by the list that they are from and, of history, by
+    part."""
     data = _measured("defects")
-    head = ("defects", "of", "reached", "noticed", "later included")
+    head = ("defects", "of", "reached", "laws", "reference", "one of the two")
     lines = [_table_line(*head), _table_line(*["---"] * len(head))]
     history = _listed(_HISTORY)
-    by_id, later = _rows()
+    by_id = {row["defect"]: row for row in data["rows"]}
     for part in dict.fromkeys(history.values()):
         ids = [one for one, its in history.items() if its == part]
-        lines.append(_count(f"of history: {part}", ids, by_id, later))
-    lines += [_count(f"**{words}**", ids, by_id, later) for words, ids in _lists(by_id)]
-    again: dict[str, list[str]] = {}
-    for one, row in by_id.items():
-        if "commit" in row:
-            again.setdefault(row["commit"], []).append(f"`{one}`")
-    commits = "".join(f" ({', '.join(ids)}: {commit})" for commit, ids in again.items())
+        lines.append(_count(f"of history: {part}", ids, by_id))
+    lines += [_count(f"**{words}**", ids, by_id) for words, ids in _lists(by_id)]
     budget = (
-        f"Commit {data['commit']}{commits}: {data['seeds']} runs of the mix for each defect, fewer "
-        f"once {data['enough']} of them noticed it.\n\n"
+        f"Commit {data['commit']}: {data['seeds']} runs of the mix for each defect and oracle, "
+        f"fewer once {data['enough']} of them noticed it.\n\n"
     )
     return budget + "".join(lines)
-
-
-def _rows() -> tuple[dict[str, Mapping[str, Any]], dict[str, list[Mapping[str, Any]]]]:
-    """What the mix says of each defect, and what runs of some of its profiles say later."""
-    by_id: dict[str, Mapping[str, Any]] = {}
-    later: dict[str, list[Mapping[str, Any]]] = {}
-    for row in _measured("defects")["rows"]:
-        if row["profiles"]:
-            later.setdefault(row["defect"], []).append(row)
-        else:
-            by_id[row["defect"]] = row
-    return by_id, later
 
 
 def _lists(ids: Iterable[str]) -> list[tuple[str, list[str]]]:
@@ -81,89 +65,66 @@ def _listed(section: str) -> dict[str, str]:
     return {row[1].strip(): row[2].strip() for row in cells}
 
 
-def _count(
-    words: str,
-    ids: Sequence[str],
-    by_id: Mapping[str, Mapping[str, Any]],
-    later: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> str:
-    rows = [by_id[one] for one in ids if one in by_id]
-    reached = sum(row["reached"] > 0 for row in rows)
-    noticed = {row["defect"] for row in rows if row["noticed"]}
-    noticed_later = {one for one in ids for row in later.get(one, ()) if row["noticed"]}
-    return _table_line(words, len(ids), reached, len(noticed), len(noticed | noticed_later))
+def _count(words: str, ids: Sequence[str], by_id: Mapping[str, Mapping[str, Any]]) -> str:
+    found = [by_id[one]["by_oracle"] for one in ids if one in by_id]
+    reached = sum(any(one["reached"] for one in by.values()) for by in found)
+    noticed = [[by[oracle]["noticed"] > 0 for oracle in ORACLES] for by in found]
+    by_each = (sum(one[at] for one in noticed) for at in range(len(ORACLES)))
+    return _table_line(words, len(ids), reached, *by_each, sum(map(any, noticed)))
 
 
 def defect_results() -> str:
-    """Every defect: noticed or not, by what, where first, how often."""
-    by_id, _ = _rows()
+    """Every defect: by what each oracle noticed it, where first, how often."""
+    by_id = {row["defect"]: row for row in _measured("defects")["rows"]}
     return "\n".join(
         f"### {words}\n\n" + _result_table([by_id[one] for one in ids if one in by_id])
         for words, ids in _lists(by_id)
     )
 
 
-def defects_later() -> str:
-    """What the mix did not notice: how it fares in more runs of the profiles that it is about."""
-    head = ("defect", "profiles", "runs", "reached", "noticed", "by", "first run", "density, 95 %")
-    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
-    by_id, later = _rows()
-    rows = [row for one, its in later.items() if not by_id[one]["noticed"] for row in its]
-    for row in sorted(rows, key=_by_component):
-        noticed = "yes" if row["noticed"] else "**no**"
-        by = f"`{row['by']}`" if row["by"] else ""
-        cells = (row["profiles"], row["runs"], row["reached"], noticed, by, row["first_run"])
-        lines.append(_table_line(f"`{row['defect']}`", *cells, _density(row)))
-    return "".join(lines)
-
-
 def _result_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = ("defect", "noticed", "by", "first run", "density, 95 %", "reached", "runs", "scenario")
+    head = ["defect"]
+    for oracle in ORACLES:
+        head += [oracle, "first run", "density, 95 %"]
     lines = [_table_line(*head), _table_line(*["---"] * len(head))]
     for row in sorted(rows, key=_by_component):
-        lines.append(
-            _table_line(
-                f"`{row['defect']}`",
-                "yes" if row["noticed"] else "**no**",
-                f"`{row['by']}`" if row["by"] else "",
-                row["first_run"],
-                _density(row),
-                row["reached"],
-                row["runs"],
-                _smallest(row),
-            )
-        )
+        cells = [f"`{row['defect']}`"]
+        for oracle in ORACLES:
+            found = row["by_oracle"][oracle]
+            by = f"`{found['by']}`" if found["by"] else "**no**"
+            cells += [by, found["first_run"], _density(found)]
+        lines.append(_table_line(*cells))
     return "".join(lines)
 
 
-def _density(row: Mapping[str, Any]) -> str:
-    share = row["density"]
-    if not row["noticed"]:
-        return f"below {share['high']:.2%}"
+def _density(found: Mapping[str, Any]) -> str:
+    share = found["density"]
+    if not found["noticed"]:
+        return f"below {share['high']:.1%}"
     return f"{share['value']:.1%} ({share['low']:.1%} .. {share['high']:.1%})"
 
 
 def unnoticed_defects() -> str:
-    """Why each defect that is not noticed is not."""
-    by_id, later = _rows()
+    """Why each defect that no oracle notices is not noticed."""
     rows = [
-        {**row, "reached": row["reached"] + sum(one["reached"] for one in later.get(name, ()))}
-        for name, row in by_id.items()
-        if not row["noticed"] and not any(one["noticed"] for one in later.get(name, ()))
+        row
+        for row in _measured("defects")["rows"]
+        if not any(found["noticed"] for found in row["by_oracle"].values())
     ]
     lines = [_table_line("defect", "reached", "why"), _table_line("---", "---", "---")]
     looked_at = tomllib.loads((MEASURED / "unnoticed.toml").read_text(encoding="utf-8"))
     for row in sorted(rows, key=_by_component):
         defect = DEFECTS[row["defect"]]
+        reached = max(found["reached"] for found in row["by_oracle"].values())
         reason = defect.unobserved
         if not reason and defect.measured:
             reason = f"it violates no property: `{defect.measured}` grows"
         reason = looked_at.get(defect.id, reason)
-        if not reason and row["reached"]:
-            reason = "the wrong rule decided otherwise, and nothing came of it that a property sees"
+        if not reason and reached:
+            reason = "the wrong rule decided otherwise, and no law is violated by what followed"
         elif not reason:
             reason = "no run got into the situation; its own scenario does"
-        lines.append(_table_line(f"`{defect.id}`", row["reached"], reason))
+        lines.append(_table_line(f"`{defect.id}`", reached, reason))
     pages = [page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md"))]
     for section in (part for page in pages for part in page.split("\n### ")[1:]):
         _, is_without, reason = section.partition("- **No switch:** ")
@@ -223,24 +184,6 @@ def reading_summary() -> str:
     )
 
 
-def mutant_lists(kind: str = "mutants") -> str:
-    """Every mutant that was reached and not detected."""
-    rows = _measured(kind)["rows"]
-    reasons = _reasons()
-    head = ("where", "change", "why it does not matter")
-    explained = [_table_line(*head), _table_line(*["---"] * 3)]
-    open_ones = [_table_line("where", "change", "runs"), _table_line(*["---"] * 3)]
-    for row in sorted(rows, key=lambda row: (row["place"], row["line"], row["change"])):
-        where, change = f"`{row['place']}`", f"`{row['change']}`"
-        verdict = _verdict(row)
-        if verdict == "explained":
-            explained.append(_table_line(where, change, reasons[_key(row)]))
-        elif verdict == "unnoticed":
-            open_ones.append(_table_line(where, change, row["why"]))
-    level = "###" if kind == "mutants" else "####"
-    return f"{level} Explained\n\n{''.join(explained)}\n{level} Unnoticed\n\n{''.join(open_ones)}"
-
-
 def shipped_summary(kind: str = "shipped") -> str:
     """How many runs of the shipped version show each known issue, and what is not explained."""
     data = _measured(kind)
@@ -275,19 +218,17 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
     return row["place"], row["code"], row["change"]
 
 
-def _reasons() -> dict[tuple[str, str, str], str]:
+def _explained() -> set[tuple[str, str, str]]:
     entries: Sequence[Mapping[str, Any]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get(
         "mutant", []
     )
     return {
-        (entry["place"], entry["code"], change): " ".join(entry["reason"].split())
-        for entry in entries
-        for change in entry["changes"]
+        (entry["place"], entry["code"], change) for entry in entries for change in entry["changes"]
     }
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
-    is_explained = row["verdict"] == "unnoticed" and _key(row) in _reasons()
+    is_explained = row["verdict"] == "unnoticed" and _key(row) in _explained()
     return "explained" if is_explained else str(row["verdict"])
 
 
@@ -298,20 +239,6 @@ def _part(row: Mapping[str, Any]) -> str:
 
 def _by_component(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["component"], row["defect"]
-
-
-def _smallest(row: Mapping[str, Any]) -> str:
-    """The size of the shrunk run that noticed it, or of the defect's own scenario."""
-    if row["shrunk"] is not None:
-        size = row["shrunk"]
-        faults, clients, seconds = size["faults"], size["clients"], size["seconds"]
-    elif DEFECTS[row["defect"]].has_scenario:
-        world = defect_scenario(row["defect"]).world
-        faults, clients = len(world.faults), len(world.clients)
-        seconds = length_s(world)
-    else:
-        return ""
-    return f"faults {faults}, clients {clients}, {seconds:g} s"
 
 
 def _table_line(*cells: object) -> str:

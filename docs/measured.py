@@ -1,8 +1,7 @@
 """Keeps the last measurements that pages show: what sweeps notice, and what experiments answer.
 
-    rebalance-sim defects --out results/defects --json > results/defects.json
-    rebalance-sim defects KAFKA-9801 --profiles classic --out results/defects --json > later.json
-    python docs/measured.py defects results/defects.json later.json
+    rebalance-sim defects --seeds 120 --enough 1 --out results/defects --json > defects.json
+    python docs/measured.py defects defects.json
     python benchmarks/mutation.py --count 300 --seed 1 --out results/mutants.jsonl
     python docs/measured.py mutants results/mutants.jsonl
     python docs/measured.py reading results/reading.jsonl
