@@ -8,14 +8,15 @@ from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.scenario import Scenario
 
-MIX = tuple(
-    name
-    for other in ("calm", "faulty", "chaos", "operations", "classic", "migration")
-    for name in ("dense", other)
+OTHERS = (
+    *("calm", "faulty", "chaos", "operations", "classic", "migration"),
+    *("client_assignors", "transactions"),
 )
+MIX = tuple(name for other in OTHERS for name in ("dense", other))
 """Profiles in turn: run ``n`` is seed ``n`` of profile ``n`` modulo their number. One more moves
 all that was measured. ``dense`` stands for the profiles with long runs: it draws what they draw,
-and notices more for the same processor time."""
+and notices more for the same processor time; ``client_assignors`` and ``transactions`` are there
+for what it seldom or never draws."""
 
 
 def profile_of(index: int) -> str:
