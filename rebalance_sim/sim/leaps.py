@@ -30,6 +30,7 @@ from rebalance_sim.protocol.clients import ClientState, SendCommit
 from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -54,6 +55,7 @@ class LeapingWorld(RestingWorld, Protocol):
 
     steps: Steps
     metrics: Metrics
+    injector: Injector
     topic_logs: TopicLogs
 
     def latest_end_ms(self) -> int:
@@ -171,11 +173,15 @@ class Leaps:
             self._looks_ms = max(self._looks_ms, clock.now_ms + again_ms)
 
     def _is_at_rest(self) -> bool:
-        """Whether the world is at rest. Before that is known of these topics and choices of an
-        assignor, each member has been heard of since the last change: a defect may have its
-        coordinator answer with a change again. Members with assignors of their own always have to
-        be: they may have news for them."""
+        """Whether the world is at rest. While a fault holds something up nothing is left out: its
+        end would come nearer, and what it leads to would not.
+
+        Before rest is known of these topics and choices of an assignor, each member has been heard
+        of since the last change: a defect may have its coordinator answer with a change again.
+        Members with assignors of their own always have to be: they may have news for them."""
         world, clock = self._world, self._clock
+        if world.injector.holds_up:
+            return False
         clients = world.clients().values()
         alive = [one.spec for one in clients if one.is_alive]
         votes = sorted(filter(None, (spec.server_assignor for spec in alive)))

@@ -17,14 +17,18 @@ from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
+from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.broker_pause import BrokerPause
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World
@@ -232,6 +236,19 @@ def test_what_is_still_to_come_of_a_fault_is_not_left_out(fault: Fault) -> None:
     assert (leapt.outcome, leapt.simulated_ms) == (whole.outcome, whole.simulated_ms)
     for name in ("rebalances", "session_timeouts", "partition_moves", "joins_sent"):
         assert leapt.metrics[name] == whole.metrics[name]
+
+
+@pytest.mark.parametrize("of_fault", [CoordinatorStall, BrokerPause, BrokerIsolation, ZombieLeader])
+def test_a_fault_that_holds_something_up_lasts_as_long_as_it_is_to(of_fault: type[Fault]) -> None:
+    """Shortly after it began no one waits yet."""
+    lasts: Any = {"at_ms": 200_000, "duration_ms": 40_000}
+    world, _ = leaping(at_rest(of_fault(**lasts)))
+    left_out_ms = 0
+    for now_ms, span_ms in world.clock.leaps:
+        at_ms = now_ms + left_out_ms
+        assert at_ms + span_ms <= 200_000 or at_ms >= 240_000
+        left_out_ms += span_ms
+    assert left_out_ms > 100_000
 
 
 @pytest.mark.parametrize("at_ms", [400_000, 520_000, 830_000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
@@ -23,6 +24,8 @@ class AppendFailure(BrokerWindow):
     refuse (``BrokerSpec.min_insync_replicas`` is how it really goes); that error is what one would
     report that is configured or patched to. What a broker gets from another leader it writes.
     """
+
+    holds_up: ClassVar[bool] = True
 
     error: WriteError = field(
         default=WriteError.STORAGE, metadata=drawn_by(lambda draw, *_: draw.pick(_ERRORS))

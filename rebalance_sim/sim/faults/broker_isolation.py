@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rebalance_sim.sim.faults.broker_window import BrokerWindow, cut_off_from
 from rebalance_sim.sim.faults.fault import End
@@ -18,6 +19,8 @@ class BrokerIsolation(BrokerWindow):
     the in-sync replicas after ``replica_lag_time_max_ms``; until then it holds the leader's high
     watermark back.
     """
+
+    holds_up: ClassVar[bool] = True
 
     def begin(self, world: FaultWorld) -> End | bool:
         broker = self.hit(world)

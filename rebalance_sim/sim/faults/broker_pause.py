@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
 from rebalance_sim.sim.faults.fault import End
@@ -18,6 +19,8 @@ class BrokerPause(BrokerWindow):
     know that: it serves what has waited, and its timers fire late, before it hears of its
     successors.
     """
+
+    holds_up: ClassVar[bool] = True
 
     def begin(self, world: FaultWorld) -> End | bool:
         broker = self.hit(world)

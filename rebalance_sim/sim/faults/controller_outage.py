@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rebalance_sim.sim.faults.fault import End, Window
 from rebalance_sim.sim.faults.ports import FaultWorld
@@ -16,6 +17,8 @@ class ControllerOutage(Window):
     broker hears anything new; coordinators and clients continue with what they know. The controller
     that comes afterwards restarts the sessions of all brokers, and decides what has waited.
     """
+
+    holds_up: ClassVar[bool] = True
 
     def begin(self, world: FaultWorld) -> End | bool:
         world.controller.go_down()

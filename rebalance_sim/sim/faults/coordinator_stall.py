@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.sim.faults.broker_window import registration
 from rebalance_sim.sim.faults.fault import End, Window, bound
@@ -20,6 +21,8 @@ class CoordinatorStall(Window):
     heartbeat that arrived before its member's session ran out still counts. A broker that leads no
     more resigns at once here.
     """
+
+    holds_up: ClassVar[bool] = True
 
     offsets_partition: int | None = field(default=None, metadata=bound(0))
 

@@ -90,7 +90,8 @@ class Fault(ABC):
     ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
     what was committed may be lost. ``changes_topics``: which topics there are, or partitions of
     them. ``ends_topic``: its ``topic`` is deleted. ``alters_settings``: of brokers or groups, as
-    its ``changes`` say. ``needs_data_plane``: it needs records.
+    its ``changes`` say. ``needs_data_plane``: it needs records. ``holds_up``: while it lasts
+    requests wait, or brokers for each other, which shows only later.
     """
 
     kind: ClassVar[str]
@@ -100,6 +101,7 @@ class Fault(ABC):
     ends_topic: ClassVar[bool] = False
     alters_settings: ClassVar[bool] = False
     needs_data_plane: ClassVar[bool] = False
+    holds_up: ClassVar[bool] = False
 
     at_ms: int = field(metadata=bound(0))
 

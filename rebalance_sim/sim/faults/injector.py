@@ -71,6 +71,11 @@ class Injector:
         for window in self._windows:
             self._end(window)
 
+    @property
+    def holds_up(self) -> bool:
+        """Whether a fault is open that something waits for, or will."""
+        return any(one.last_step is None and one.fault.holds_up for one in self._windows)
+
     def open_at(self, step_index: int) -> tuple[str, ...]:
         """The faults whose windows were open at a step, as ``client_pause(a) since 20000 ms``."""
         return tuple(

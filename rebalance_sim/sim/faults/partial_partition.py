@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.faults.broker_window import BrokerWindow, cut_off_from
@@ -20,6 +21,8 @@ class PartialPartition(BrokerWindow):
     the controller is fenced when its session runs out, and does not know: it continues as an
     outdated coordinator for all who reach it.
     """
+
+    holds_up: ClassVar[bool] = True
 
     to_broker: int | None = field(
         default=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rebalance_sim.sim.faults.broker_window import cut_off_from, registration
 from rebalance_sim.sim.faults.fault import End, Window, bound
@@ -17,6 +18,8 @@ class ZombieLeader(Window):
     the old one does not know: it still calls itself the coordinator, its appends never commit, and
     requests without records are answered.
     """
+
+    holds_up: ClassVar[bool] = True
 
     offsets_partition: int | None = field(default=None, metadata=bound(0))
 
