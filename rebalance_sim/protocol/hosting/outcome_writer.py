@@ -13,9 +13,14 @@ from rebalance_sim.protocol.hosting.shard_timers import ShardTimers, TimerChange
 from rebalance_sim.protocol.hosting.write_path import WritePath
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.wire.transaction_messages import TxnMarker
 
 TIMER_RETRY_MS = 500
 """How long after a failed write the operation of a timer is tried again (coordinator §4.1)."""
+
+
+def no_markers(marker: TxnMarker) -> None:
+    """For hosts without transactions."""
 
 
 class OutcomeWriter:

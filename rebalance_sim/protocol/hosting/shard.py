@@ -14,7 +14,7 @@ from typing import Any, cast
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError, error_answer, reported
 from rebalance_sim.protocol.hosting.held_answers import Answer, AnswersWake, Asked, HeldAnswers
-from rebalance_sim.protocol.hosting.outcome_writer import OutcomeWriter
+from rebalance_sim.protocol.hosting.outcome_writer import OutcomeWriter, no_markers
 from rebalance_sim.protocol.hosting.ports import (
     Alarms,
     Escape,
@@ -58,10 +58,6 @@ class ShardState(Enum):
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
-
-
-def no_markers(marker: TxnMarker) -> None:
-    """For hosts without transactions."""
 
 
 class Shard:
