@@ -1,7 +1,7 @@
 """Writes the parts of these pages that follow from the code.
 
 ``python docs/generate.py`` rewrites every part between ``<!-- generated: NAME -->`` and
-``<!-- end -->``; a test keeps them in step.
+``<!-- end -->``, and the page of properties as a whole; tests keep them in step.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ import detection_tables
 import experiment_tables
 import hunt_tables
 import key_tables
+import property_page
 import rule_tables
 from experiment_tables import AWAY, FAILOVER, RECIPES, MeasuredExperiment
 
@@ -415,5 +416,8 @@ def _summaries(methods: list[Any]) -> list[str]:
 
 
 if __name__ == "__main__":
+    (Path(__file__).parent / "properties.md").write_text(
+        property_page.as_markdown(), encoding="utf-8"
+    )
     for path in PAGES:
         path.write_text(regenerate(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from citations import CLAUSE, DOCUMENTS, documents, findings, problems, read_document, sources
 
+from docs.property_page import COVERED_BY_OTHERS
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
-from rebalance_sim.invariants.engine.page import COVERED_BY_OTHERS
 from rebalance_sim.scenarios.defects import DEFECTS
 
 ROOT = Path(__file__).parents[2]

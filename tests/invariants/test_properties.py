@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from falsified_at_work import FALSIFIED
 
+from docs.property_page import COVERED_BY_OTHERS, as_markdown
 from rebalance_sim.invariants.engine import discovery
 from rebalance_sim.invariants.engine.discovery import (
     INVARIANTS,
@@ -17,7 +18,6 @@ from rebalance_sim.invariants.engine.discovery import (
     PROPERTIES,
     find_properties,
 )
-from rebalance_sim.invariants.engine.page import COVERED_BY_OTHERS, as_markdown
 from rebalance_sim.invariants.property import TRIGGERS, Kind, Property
 from rebalance_sim.protocol.defects import DEFECTS
 
@@ -87,8 +87,7 @@ def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener()
 
 
 def test_the_documentation_is_made_from_the_properties():
-    """Run ``python -m rebalance_sim.invariants.engine.page > docs/properties.md`` after a
-    change."""
+    """Run ``python docs/generate.py`` after a change."""
     assert DOCS.read_text() == as_markdown()
 
 

@@ -157,7 +157,7 @@ invoke(["generate", "--profile", "calm@kafka-4.5", "--seed", "1"])
 THE_OTHERS = """
 from rebalance_sim import generate, parse_scenario, run
 from rebalance_sim.cli.main import invoke
-from rebalance_sim.invariants.engine.page import as_markdown
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.scenarios.scenario import dump_scenario
 from rebalance_sim.scenarios.shrinking.shrink import shrink
 
@@ -170,7 +170,7 @@ assert parse_scenario(dump_scenario(scenario)) == scenario
 result = run(scenario, properties=())
 assert result.coverage["fault.cable_trip"] == len(trips)
 assert 0 < result.metrics["research_members_max"] <= len(scenario.world.clients)
-assert "research.few_epochs" in as_markdown()
+assert "research.few_epochs" in {item.id for item in PROPERTIES}
 [violated] = run(scenario).violations
 print(violated.property)
 print(len(shrink(scenario, max_runs=60).scenario.world.faults) < len(scenario.world.faults))

@@ -38,7 +38,7 @@ def as_markdown() -> str:
         "# Properties",
         "",
         "Made from the modules of `invariants/laws/`; change these, then"
-        " run `python -m rebalance_sim.invariants.engine.page > docs/properties.md`.",
+        " run `python docs/generate.py`.",
         "",
         "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
         " client §11.3, `KIP-848` a chapter of that text.",
@@ -72,7 +72,3 @@ def _judged(item: type[Property]) -> str:
 def _row(*cells: str) -> str:
     escaped: Iterable[str] = (cell.replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
-
-
-if __name__ == "__main__":
-    print(as_markdown(), end="")
