@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markdown_lines import heading, line
+
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.spark.detection.mix import is_shipped
 
@@ -31,7 +33,7 @@ def defect_summary() -> str:
     part."""
     data = _measured("defects")
     head = ("defects", "of", "reached", "laws", "reference", "one of the two")
-    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    lines = [heading(*head)]
     history = _listed(_HISTORY)
     by_id = {row["defect"]: row for row in data["rows"]}
     for part in dict.fromkeys(history.values()):
@@ -70,7 +72,7 @@ def _count(words: str, ids: Sequence[str], by_id: Mapping[str, Mapping[str, Any]
     reached = sum(any(one["reached"] for one in by.values()) for by in found)
     noticed = [[by[oracle]["noticed"] > 0 for oracle in ORACLES] for by in found]
     by_each = (sum(one[at] for one in noticed) for at in range(len(ORACLES)))
-    return _table_line(words, len(ids), reached, *by_each, sum(map(any, noticed)))
+    return line(words, len(ids), reached, *by_each, sum(map(any, noticed)))
 
 
 def defect_results() -> str:
@@ -86,14 +88,14 @@ def _result_table(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ["defect"]
     for oracle in ORACLES:
         head += [oracle, "first run", "density, 95 %"]
-    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    lines = [heading(*head)]
     for row in sorted(rows, key=_by_component):
         cells = [f"`{row['defect']}`"]
         for oracle in ORACLES:
             found = row["by_oracle"][oracle]
             by = f"`{found['by']}`" if found["by"] else "**no**"
             cells += [by, found["first_run"], _density(found)]
-        lines.append(_table_line(*cells))
+        lines.append(line(*cells))
     return "".join(lines)
 
 
@@ -111,7 +113,7 @@ def unnoticed_defects() -> str:
         for row in _measured("defects")["rows"]
         if not any(found["noticed"] for found in row["by_oracle"].values())
     ]
-    lines = [_table_line("defect", "reached", "why"), _table_line("---", "---", "---")]
+    lines = [heading("defect", "reached", "why")]
     looked_at = tomllib.loads((MEASURED / "unnoticed.toml").read_text(encoding="utf-8"))
     for row in sorted(rows, key=_by_component):
         defect = DEFECTS[row["defect"]]
@@ -124,13 +126,13 @@ def unnoticed_defects() -> str:
             reason = "the wrong rule decided otherwise, and no law is violated by what followed"
         elif not reason:
             reason = "no run got into the situation; its own scenario does"
-        lines.append(_table_line(f"`{defect.id}`", reached, reason))
+        lines.append(line(f"`{defect.id}`", reached, reason))
     pages = [page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md"))]
     for section in (part for page in pages for part in page.split("\n### ")[1:]):
         _, is_without, reason = section.partition("- **No switch:** ")
         if is_without:
             name = section.partition(":")[0]
-            lines.append(_table_line(f"`{name}`", "no switch", reason.splitlines()[0]))
+            lines.append(line(f"`{name}`", "no switch", reason.splitlines()[0]))
     return "".join(lines)
 
 
@@ -138,7 +140,7 @@ def mutant_summary() -> str:
     """Verdicts by part of the protocol."""
     data = _measured("mutants")
     head = ("part", *_VERDICTS, "of", "reached", "noticed or explained, of those reached")
-    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    lines = [heading(*head)]
     rows = [(_part(row), _verdict(row)) for row in data["rows"]]
     for part in [*sorted({part for part, _ in rows}), ""]:
         counts = Counter(verdict for name, verdict in rows if part in ("", name))
@@ -146,7 +148,7 @@ def mutant_summary() -> str:
         reached = total - counts["unreached"]
         noticed = counts["detected"] + counts["explained"]
         lines.append(
-            _table_line(
+            line(
                 part or "all",
                 *(counts[verdict] for verdict in _VERDICTS),
                 total,
@@ -170,7 +172,7 @@ def reading_summary() -> str:
         "of",
         "noticed or explained, of those reached",
     )
-    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    lines = [heading(*head)]
     rows = [(_part(row), row.get("by") or _verdict(row)) for row in data["rows"]]
     for part in [*sorted({part for part, _ in rows}), ""]:
         counts = Counter(found for name, found in rows if part in ("", name))
@@ -178,7 +180,7 @@ def reading_summary() -> str:
         noticed = reached - counts["unnoticed"]
         share = f"{noticed / reached:.0%}" if reached else ""
         found = (counts[name] for name in (*judges, *_VERDICTS[1:]))
-        lines.append(_table_line(part or "all", *found, counts.total(), share))
+        lines.append(line(part or "all", *found, counts.total(), share))
     return f"Commit {data['commit']}, seed {data['seed']}, plan `{data['plan']}`.\n\n" + "".join(
         lines
     )
@@ -197,15 +199,15 @@ def shipped_summary(kind: str = "shipped") -> str:
         f"Commits {', '.join(data['commits'])}: {runs:,} runs; {seeds}. {right:,} ok, {known:,} "
         f"known ({known / runs:.1%}), {data['vacuous']} vacuous, {len(open_)} not explained.\n\n"
     )
-    lines = [_table_line("known issue", "runs", "share"), _table_line("---", "---", "---")]
+    lines = [heading("known issue", "runs", "share")]
     for issue, count in data["issues"].items():
-        lines.append(_table_line(f"`{issue}`", f"{count:,}", f"{count / runs:.2%}"))
+        lines.append(line(f"`{issue}`", f"{count:,}", f"{count / runs:.2%}"))
     found: dict[str, list[str]] = {}
     for row in open_:
         found.setdefault(row["property"], []).append(f"{row['profile']} {row['seed']}")
     if found:
-        lines += ["\n", _table_line("not explained", "runs"), _table_line("---", "---")]
-        lines += [_table_line(f"`{one}`", ", ".join(where)) for one, where in found.items()]
+        lines += ["\n", heading("not explained", "runs")]
+        lines += [line(f"`{one}`", ", ".join(where)) for one, where in found.items()]
     return head + "".join(lines)
 
 
@@ -239,7 +241,3 @@ def _part(row: Mapping[str, Any]) -> str:
 
 def _by_component(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["component"], row["defect"]
-
-
-def _table_line(*cells: object) -> str:
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n"

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -60,6 +60,7 @@ import key_tables
 import property_page
 import rule_tables
 from experiment_tables import AWAY, FAILOVER, RECIPES, MeasuredExperiment
+from markdown_lines import table
 
 __all__ = ["PAGES", "regenerate"]
 
@@ -123,12 +124,12 @@ def transition_table() -> str:
         (_short(state), _words(situation), _short(transition.next_state), transition.effect.value)
         for (state, situation), transition in TRANSITIONS.items()
     ]
-    return _table(("state", "situation", "next state", "effect"), rows)
+    return table(("state", "situation", "next state", "effect"), rows)
 
 
 def situation_table() -> str:
     """What the situations mean."""
-    return _table(("situation", "meaning"), [(_words(s), s.value) for s in Situation])
+    return table(("situation", "meaning"), [(_words(s), s.value) for s in Situation])
 
 
 def classic_table() -> str:
@@ -137,7 +138,7 @@ def classic_table() -> str:
         (state.value, event.value, row.next_state.value, f"+{row.generation_step}")
         for (state, event), row in CLASSIC_TRANSITIONS.items()
     ]
-    return _table(("state", "event", "next state", "generation"), rows)
+    return table(("state", "event", "next state", "generation"), rows)
 
 
 def classic_member_table() -> str:
@@ -146,7 +147,7 @@ def classic_member_table() -> str:
         (state.value, ", ".join(s.value for s in ClassicState if s in following))
         for state, following in LEGAL_CLASSIC_TRANSITIONS.items()
     ]
-    return _table(("state of a member", "next states"), rows)
+    return table(("state of a member", "next states"), rows)
 
 
 def reaction_table() -> str:
@@ -156,7 +157,7 @@ def reaction_table() -> str:
         (code.name, *(_reaction(REACTIONS[api].get(code)) for api in REACTIONS)) for code in errors
     ]
     others = ("any other", *(_reaction(UNLISTED[api]) for api in REACTIONS))
-    return _table(("error", *(api.value for api in REACTIONS)), [*rows, others])
+    return table(("error", *(api.value for api in REACTIONS)), [*rows, others])
 
 
 def _reaction(reaction: Reaction | None) -> str:
@@ -184,7 +185,7 @@ def computation_table() -> str:
     ]
     words = [(one.name, one.value) for one in ComputationStep]
     words += [(one.name.lower(), one.value) for one in ComputationEvent]
-    return _table(("step", "event", "next step"), rows) + "\n" + _table(("word", "meaning"), words)
+    return table(("step", "event", "next step"), rows) + "\n" + table(("word", "meaning"), words)
 
 
 def computing_table() -> str:
@@ -193,13 +194,13 @@ def computing_table() -> str:
         (state.name, state.value, ", ".join(s.name for s in ComputingState if s in following))
         for state, following in COMPUTING_TRANSITIONS.items()
     ]
-    return _table(("state", "waits for", "next states"), rows)
+    return table(("state", "waits for", "next states"), rows)
 
 
 def version_table() -> str:
     """The semantics that a scenario may name."""
     rows = [(f"`{name}`", semantics.about) for name, semantics in SEMANTICS.items()]
-    return _table(("semantics", "rules"), rows)
+    return table(("semantics", "rules"), rows)
 
 
 def setting_table() -> str:
@@ -210,7 +211,7 @@ def setting_table() -> str:
         values = [getattr(rules, name) for rules in _COORDINATORS.values()]
         if isinstance(value, bool | int) and len(set(values)) > 1:
             rows.append((f"`{name}`", *(_value(v) for v in values)))
-    return _table(("rule", *_COORDINATORS), rows)
+    return table(("rule", *_COORDINATORS), rows)
 
 
 def method_table() -> str:
@@ -220,7 +221,7 @@ def method_table() -> str:
         methods = [getattr(rules, name) for rules in _COORDINATORS.values()]
         if not name.startswith("_") and callable(methods[0]) and len(set(methods)) > 1:
             rows.append((f"`{name}`", *_summaries(methods)))
-    return _table(("rule", *_COORDINATORS), rows)
+    return table(("rule", *_COORDINATORS), rows)
 
 
 def defect_table() -> str:
@@ -230,12 +231,12 @@ def defect_table() -> str:
         names = sorted(SEMANTICS[version].shipped_defects)
         if names:
             rows.append((f"`{version}`", ", ".join(f"`{name}`" for name in names)))
-    return _table(("version", "shipped with"), rows)
+    return table(("version", "shipped with"), rows)
 
 
 def outcome_table() -> str:
     """How a run may end, and what a sweep says of one that did not."""
-    return _table(("outcome", "meaning"), [(f"`{n}`", text) for n, text in OUTCOMES.items()])
+    return table(("outcome", "meaning"), [(f"`{n}`", text) for n, text in OUTCOMES.items()])
 
 
 def column_tables() -> str:
@@ -248,7 +249,7 @@ def column_tables() -> str:
         same = [row for row in rows if row in above]
         known = f" As above: {', '.join(name for name, _, _ in same)}." if same else ""
         parts.append(f"### {kind}\n\n{about[0].upper()}{about[1:]}.{known}\n")
-        parts.append(_table(("column", "type", "meaning"), [r for r in rows if r not in same]))
+        parts.append(table(("column", "type", "meaning"), [r for r in rows if r not in same]))
         above += rows
     return "\n" + "\n".join(parts) + "\n"
 
@@ -256,7 +257,7 @@ def column_tables() -> str:
 def profile_table() -> str:
     """Every profile, with its own description."""
     rows = [(f"`{name}`", load_profile(name).description) for name in PROFILES]
-    return _table(("profile", "scenarios"), rows)
+    return table(("profile", "scenarios"), rows)
 
 
 def profile_keys() -> str:
@@ -281,7 +282,7 @@ def profile_keys() -> str:
         if kind is FaultRule:
             rows += _keys_of_kinds()
     rows.append(("[features]", "see `Features` in `scenarios/profile.py`", "probability", "`0.0`"))
-    return _table(("table", "key", "value", "unless given"), rows)
+    return table(("table", "key", "value", "unless given"), rows)
 
 
 def _keys_of_kinds() -> list[tuple[str, str, str, str]]:
@@ -311,7 +312,7 @@ def _plain(value: Any) -> Any:
 def compared_table() -> str:
     """The protocols that can be compared."""
     rows = [(f"`{protocol.name}`", protocol.title) for protocol in PROTOCOLS.values()]
-    return _table(("protocol", "what all clients speak"), rows)
+    return table(("protocol", "what all clients speak"), rows)
 
 
 def fault_table() -> str:
@@ -321,7 +322,7 @@ def fault_table() -> str:
         sentence = _summaries([kind])[0].replace("``", "`").split(". ")[0].rstrip(".")
         keys = (f"`{f.name}`" for f in dataclasses.fields(kind) if f.name != "at_ms")
         rows.append((f"`{kind_of(kind)}`", sentence, ", ".join(keys)))
-    return _table(("kind", "what happens", "further keys"), rows)
+    return table(("kind", "what happens", "further keys"), rows)
 
 
 def defects_beside_properties() -> str:
@@ -331,7 +332,7 @@ def defects_beside_properties() -> str:
         for one in sorted(DEFECTS.values(), key=lambda one: one.id)
         if one.unobserved or one.measured
     ]
-    return _table(("defect", "what goes wrong", "shows as"), rows)
+    return table(("defect", "what goes wrong", "shows as"), rows)
 
 
 _PARTS: Mapping[str, Callable[[], str]] = {
@@ -349,7 +350,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "method-table": method_table,
     "defect-table": defect_table,
     "outcome-table": outcome_table,
-    "rules-table": lambda: _table(("class", "module", "decisions"), rule_tables.rules_rows()),
+    "rules-table": lambda: table(("class", "module", "decisions"), rule_tables.rules_rows()),
     "column-tables": column_tables,
     "profile-table": profile_table,
     "profile-keys": profile_keys,
@@ -385,11 +386,6 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     **{f"cookbook-{name}": MeasuredExperiment(name).recipe for name in RECIPES},
     **{part: partial(key_tables.key_table, path) for part, path in key_tables.SECTIONS.items()},
 }
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _short(state: MemberState) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from markdown_lines import heading, line
 from pair_grid import Grid, fault_grid, request_grid, setting_grid
 
 from rebalance_sim.invariants.known.catalogue import page_of
@@ -66,12 +67,10 @@ def grids() -> tuple[Mapping[str, Any], tuple[Grid, Grid, Grid]]:
 def pair_summary() -> str:
     """How many pairs of each grid were visited."""
     head, found = grids()
-    lines = [_line("grid", "pairs", "visited", ""), _line(*["---"] * 4)]
+    lines = [heading("grid", "pairs", "visited", "")]
     for grid in found:
         share = grid.visited / len(grid.counts)
-        lines.append(
-            _line(grid.title, f"{len(grid.counts):,}", f"{grid.visited:,}", f"{share:.0%}")
-        )
+        lines.append(line(grid.title, f"{len(grid.counts):,}", f"{grid.visited:,}", f"{share:.0%}"))
     how = ", ".join(f"`{name}`" for name in head["profiles"])
     return (
         f"Commit {head['commit']}: a hunt of {head['runs']:,} runs, profiles {how}, "
@@ -87,12 +86,12 @@ def unvisited_requests() -> str:
 def rare_operations() -> str:
     """Operations that are over soon, with how many kinds of fault did not come upon them."""
     grid = grids()[1][1]
-    lines = [_line("operation", "kinds of fault", "why"), _line(*["---"] * 3)]
+    lines = [heading("operation", "kinds of fault", "why")]
     for column in grid.columns:
         reason = next((why for row, of, why in REASONS if not row and column == of), "")
         count = sum(grid.counts[row, column] == 0 for row in grid.rows)
         if reason:
-            lines.append(_line(column, f"{count} of {len(grid.rows)}", reason))
+            lines.append(line(column, f"{count} of {len(grid.rows)}", reason))
     return "".join(lines)
 
 
@@ -107,14 +106,14 @@ def unvisited_faults() -> str:
 
 
 def _unvisited(grid: Grid, what: str, head: str) -> str:
-    lines = [_line(what, head, "why"), _line("---", "---", "---")]
+    lines = [heading(what, head, "why")]
     for row in grid.rows:
         by_reason: dict[str, list[str]] = {}
         for column in grid.missing(row):
             by_reason.setdefault(_reason(row, column), []).append(column)
         for reason, columns in by_reason.items():
             shown = "everything" if len(columns) == len(_of(grid, row)) else ", ".join(columns)
-            lines.append(_line(f"`{row}`", shown, reason))
+            lines.append(line(f"`{row}`", shown, reason))
     return "".join(lines)
 
 
@@ -135,12 +134,12 @@ def hunt_defects() -> str:
     starts = len({row["start"] for row in data["rows"]})
     names = ("noticed", "thousand steps", "processor seconds")
     head = ("defect", *(f"{name}, {way}" for name in names for way in WAYS))
-    lines = [_line(*head), _line(*["---"] * len(head))]
+    lines = [heading(*head)]
     for defect in dict.fromkeys(row["defect"] for row in data["rows"]):
         of_way = _by_way([row for row in data["rows"] if row["defect"] == defect]).values()
         noticed = [sum(row["noticed"] is not None for row in rows) for rows in of_way]
         lines.append(
-            _line(
+            line(
                 f"`{defect}`",
                 *(f"{count} of {starts}" for count in noticed),
                 *(_median(rows, "steps", 1_000) for rows in of_way),
@@ -182,13 +181,13 @@ def hunt_reach() -> str:
     last = min(curve[-1]["steps"] for curve in curves.values())
     moments = [n * 1_000 for n in STEPS_K if n * 1_000 < last]
     head = ("steps", *(f"{what}, {way}" for way in WAYS for what in ("runs", "situations")))
-    lines = [_line(*head), _line(*["---"] * len(head))]
+    lines = [heading(*head)]
     for moment in (*moments, last):
         cells = [f"{moment:,}"]
         for way in WAYS:
             row = [row for row in curves[way] if row["steps"] <= moment][-1]
             cells += [f"{row['runs']:,}", f"{row['reached']:,}"]
-        lines.append(_line(*cells))
+        lines.append(line(*cells))
     spent = ", ".join(f"{curves[way][-1]['cpu_s']:,.0f} for {way}" for way in WAYS)
     return (
         f"Commit {data['commit']}, all {len(data['profiles'])} profiles in turn, from seed 0; "
@@ -199,12 +198,12 @@ def hunt_reach() -> str:
 def explored_scopes() -> str:
     """Each scope that was explored, with its size."""
     head = ("options", "verdict", "states", "depth", "calls of machines", "seconds", "MB")
-    lines = [_line(*head), _line(*["---"] * len(head))]
+    lines = [heading(*head)]
     for row in _measured("explored-scopes")["rows"]:
         verdict = "complete" if row["is_complete"] else "cut off"
         violated = ", ".join(f"`{one}`" for one in row["violated"])
         lines.append(
-            _line(
+            line(
                 _as_code(row["options"]) if row["options"] else "none",
                 f"{verdict}, {f'violated: {violated}' if violated else 'nothing violated'}",
                 *(f"{row[name]:,}" for name in ("states", "depth", "calls")),
@@ -225,7 +224,7 @@ def explored_issues() -> str:
     """Each known issue that an exploration of its version reaches, with a shortest way."""
     data = _measured("explored")
     head = ("version", "known issue", "scope", "violated first", "steps", "scenario", "a run of it")
-    lines = [_line(*head), _line(*["---"] * len(head))]
+    lines = [heading(*head)]
     for row in sorted(data["rows"], key=lambda row: (not row["steps"], len(row["steps"]))):
         if row["steps"]:
             file = f"{row['issue']}.toml"
@@ -233,7 +232,7 @@ def explored_issues() -> str:
                 "violates the same" if row["is_confirmed"] else "does not: times cannot say it"
             )
             lines.append(
-                _line(
+                line(
                     f"`{row['version']}`",
                     f"[{row['issue']}]({_page(row['issue'])}), {_small(row['title'])}",
                     row["scope"],
@@ -268,7 +267,3 @@ def _small(title: str) -> str:
 
 def _measured(kind: str) -> Any:
     return json.loads((MEASURED / f"{kind}.json").read_text(encoding="utf-8"))
-
-
-def _line(*cells: object) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from markdown_lines import table as markdown_table
+
 from rebalance_sim.scenarios.keys import Bound, Key, keys_of
 
 SECTIONS = {
@@ -25,8 +27,7 @@ SECTIONS = {
 
 def key_table(table: str) -> str:
     """The keys of one table, as rows of Markdown."""
-    head = "| key | value | default | meaning |\n| --- | --- | --- | --- |\n"
-    return head + "".join(f"| {' | '.join(_cells(key))} |\n" for key in keys_of(table))
+    return markdown_table(("key", "value", "default", "meaning"), map(_cells, keys_of(table)))
 
 
 def _cells(key: Key) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+
+from markdown_lines import table
 
 from rebalance_sim.invariants.engine.discovery import GOALS, INVARIANTS, LIVENESS
 from rebalance_sim.invariants.property import Property
@@ -32,43 +34,36 @@ COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
 """Clause of a source -> why it has no property of its own."""
 
 
+_ABOUT = """# Properties
+
+Made from the modules of `invariants/laws/`; change these, then run `python docs/generate.py`.
+
+A clause cites a document of [the reference](reference/README.md); `TLA+` the model of \
+client §11.3, `KIP-848` a chapter of that text.
+*Violated by* names defects and mutants that violate the property; `test:` ones exist in \
+the tests only. (r): also judged of real clients that \
+[report](gateway.md#clients-that-report) to a gateway.
+"""
+
+
 def as_markdown() -> str:
     """The page docs/properties.md."""
-    lines = [
-        "# Properties",
-        "",
-        "Made from the modules of `invariants/laws/`; change these, then"
-        " run `python docs/generate.py`.",
-        "",
-        "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
-        " client §11.3, `KIP-848` a chapter of that text.",
-        "*Violated by* names defects and mutants that violate the property; `test:` ones exist in"
-        " the tests only. (r): also judged of real clients that"
-        " [report](gateway.md#clients-that-report) to a gateway.",
-        "",
-        "## Invariants: always, after every step",
-        "",
-        "| id | property | clauses | violated by |",
-        "|---|---|---|---|",
-    ]
-    lines += [_judged(item) for item in INVARIANTS]
-    lines += ["", "## Liveness properties: eventually, in the quiet period after the faults", ""]
-    lines += ["| id | property | clauses | violated by |", "|---|---|---|---|"]
-    lines += [_judged(item) for item in LIVENESS]
-    lines += ["", "## Reachability goals: sometimes, over a sweep", ""]
-    lines += ["| id | must have happened |", "|---|---|"]
-    lines += [_row(f"`{item.id}`", item.sentence) for item in GOALS]
-    lines += ["", "## Clauses without a property of their own", ""]
-    lines += ["| clause | why |", "|---|---|"]
-    lines += [_row(clause, why) for clause, why in COVERED_BY_OTHERS.items()]
-    return "\n".join(lines) + "\n"
+    judged = ("id", "property", "clauses", "violated by")
+    return "\n".join(
+        (
+            _ABOUT,
+            "## Invariants: always, after every step\n",
+            table(judged, map(_judged, INVARIANTS)),
+            "## Liveness properties: eventually, in the quiet period after the faults\n",
+            table(judged, map(_judged, LIVENESS)),
+            "## Reachability goals: sometimes, over a sweep\n",
+            table(("id", "must have happened"), ((f"`{g.id}`", g.sentence) for g in GOALS)),
+            "## Clauses without a property of their own\n",
+            table(("clause", "why"), COVERED_BY_OTHERS.items()),
+        )
+    )
 
 
-def _judged(item: type[Property]) -> str:
+def _judged(item: type[Property]) -> tuple[str, ...]:
     named = f"`{item.id}`{' (r)' if item.is_seen_from_outside else ''}"
-    return _row(named, item.sentence, ", ".join(item.clauses), ", ".join(item.violated_by))
-
-
-def _row(*cells: str) -> str:
-    escaped: Iterable[str] = (cell.replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    return named, item.sentence, ", ".join(item.clauses), ", ".join(item.violated_by)

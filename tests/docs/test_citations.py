@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from citations import CLAUSE, DOCUMENTS, documents, findings, problems, read_document, sources
 
-from docs.property_page import COVERED_BY_OTHERS
+from docs.generate import property_page
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.scenarios.defects import DEFECTS
 
@@ -154,7 +154,7 @@ def test_all_documents_are_there() -> None:
 def test_what_a_property_cites_is_one_item_of_the_reference() -> None:
     model = (ROOT / "docs" / "reference" / DOCUMENTS["client"]).read_text(encoding="utf-8")
     for clause in [
-        *COVERED_BY_OTHERS,
+        *property_page.COVERED_BY_OTHERS,
         *(c for item in PROPERTIES for c in item.clauses),
     ]:
         if clause.startswith("TLA+ "):
@@ -164,6 +164,6 @@ def test_what_a_property_cites_is_one_item_of_the_reference() -> None:
 
 
 def test_what_a_defect_breaks_is_what_a_property_cites() -> None:
-    cited = {*COVERED_BY_OTHERS, *(c for item in PROPERTIES for c in item.clauses)}
+    cited = {*property_page.COVERED_BY_OTHERS, *(c for item in PROPERTIES for c in item.clauses)}
     for defect in DEFECTS.values():
         assert set(defect.properties) <= cited, defect.id
