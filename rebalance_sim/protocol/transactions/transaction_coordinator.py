@@ -7,9 +7,9 @@ Source: transactions §2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.group_type import Call, Component, Handler
@@ -63,6 +63,8 @@ MARKER_RETRY_MS = 100
 
 _GIVES_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """Another coordinator, or a later transaction, has been there."""
+
+_Request = TypeVar("_Request", AddOffsetsToTxnRequest, AddPartitionsToTxnRequest)
 
 _PARTITIONS_MOST = 1_000
 _IDS_OF_A_TERM = 1_000_000
@@ -175,24 +177,28 @@ class TransactionCoordinator(Component[Any]):
         return Outcome(response, () if begun is known else (_record(request, begun),))
 
     def _add_offsets(self, call: Call[AddOffsetsToTxnRequest]) -> Outcome:
-        request = call.request
-        try:
-            ongoing = with_offsets(self._known(request), request, wall_ms=self._wall_ms(call))
-        except GroupError as refusal:
-            return Outcome(AddOffsetsToTxnResponse(error_code=refusal.code))
-        return replace(
-            self._changed(request, ongoing, call.now_ms), response=AddOffsetsToTxnResponse()
-        )
+        return self._add_group(call, with_offsets, AddOffsetsToTxnResponse)
 
     def _add_partitions(self, call: Call[AddPartitionsToTxnRequest]) -> Outcome:
-        request = call.request
+        return self._add_group(call, verified, AddPartitionsToTxnResponse)
+
+    def _add_group(
+        self,
+        call: Call[_Request],
+        added: Callable[..., TransactionValue],
+        response: type[AddOffsetsToTxnResponse | AddPartitionsToTxnResponse],
+    ) -> Outcome:
+        """``added`` answers with the transaction that has the group, or raises GroupError."""
+        request, known = call.request, self._known(call.request)
+        wall_ms = call.now_ms + self._context.wall_offset_ms
         try:
-            ongoing = verified(self._known(request), request, wall_ms=self._wall_ms(call))
+            ongoing = added(known, request, wall_ms=wall_ms)
         except GroupError as refusal:
-            return Outcome(AddPartitionsToTxnResponse(error_code=refusal.code))
-        return replace(
-            self._changed(request, ongoing, call.now_ms), response=AddPartitionsToTxnResponse()
-        )
+            return Outcome(response(error_code=refusal.code))
+        if ongoing == known:
+            return Outcome(response())
+        timers = (self._timeout(request, ongoing, call.now_ms),)
+        return Outcome(response(), (_record(request, ongoing),), timers)
 
     def _end(self, call: Call[EndTxnRequest]) -> Outcome:
         request = call.request
@@ -284,12 +290,6 @@ class TransactionCoordinator(Component[Any]):
 
     # -- helpers ---------------------------------------------------------------------------
 
-    def _changed(self, request: _Named, ongoing: TransactionValue, now_ms: int) -> Outcome:
-        if ongoing == self._known(request):
-            return Outcome()
-        timers = (self._timeout(request, ongoing, now_ms),)
-        return Outcome(None, (_record(request, ongoing),), timers)
-
     def _ending(self, named: _Named, ending: TransactionValue) -> Outcome:
         return Outcome(
             None,
@@ -301,9 +301,6 @@ class TransactionCoordinator(Component[Any]):
     def _known(self, request: _Named) -> TransactionValue | None:
         known = self._transactions.get(request.transactional_id)
         return None if known is None else known.value
-
-    def _wall_ms(self, call: Call[Any]) -> int:
-        return call.now_ms + self._context.wall_offset_ms
 
     def _new_producer_id(self) -> int:
         """Another in each term of each partition. Kafka's brokers get them from the controller."""
