@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from rebalance_sim.invariants.reference.lock_step import LockStep, LockSteps
 from rebalance_sim.invariants.reference.places import Place, places_of
 from rebalance_sim.invariants.reference.tree import Tree, frozen_tree
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.versions.semantics import Semantics, simulated
+from rebalance_sim.protocol.versions.semantics import simulated
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.variant import Variant
@@ -161,8 +161,8 @@ def first_differences(scenario: Scenario, defects: Iterable[str]) -> dict[str, D
     beside: dict[str, LockStep] = {}
     of_coordinators, of_members = [], []
     for defect in defects:
-        make = partial(_with_defect, defect=defect)
-        beside[defect] = one = LockStep(make, ends_at_difference=True)
+        with_it = methodcaller("with_defects", defect)
+        beside[defect] = one = LockStep(with_it, ends_at_difference=True)
         places = places_of(DEFECTS[defect].rules)
         if Place.COORDINATOR in places:
             of_coordinators.append(one)
@@ -172,10 +172,6 @@ def first_differences(scenario: Scenario, defects: Iterable[str]) -> dict[str, D
     world = world_of(scenario, make_checker=lambda view: watch, machines=watch)
     world.run(owes_nothing=lambda: True)
     return {name: next(iter(one.differences), None) for name, one in beside.items()}
-
-
-def _with_defect(semantics: Semantics, *, defect: str) -> Semantics:
-    return semantics.with_defects(defect)
 
 
 def _tree(folder: Path) -> Tree:

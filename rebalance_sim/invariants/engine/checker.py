@@ -82,7 +82,7 @@ class Checker:
         self._suspected: dict[tuple[str, str], tuple[Violation, int]] = {}
         self.is_stopped = False
         self.on_violation: Callable[[], object] = lambda: None
-        """Is called with each of ``violations``."""
+        """Is called when ``violations`` has one more."""
         self._violated: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.model)

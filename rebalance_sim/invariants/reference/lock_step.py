@@ -256,13 +256,12 @@ class LockSteps:
         make: Callable[[Callable[[], float]], GroupMember],
         *,
         jitter: Callable[[], float],
-        version: str | None,
-        semantics: Semantics,
+        **settings: Any,
     ) -> GroupMember:
         """As of ``LockStep``: each draws what the next one makes a member with."""
         for one in self._of_members:
             if not one.is_over:
-                make = partial(_beside_of, one, make, version=version, semantics=semantics)
+                make = partial(_beside_of, one, make, **settings)
         return make(jitter)
 
     def after_step(self, step: Step) -> None:
