@@ -58,8 +58,8 @@ class CallbackBalance(Property):
     id = "client.callback.balance"
     is_seen_from_outside = True
     sentence = (
-        "Callbacks come one by one and in balance: assigned, then once revoked or lost; a client "
-        "that is stable, or has closed, has passed what it has, and no more."
+        "Callbacks come one by one and in balance: assigned, then once revoked or lost; once a "
+        "client is stable, or has closed, they add up to what it has."
     )
     clauses = (
         *("client C8", "client C13", "client §4.2", "client §6.2", "client §10.1"),
