@@ -42,24 +42,24 @@ def _times_apart_ms(client: ClientProcess, records_per_second: int) -> Iterator[
     """How far apart its commits are. A call of the application's keeps to its interval on the whole
     if it is free before the next; a library that commits in ``poll`` does so in the first one that
     is due, and counts from there."""
-    spec, round_ms = client.spec, _round_ms(client, records_per_second)
+    spec, away_ms = client.spec, _away_ms(client, records_per_second)
     if spec.manual_commit_interval_ms is not None:
-        yield max(spec.manual_commit_interval_ms, round_ms)
+        yield max(spec.manual_commit_interval_ms, away_ms)
     if spec.enable_auto_commit:
         every_ms = spec.auto_commit_interval_ms
-        in_polls = round_ms and not client.member.commits_without_poll
+        round_ms = away_ms * (2 if client.member.skips_poll_events else 1)
+        in_polls = round_ms and not client.member.commits_what_moved
         yield -(-every_ms // round_ms) * round_ms if in_polls else every_ms
 
 
-def _round_ms(client: ClientProcess, records_per_second: int) -> int:
-    """How far apart those polls are in which it may commit; 0: wherever one is due."""
+def _away_ms(client: ClientProcess, records_per_second: int) -> int:
+    """How long its application is away between two polls, if there are records."""
     spec = client.spec
+    if client.intake is None:
+        return spec.longest_processing_ms
     if not records_per_second:
         return 0
     capacity = spec.processing_records_per_second
-    if capacity is None:
-        polls = 2 if client.member.skips_poll_events else 1
-        return polls * spec.longest_processing_ms
-    if client.intake is None or records_per_second < capacity:
-        return 0
-    return spec.max_poll_records * 1_000 // capacity
+    if capacity is None or records_per_second < capacity:
+        return spec.longest_processing_ms
+    return max(client.intake.batch_ms(), spec.longest_processing_ms)

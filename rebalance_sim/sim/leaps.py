@@ -229,7 +229,8 @@ class Leaps:
         rest_ms = min(span_ms, max(goal_ms % longest_ms, 2 * _COMMITTED_MS))
         self._leap(span_ms - rest_ms, rates)
         moved_ms = self._moved_ms
-        self._asked = asked = {}
+        asked: dict[str, int] = {}
+        self._asked = asked
         for client in committing:
             client.application.commit()
         latest_ms = clock.simulated_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
@@ -274,9 +275,8 @@ class Leaps:
         """What is added to each counter in a second of rest: clients do what they do in their
         intervals."""
         alive = [one for one in self._world.clients().values() if one.is_alive]
-        heartbeats = [one.member.heartbeat_interval_ms for one in alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
-        rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
+        rates["heartbeats_sent"] = sum(map(self._heartbeats_a_second, alive))
         asking = [one.member.coordinator_query_interval_ms for one in alive]
         rates["coordinator_searches_sent"] = sum(
             1_000 / every_ms for every_ms in asking if every_ms
@@ -286,6 +286,12 @@ class Leaps:
             rates["commits_sent"] += sent
             rates["records_written"] += offsets
         return rates
+
+    def _heartbeats_a_second(self, client: ClientProcess) -> float:
+        every_ms: float = client.member.heartbeat_interval_ms or 0
+        if every_ms and client.member.heartbeats_after_answer:
+            every_ms += 2 * self._world.spec.network.latency.mean_ms
+        return 1_000 / every_ms if every_ms else 0.0
 
     # --- storms -----------------------------------------------------------------------------------
 

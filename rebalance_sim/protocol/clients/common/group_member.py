@@ -103,6 +103,9 @@ class GroupMember(MemberCore):
     """Whether what is committed already is left out of a commit, and no interval waits for a
     ``poll``."""
 
+    heartbeats_after_answer: ClassVar[bool] = False
+    """Whether the interval of a heartbeat begins with the answer to the last one."""
+
     polls_at_once: ClassVar[bool] = False
     """Whether a ``poll`` that waits for records notices at once what has come to be due (classic
     §4.2); else it looks every ``retry.backoff.ms`` (client §0.1)."""

@@ -67,6 +67,7 @@ class FranzMachine(FranzCore, GroupMember):
     """
 
     commits_what_moved: ClassVar[bool] = True
+    heartbeats_after_answer: ClassVar[bool] = True
     polls_at_once: ClassVar[bool] = True
     joins_without_topics: ClassVar[bool] = False
     signs_once: ClassVar[bool] = True
