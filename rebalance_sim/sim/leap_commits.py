@@ -46,10 +46,14 @@ def _times_apart_ms(client: ClientProcess, records_per_second: int) -> Iterator[
     if spec.manual_commit_interval_ms is not None:
         yield max(spec.manual_commit_interval_ms, away_ms)
     if spec.enable_auto_commit:
-        every_ms = spec.auto_commit_interval_ms
-        round_ms = away_ms * (2 if client.member.skips_poll_events else 1)
-        in_polls = round_ms and not client.member.commits_what_moved
-        yield -(-every_ms // round_ms) * round_ms if in_polls else every_ms
+        member, every_ms = client.member, spec.auto_commit_interval_ms
+        if member.commits_without_poll or not away_ms:
+            yield every_ms
+        elif member.commits_what_moved:  # Nothing moves before the next ``poll``.
+            yield max(every_ms, away_ms)
+        else:
+            round_ms = away_ms * (2 if member.skips_poll_events else 1)
+            yield -(-every_ms // round_ms) * round_ms
 
 
 def _away_ms(client: ClientProcess, records_per_second: int) -> int:

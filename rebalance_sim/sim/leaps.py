@@ -289,6 +289,8 @@ class Leaps:
 
     def _heartbeats_a_second(self, client: ClientProcess) -> float:
         every_ms: float = client.member.heartbeat_interval_ms or 0
+        if not client.member.state.is_in_group:
+            return 0.0
         if every_ms and client.member.heartbeats_after_answer:
             every_ms += 2 * self._world.spec.network.latency.mean_ms
         return 1_000 / every_ms if every_ms else 0.0

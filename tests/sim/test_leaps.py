@@ -188,6 +188,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "settings_of_a",
     [
         {"auto_commit_interval_ms": 1_000, "processing_ms": 1_000},
+        {"auto_commit_interval_ms": 500, "processing_ms": 1_000},
         {"auto_commit_interval_ms": 500, "processing_ms": 100, "manual_commit_interval_ms": 4_100},
         {"enable_auto_commit": False, "manual_commit_interval_ms": 500, "processing_ms": 500},
     ],

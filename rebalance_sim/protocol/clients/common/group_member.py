@@ -100,8 +100,7 @@ class GroupMember(MemberCore):
     """Whether it does so as a rule, and every host has to ask ``reads_positions``."""
 
     commits_what_moved: ClassVar[bool] = False
-    """Whether what is committed already is left out of a commit, and no interval waits for a
-    ``poll``."""
+    """Whether what is committed already is left out of a commit."""
 
     heartbeats_after_answer: ClassVar[bool] = False
     """Whether the interval of a heartbeat begins with the answer to the last one."""
