@@ -119,8 +119,8 @@ class ClientSpec:
     (franz-go) the consumer protocol, ``classic`` (Java's), ``librdkafka-classic`` and
     ``franz-classic`` the older one."""
     version: str | None = None
-    """A release line of that library; none: 4.3 of Java's, 2.16 of librdkafka, 1.22 of
-    franz-go."""
+    """A release line of that library. Of Java's: 4.3 (none), 4.4; of librdkafka: 2.16 (none), 2.14
+    with the consumer protocol, 2.8 and 2.5 with the classic one; of franz-go: 1.22 (none)."""
     client_assignors: ClientAssignorsSpec | None = None
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS

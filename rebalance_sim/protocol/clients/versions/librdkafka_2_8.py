@@ -1,4 +1,4 @@
-"""librdkafka 2.4 to 2.9 with the classic protocol (client Appendix A.2)."""
+"""librdkafka 2.6.1 to 2.9 with the classic protocol (client Appendix A.2)."""
 
 from rebalance_sim.protocol.clients.common.client_kind import GroupProtocol
 from rebalance_sim.protocol.clients.common.client_version import ClientVersion
