@@ -160,11 +160,16 @@ def away(story: LibrdkafkaStory) -> LibrdkafkaStory:
     return story
 
 
+def state_of(story: LibrdkafkaStory) -> ClientState:
+    """By now."""
+    return story.member.state
+
+
 def test_2_14_leaves_as_soon_as_its_application_has_been_away_for_too_long() -> None:
     story = away(Of214(max_poll_interval_ms=MAX_POLL_MS))
     assert story.last.member_epoch == -1
     story.answer(epoch=-1)
-    assert story.member.state is ClientState.STALE
+    assert state_of(story) is ClientState.STALE
     assert story.member.assigned.keys() == partitions(0), "its application knows nothing yet"
     count = len(story.heartbeats)
     story.wait(100_000)
@@ -174,7 +179,7 @@ def test_2_14_leaves_as_soon_as_its_application_has_been_away_for_too_long() -> 
     story.finish_callback()
     assert (story.last.member_epoch, story.last.member_id) == (0, "m1")
     assert story.last.is_full
-    assert story.member.state is ClientState.JOINING
+    assert state_of(story) is ClientState.JOINING
 
 
 def test_2_16_waits_with_that_until_it_is_back() -> None:

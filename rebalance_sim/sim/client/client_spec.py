@@ -72,7 +72,8 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself."""
+    """Whether the client commits by itself; with ``transactions`` it does not, and must not be told
+    to."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
     manual_commit_interval_ms: int | None = None

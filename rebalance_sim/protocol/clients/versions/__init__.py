@@ -41,7 +41,7 @@ def version_in(kind: str, version: str | None) -> str | None:
 
 
 def client_rule_set(kind: ClientKind, version: str | None, semantics: RuleSet) -> RuleSet:
-    """What a client decides with: the changes of its version, with those of the semantics in front."""
+    """What a client decides with: the changes of its version, those of the semantics in front."""
     mine = (v for v in CLIENT_VERSIONS if v.name == version and v.is_of(kind))
     own = (change for one in mine for change in one.changes)
     return RuleSet(changes=(*own, *semantics.changes))
