@@ -31,8 +31,9 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.log import ReplicaLog
 
-COMPACTED_EVERY = 20_000
-"""So many records are written, at most, until those are removed that later ones replace."""
+COMPACTED_FROM = 1_000
+"""The log is compacted when it has this many new records, and as many as were left of it the last
+time: it has at most twice what the state of the groups takes, and these."""
 WALL_OFFSET_MS = 1
 """Time begins with the gateway; a time of 0 in a record means that there is none."""
 
@@ -183,7 +184,7 @@ class GroupHost(Shard):
             if epoch == self.leader_epoch and self.is_active and end > self.log.high_watermark:
                 self.log.high_watermark = end
                 self.on_high_watermark(at_ms)
-                if end - self.log.cleaned_to > COMPACTED_EVERY:
+                if end - self.log.cleaned_to > max(COMPACTED_FROM, self.log.cleaned_count):
                     self.log.compact(end, drops_tombstones=True)
 
         if self.holds_commits_ms:

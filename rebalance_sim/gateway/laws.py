@@ -10,17 +10,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rebalance_sim.gateway.host import GroupHost
+from rebalance_sim.gateway.recording import MAX_GROUPS
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.laws.log import CommittedKept
 from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import Semantics
 
-MAX_GROUPS = 1_000
-"""How many groups are watched; later ones are served all the same."""
+class _CommittedKept(CommittedKept):
+    """A log without replicas is not committed twice, but after records of it were lost."""
 
+    kept = 256
+
+
+_OF_COORDINATOR = tuple(_CommittedKept if one is CommittedKept else one for one in PROPERTIES)
 FROM_OUTSIDE: tuple[type[Property], ...] = tuple(
     one for one in PROPERTIES if one.is_seen_from_outside and one.kind is not Kind.SOMETIMES
 )
@@ -92,7 +98,9 @@ class Laws:
         if group_id in self._checkers or len(self._checkers) >= MAX_GROUPS:
             return
         view = _Group(group_id, shard, self._config, self._semantics)
-        checker = self._checkers[group_id] = Checker(view, stop_at_first=False)
+        checker = self._checkers[group_id] = Checker(
+            view, properties=_OF_COORDINATOR, stop_at_first=False
+        )
         self._begin(checker, shard)
 
     def after_step(self, step: Step) -> None:

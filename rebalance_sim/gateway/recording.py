@@ -45,6 +45,8 @@ MAX_STEPS = 20_000
 """Of one group; a trace ends there."""
 MAX_ALL_STEPS = 200_000
 """Of all groups; every trace ends there."""
+MAX_GROUPS = 1_000
+"""How many groups are watched and recorded; later ones are served all the same."""
 
 Trace = dict[str, Any]
 
@@ -204,8 +206,9 @@ class Recordings:
 
     def watch(self, group_id: str, image: MetadataImage) -> None:
         """Record a group from now on; nothing if that is so already."""
-        if self._line is not None and group_id not in self._groups:
-            self._groups[group_id] = GroupRecording(image, self._counts)
+        if self._line is None or group_id in self._groups or len(self._groups) >= MAX_GROUPS:
+            return
+        self._groups[group_id] = GroupRecording(image, self._counts)
 
     def after_step(self, step: Step) -> None:
         """Show a step to the groups that it concerns."""

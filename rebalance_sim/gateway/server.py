@@ -23,7 +23,14 @@ from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
 from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.gateway.wire.codec import Message
-from rebalance_sim.gateway.wire.frames import Request, frame_of, read_frame, request_of
+from rebalance_sim.gateway.wire.frames import (
+    LARGE_BYTES,
+    Request,
+    Room,
+    frame_of,
+    read_frame,
+    request_of,
+)
 from rebalance_sim.gateway.wire.records import batch_of, batches_in
 from rebalance_sim.invariants.property import Stuck
 from rebalance_sim.invariants.step import Step, StepKind
@@ -103,6 +110,7 @@ class Server:
         """Each with the client id of its last request; None: it brings reports."""
         self._open: dict[Call, asyncio.StreamReader] = {}
         """Requests under way."""
+        self._room = Room()
         self.steps = Steps()
         self.laws = Laws(
             config=settings.coordinator, semantics=semantics, on_violation=self._violated
@@ -246,7 +254,7 @@ class Server:
                     self._connections[task] = None
                 await self.reports.serve(first, reader, writer)
                 return
-            while (frame := await read_frame(reader, first)) is not None:
+            while (frame := await read_frame(reader, first, self._room)) is not None:
                 first, request = b"", request_of(frame)
                 if task in self._connections:
                     self._connections[task] = request.client_id
@@ -285,8 +293,12 @@ class Server:
         call.told()
         is_unasked = request.api.name == "Produce" and request.message["acks"] == 0
         if not is_unasked:
-            writer.write(frame_of(request, message))
-            await writer.drain()
+            frame = frame_of(request, message)
+            if len(frame) > LARGE_BYTES:
+                answers[0] = {"bytes": len(frame)}
+            with self._room.hold(len(frame)):
+                writer.write(frame)
+                await writer.drain()
         return True
 
     async def _prepare(self, rule: Rule, call: Call) -> None:
@@ -302,18 +314,13 @@ class Server:
     # -- what was seen ---------------------------------------------------------------------------
 
     def _note(self, request: Request, answers: list[Message | None], fault: str) -> None:
-        if fault or (groups_in(request.message) and request.api.name != "FindCoordinator"):
-            self._exchanges.append(
-                Exchange(
-                    self.host.now_ms,
-                    request.client_id,
-                    request.api.name,
-                    request.version,
-                    {} if request.api.name == "Produce" else request.message,
-                    answers,
-                    fault,
-                )
-            )
+        group_ids = groups_in(request.message)
+        if fault or (group_ids and request.api.name != "FindCoordinator"):
+            shown = request.message
+            if request.size > LARGE_BYTES:
+                shown = {"bytes": request.size, "group_ids": [g for g in group_ids[:10] if len(g) < 1_000]}
+            about = self.host.now_ms, request.client_id, request.api.name, request.version
+            self._exchanges.append(Exchange(*about, shown, answers, fault))
 
     def _note_report(self, group_id: str, said: Mapping[str, Any]) -> None:
         shown = {"group_id": group_id} | {
