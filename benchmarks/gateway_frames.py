@@ -48,13 +48,18 @@ def _row(server: Server, count: int, began_s: float) -> dict[str, Any]:
     }
 
 
-async def run(count: int, first: int, apis: tuple[str, ...], *, is_mutated: bool) -> bool:
+async def run(count: int, first: int, asked: argparse.Namespace) -> bool:
     """Whether nothing was found."""
-    server, began_s, next_row = new_server(), time.process_time(), _FIRST_ROW
+    server, began_s, next_row = (
+        new_server(records_traces=asked.record),
+        time.process_time(),
+        _FIRST_ROW,
+    )
+    apis = tuple(asked.api or APIS)
     for number in range(1, count + 1):
         rng = random.Random(first + number)
         data = random_frame(rng, apis)
-        await send(server, mutated(data, rng) if is_mutated else data, 0.001)
+        await send(server, mutated(data, rng) if asked.mutated else data, 0.001)
         if number in (next_row, count):
             next_row *= 2
             print(json.dumps(_row(server, number, began_s)), flush=True)
@@ -71,10 +76,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the seed before the first")
     parser.add_argument("--mutated", action="store_true", help="change bytes of each frame")
     parser.add_argument("--api", action="append", choices=tuple(APIS), help="only these")
+    parser.add_argument("--record", action="store_true", help="record traces, as for --record")
     asked = parser.parse_args()
-    apis = tuple(asked.api or APIS)
-    ok = asyncio.run(run(asked.count, asked.first, apis, is_mutated=asked.mutated))
-    return 0 if ok else 1
+    return 0 if asyncio.run(run(asked.count, asked.first, asked)) else 1
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
         if asked.stop_at_violation:
             ended.set()
 
-    server = Server(settings, on_violation=violated)
+    server = Server(settings, on_violation=violated, records_traces=asked.record is not None)
     if asked.record is not None and not server.recordings.is_of_release:
         raise BadInput(f"--record: {settings.semantics} is no release of Kafka: there is no trace")
     _fill(server, asked.records)

@@ -13,17 +13,24 @@ from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.recording import MAX_GROUPS
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
-from rebalance_sim.invariants.laws.log import CommittedKept
+from rebalance_sim.invariants.laws.log import CommittedKept, RecordKey
 from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.records import Record, TransactionMarker, TxnOffsetCommit
+
 
 class _CommittedKept(CommittedKept):
-    """A log without replicas is not committed twice, but after records of it were lost."""
+    """A log without replicas is not committed twice, but after records of it were lost. Records of
+    transactions that have ended go."""
 
     kept = 256
+
+    def _enter(self, latest: dict[RecordKey, Record], record: Record) -> None:
+        if type(record) not in (TxnOffsetCommit, TransactionMarker):
+            super()._enter(latest, record)
 
 
 _OF_COORDINATOR = tuple(_CommittedKept if one is CommittedKept else one for one in PROPERTIES)

@@ -2,7 +2,7 @@
 
 ``conformance/traces/README.md`` has the format. Member ids stand for themselves. What the format
 has no word for ends a trace: records of the log that are lost, a LeaveGroup of several members,
-members of protocols other than consumers'.
+members of protocols other than consumers', offsets in transactions.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
 MAX_STEPS = 20_000
 """Of one group; a trace ends there."""
@@ -112,6 +113,8 @@ class GroupRecording:
                 self._add(step, "sleep")
             case StepKind.FAULT if isinstance(step.fault, LogLost):
                 raise _NoWord("records of its log were lost")
+        if isinstance(step.request, TxnOffsetCommitRequest):
+            raise _NoWord("offsets were committed in a transaction")
         records = [record for record in step.records if record.group_id == group_id]
         if records:
             spelled = [self._record(record) for record in records]

@@ -32,6 +32,11 @@ _OF_GROUPS = frozenset(
         "OffsetDelete",
         "ConsumerGroupHeartbeat",
         "ConsumerGroupDescribe",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "EndTxn",
+        "TxnOffsetCommit",
     }
 )
 """APIs that have an answer for an error of the coordinator."""

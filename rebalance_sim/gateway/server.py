@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.handlers.data import LEADER_EPOCH
 from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
@@ -21,7 +20,7 @@ from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
-from rebalance_sim.gateway.topics import Topics
+from rebalance_sim.gateway.topics import LEADER_EPOCH, Topics
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import (
     LARGE_BYTES,
@@ -83,13 +82,14 @@ class Found(NamedTuple):
 
 class Server:
     """To be made and used inside one event loop. ``violations`` and ``escapes`` are those of the
-    session."""
+    session. ``records_traces``: whether there are ``recordings`` of groups, which take memory."""
 
     def __init__(
         self,
         settings: GatewaySettings,
         *,
         on_violation: Callable[[Found], object] = lambda found: None,
+        records_traces: bool = True,
     ) -> None:
         semantics = as_on_a_broker(settings.rules_of_protocol())
         self.settings = settings
@@ -105,6 +105,7 @@ class Server:
         self.escapes: list[Exception] = []
         self.address = (HOST, 0)
         self._on_violation = on_violation
+        self._records_traces = records_traces
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
         self._connections: dict[asyncio.Task[None], str | None] = {}
         """Each with the client id of its last request; None: it brings reports."""
@@ -152,7 +153,8 @@ class Server:
     def watch(self, group_id: str, client_id: str) -> None:
         """As of ``Site``."""
         self.laws.watch(group_id, self.host)
-        self.recordings.watch(group_id, self.topics.image)
+        if self._records_traces:
+            self.recordings.watch(group_id, self.topics.image)
         self.recordings.client_id = client_id
 
     def notice_ends(self, client_id: str) -> None:
@@ -318,7 +320,10 @@ class Server:
         if fault or (group_ids and request.api.name != "FindCoordinator"):
             shown = request.message
             if request.size > LARGE_BYTES:
-                shown = {"bytes": request.size, "group_ids": [g for g in group_ids[:10] if len(g) < 1_000]}
+                shown = {
+                    "bytes": request.size,
+                    "group_ids": [g for g in group_ids[:10] if len(g) < 1_000],
+                }
             about = self.host.now_ms, request.client_id, request.api.name, request.version
             self._exchanges.append(Exchange(*about, shown, answers, fault))
 

@@ -57,6 +57,10 @@ _ROWS = (
     Api("CreateTopics", 19, "create_topics", 2, 7),
     Api("DeleteTopics", 20, "delete_topics", 1, 6),
     Api("InitProducerId", 22, "init_producer_id", 0, 5),
+    Api("AddPartitionsToTxn", 24, "add_partitions_to_txn", 0, 3),
+    Api("AddOffsetsToTxn", 25, "add_offsets_to_txn", 0, 4),
+    Api("EndTxn", 26, "end_txn", 0, 5),
+    Api("TxnOffsetCommit", 28, "txn_offset_commit", 0, 5),
     Api("OffsetForLeaderEpoch", 23, "offset_for_leader_epoch", 2, 4),
     Api("DescribeConfigs", 32, "describe_configs", 1, 4),
     Api("CreatePartitions", 37, "create_partitions", 0, 3),
@@ -74,8 +78,8 @@ _BY_KEY = {api.key: api for api in _ROWS}
 
 
 class Request(NamedTuple):
-    """A request as it was sent, ``size``: in bytes. ``is_unsupported``: an ApiVersions request of a version that is not
-    served, which is answered nevertheless; its message is empty."""
+    """A request as it was sent. ``size``: in bytes. ``is_unsupported``: an ApiVersions request of
+    a version that is not served, which is answered nevertheless; its message is empty."""
 
     api: Api
     version: int

@@ -8,7 +8,7 @@ holes, in each replica by itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter, itemgetter
@@ -188,13 +188,15 @@ class ReplicaLog:
         drops_tombstones: bool,
         everybody_has_to: int | None = None,
         lasts_to: int | None = None,
+        drops_ended_transactions: bool = False,
     ) -> int:
         """Drop records whose key comes again; how many are gone.
 
         The cleaner has come as far as ``cleaned_to``. What is not committed is not looked at.
         Tombstones go only below ``everybody_has_to`` (None: anywhere), or a replica that was away
         would never see them. ``lasts_to``: where the log ends to agree with those in sync, after
-        an unclean election; None: nowhere.
+        an unclean election; None: nowhere. ``drops_ended_transactions``: offsets of transactions
+        that have ended go as others do, and the markers with them but for the last of a producer.
         """
         if everybody_has_to is None:
             everybody_has_to = cleaned_to
@@ -218,7 +220,9 @@ class ReplicaLog:
             if key not in later
             and not (drops_tombstones and record.value is None and offset < everybody_has_to)
         }
-        if transactional:
+        if drops_ended_transactions:
+            kept |= _without_ended(transactional, latest, later)
+        elif transactional:
             kept |= {
                 offset: record
                 for offset, record in transactional
@@ -239,14 +243,49 @@ _TRANSACTIONAL = (TxnOffsetCommit, TransactionMarker)
 
 
 def _is_superseded(
-    offset: int, record: Record, latest: dict[object, tuple[int, Record]], later: set[object]
+    offset: int, record: Record, latest: Mapping[object, tuple[int, Record]], later: set[object]
 ) -> bool:
     """Whether an offset of a transaction does not count any more, however that has ended: the
     partition has one that was committed after it. Markers stay, which say how they ended."""
     if type(record) is not TxnOffsetCommit:
         return False
-    key = _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
+    key = _partition_of(record)
     return key in later or (key in latest and latest[key][0] > offset)
+
+
+def _partition_of(record: Record) -> object:
+    """The key of a committed offset."""
+    assert type(record) is TxnOffsetCommit
+    return _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
+
+
+def _without_ended(
+    transactional: Sequence[tuple[int, Record]],
+    latest: Mapping[object, tuple[int, Record]],
+    later: set[object],
+) -> dict[int, Record]:
+    """What is left of transactions: offsets that are pending, or the last that was committed for
+    their partition, with the markers that say so; and the last marker of each producer."""
+    pending: dict[tuple[str, int], list[int]] = {}
+    last_marker: dict[tuple[str, int], int] = {}
+    marker_of: dict[int, int] = {}
+    for offset, record in transactional:
+        if type(record) is TxnOffsetCommit:
+            pending.setdefault((record.group_id, record.producer_id), []).append(offset)
+        elif type(record) is TransactionMarker:
+            key = record.group_id, record.producer_id
+            last_marker[key] = offset
+            ended = pending.pop(key, [])
+            if record.value:
+                marker_of.update(dict.fromkeys(ended, offset))
+    left = {offset for offsets in pending.values() for offset in offsets}
+    newest: dict[object, int] = {}
+    for offset, record in transactional:
+        if offset in marker_of and not _is_superseded(offset, record, latest, later):
+            newest[_partition_of(record)] = offset
+    left.update(newest.values(), last_marker.values())
+    left.update(marker_of[offset] for offset in newest.values())
+    return {offset: record for offset, record in transactional if offset in left}
 
 
 _first_offset: Callable[[tuple[int, int]], int] = itemgetter(0)
