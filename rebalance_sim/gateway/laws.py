@@ -143,6 +143,23 @@ class Laws:
         checker = self._of_clients.get(group_id)
         return [] if checker is None else checker.liveness.pending(at_ms)
 
+    def not_judged(self, group_id: str) -> list[str]:
+        """What is not judged of a group, each in a line: violations that known issues of the
+        version may be the reason of, and properties that a rule of it makes untrue."""
+        if group_id not in self._checkers:
+            return ["all properties: the group is not watched"]
+        lines: list[str] = []
+        for checkers in (self._checkers, self._of_clients):
+            if (checker := checkers.get(group_id)) is None:
+                continue
+            lines += (
+                f"{violation.property.id}: may be {' or '.join(violation.suspects)}, which "
+                f"{self._semantics.name} has"
+                for violation, _ in checker.suspected
+            )
+            lines += (f"{one}: {why.rule} replaces it" for one, why in checker.replaced.items())
+        return lines
+
     def _begin(self, checker: Checker, shard: GroupHost) -> None:
         self._reported[checker] = 0
         if shard.is_active:

@@ -38,6 +38,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 HOST = "127.0.0.1"
 MAX_CONNECTIONS = 5_000
 _KEPT_EXCHANGES = 200
+_KEPT_ESCAPES = 100
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
 _FIRST_OF_REPORTS = b"{"
@@ -151,7 +152,10 @@ class Server:
         await self._server.wait_closed()
 
     def watch(self, group_id: str, client_id: str) -> None:
-        """As of ``Site``."""
+        """As of ``Site``. Nothing about a group without a name: records of transactions have none,
+        either."""
+        if not group_id:
+            return
         self.laws.watch(group_id, self.host)
         if self._records_traces:
             self.recordings.watch(group_id, self.topics.image)
@@ -218,6 +222,12 @@ class Server:
         self.host.advance()
         return self.laws.unsettled(group_id, self.host.now_ms)
 
+    def not_judged(self, group_id: str) -> list[str]:
+        """What is not judged of a group, each in a line."""
+        refused = self.reports.refused
+        more = [f"what was reported wrongly, such as: {refused[0]}"] if refused else []
+        return [*self.laws.not_judged(group_id), *more]
+
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
         logs = self.topics.by_name[topic].partitions
@@ -275,7 +285,8 @@ class Server:
         except (WireError, ConnectionError):
             pass
         except Exception as problem:
-            self.escapes.append(problem)
+            if len(self.escapes) < _KEPT_ESCAPES:
+                self.escapes.append(problem)
 
     async def _answer(self, call: Call, rule: Rule | None, writer: asyncio.StreamWriter) -> bool:
         """Handle a request as its rule wants it. False: it is not answered."""
