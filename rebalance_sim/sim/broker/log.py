@@ -8,7 +8,7 @@ holes, in each replica by itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter, itemgetter
@@ -220,8 +220,9 @@ class ReplicaLog:
             if key not in later
             and not (drops_tombstones and record.value is None and offset < everybody_has_to)
         }
-        if drops_ended_transactions:
-            kept |= _without_ended(transactional, latest, later)
+        if transactional and drops_ended_transactions:
+            left = _left_of_transactions(self._entries(0, committed))
+            kept |= {offset: record for offset, record in transactional if offset in left}
         elif transactional:
             kept |= {
                 offset: record
@@ -239,53 +240,57 @@ class ReplicaLog:
         return dropped
 
 
+_Partition = tuple[str, str, int]
+"""Group, topic and number, of a committed offset."""
 _TRANSACTIONAL = (TxnOffsetCommit, TransactionMarker)
 
 
 def _is_superseded(
-    offset: int, record: Record, latest: Mapping[object, tuple[int, Record]], later: set[object]
+    offset: int, record: Record, latest: dict[object, tuple[int, Record]], later: set[object]
 ) -> bool:
     """Whether an offset of a transaction does not count any more, however that has ended: the
     partition has one that was committed after it. Markers stay, which say how they ended."""
     if type(record) is not TxnOffsetCommit:
         return False
-    key = _partition_of(record)
+    key = _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
     return key in later or (key in latest and latest[key][0] > offset)
 
 
-def _partition_of(record: Record) -> object:
-    """The key of a committed offset."""
-    assert type(record) is TxnOffsetCommit
-    return _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
-
-
-def _without_ended(
-    transactional: Sequence[tuple[int, Record]],
-    latest: Mapping[object, tuple[int, Record]],
-    later: set[object],
-) -> dict[int, Record]:
-    """What is left of transactions: offsets that are pending, or the last that was committed for
-    their partition, with the markers that say so; and the last marker of each producer."""
-    pending: dict[tuple[str, int], list[int]] = {}
+def _left_of_transactions(entries: Iterable[tuple[int, Record]]) -> set[int]:
+    """Where the records of transactions are that count: offsets that are pending, those that are
+    the committed ones of their partition, with the markers that made them so, and the last marker
+    of each producer."""
+    pending: dict[tuple[_Partition, int], tuple[int, bool]] = {}
+    """Partition and producer -> where, and whether a newer offset was committed since."""
+    counting: dict[_Partition, tuple[int, int]] = {}
     last_marker: dict[tuple[str, int], int] = {}
-    marker_of: dict[int, int] = {}
-    for offset, record in transactional:
+
+    def supersede(key: _Partition, before: int) -> None:
+        for one, (offset, _) in pending.items():
+            if one[0] == key and offset < before:
+                pending[one] = offset, True
+
+    for offset, record in entries:
         if type(record) is TxnOffsetCommit:
-            pending.setdefault((record.group_id, record.producer_id), []).append(offset)
+            key = record.group_id, record.topic, record.partition
+            pending[key, record.producer_id] = offset, False
+        elif type(record) is OffsetCommit:
+            key = record.group_id, record.topic, record.partition
+            counting.pop(key, None)
+            supersede(key, offset)
+            if record.value is None:
+                pending = {one: place for one, place in pending.items() if one[0] != key}
         elif type(record) is TransactionMarker:
-            key = record.group_id, record.producer_id
-            last_marker[key] = offset
-            ended = pending.pop(key, [])
-            if record.value:
-                marker_of.update(dict.fromkeys(ended, offset))
-    left = {offset for offsets in pending.values() for offset in offsets}
-    newest: dict[object, int] = {}
-    for offset, record in transactional:
-        if offset in marker_of and not _is_superseded(offset, record, latest, later):
-            newest[_partition_of(record)] = offset
-    left.update(newest.values(), last_marker.values())
-    left.update(marker_of[offset] for offset in newest.values())
-    return {offset: record for offset, record in transactional if offset in left}
+            group_id, producer_id = record.group_id, record.producer_id
+            last_marker[group_id, producer_id] = offset
+            for one in [(k, p) for k, p in pending if (k[0], p) == (group_id, producer_id)]:
+                written, is_superseded = pending.pop(one)
+                if record.value and not is_superseded:
+                    counting[one[0]] = written, offset
+                    supersede(one[0], written)
+    left = {offset for offset, _ in pending.values()}
+    left.update(last_marker.values(), *counting.values())
+    return left
 
 
 _first_offset: Callable[[tuple[int, int]], int] = itemgetter(0)
