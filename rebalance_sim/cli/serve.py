@@ -112,6 +112,9 @@ async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
     from rebalance_sim.gateway.server import Server
 
     ended = asyncio.Event()
+    # Before anything else: the first process of a container is not ended by a signal without this.
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, ended.set)
 
     def violated(found: Found) -> None:
         stderr().print(f"rebalance-sim: violated: {found}")
@@ -134,9 +137,6 @@ async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
     host, taken = server.address
     say(f"{host}:{taken}")
     flush()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, ended.set)
     try:
         await asyncio.wait_for(ended.wait(), asked.seconds)
     except TimeoutError:

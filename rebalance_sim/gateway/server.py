@@ -39,6 +39,7 @@ HOST = "127.0.0.1"
 MAX_CONNECTIONS = 5_000
 _KEPT_EXCHANGES = 200
 _KEPT_ESCAPES = 100
+_CLOSING_S = 0.2
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
 _FIRST_OF_REPORTS = b"{"
@@ -149,7 +150,9 @@ class Server:
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
+        # Who does not read what is left for it holds nothing up.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._server.wait_closed(), _CLOSING_S)
 
     def watch(self, group_id: str, client_id: str) -> None:
         """As of ``Site``. Nothing about a group without a name: records of transactions have none,

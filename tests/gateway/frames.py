@@ -97,6 +97,19 @@ def frame(api: Api, version: int, body: bytes, client_id: bytes = b"c") -> bytes
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
+def fetch_frame(max_wait_ms: int = 0, *, at: int = 0) -> bytes:
+    """A Fetch of the first partition of ``orders``, from an offset on."""
+    api = APIS["Fetch"]
+    rows = [{"partition": 0, "fetch_offset": at, "partition_max_bytes": 1_000_000}]
+    message = {
+        "max_wait": max_wait_ms,
+        "min_bytes": 1,
+        "max_bytes": 1_000_000,
+        "topics": [{"topic": "orders", "partitions": rows}],
+    }
+    return frame(api, 12, codec.write(schema_of(api, 12), message))
+
+
 def schema_of(api: Api, version: int) -> Any:
     """The schema of a request."""
     module = importlib.import_module(f"kio.schema.{api.module}.v{version}.request")
