@@ -57,7 +57,7 @@ class Call:
     error: ErrorCode | None = None
     commit_delay_ms: int = 0
     asked: list[tuple[int, Any, list[Any]]] = field(default_factory=list)
-    is_told: bool = False
+    is_settled: bool = False
     """Whether its sender has been answered, or will never be."""
 
     @property
@@ -80,19 +80,19 @@ class Call:
         answers.append(await self._answer(request))
         return answers[0]
 
-    def told(self) -> None:
+    def answered(self) -> None:
         """The answer is about to be sent."""
-        if self.is_told:
+        if self.is_settled:
             return
-        self.is_told = True
+        self.is_settled = True
         for number, request, answers in self.asked:
             self.site.reports.answered(self.request.client_id, number, request, answers[0])
 
     def lost(self) -> None:
         """The connection has ended before that."""
-        if self.is_told:
+        if self.is_settled:
             return
-        self.is_told = True
+        self.is_settled = True
         numbers = [number for number, _, _ in self.asked]
         self.site.reports.lost(self.request.client_id, numbers)
 

@@ -306,7 +306,7 @@ class Server:
             return False
         if rule is not None and action is Action.DELAY_ANSWER:
             await asyncio.sleep(rule.delay_ms / 1000)
-        call.told()
+        call.answered()
         is_unasked = request.api.name == "Produce" and request.message["acks"] == 0
         if not is_unasked:
             frame = frame_of(request, message)
