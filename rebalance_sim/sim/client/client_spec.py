@@ -102,7 +102,7 @@ class ClientSpec:
     with a data plane: in place of ``max.partition.fetch.bytes``."""
     processing_records_per_second: int | None = None
     """How fast the application processes records, in a world with a data plane; none: it takes
-    ``processing_ms`` for whatever comes."""
+    ``processing_ms`` for whatever a ``poll`` hands out."""
     workers: WorkersSpec | None = None
     """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
     are none."""

@@ -147,7 +147,7 @@ class Intake:
         self._flows = Flows(
             fetch_records=spec.max_partition_fetch_records,
             latency_ms=self._latency_ms * self._link.factor,
-            capacity=None if rate is None else rate * PARTS_PER_MS,
+            capacity=_capacity(spec),
             polls=polls,
             watcher=self,
             now_ms=self._clock.simulated_ms,
@@ -435,3 +435,15 @@ class Intake:
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed out the first record of a flow."""
         self._progress.of(flow.partition).on_first_record(flow, at_ms)
+
+
+def _capacity(spec: FetchSettings) -> int | None:
+    """What is processed in each millisecond, in parts of a record; None: whatever comes. A batch
+    that fits into the interval is handed out once in it, so that ``poll`` is a limit, too."""
+    if spec.workers is not None:
+        return spec.workers.records_per_second * PARTS_PER_MS
+    rate = spec.processing_records_per_second
+    limits = [] if rate is None else [rate * PARTS_PER_MS]
+    if spec.processing_ms:
+        limits.append(spec.max_poll_records * PARTS // spec.processing_ms)
+    return min(limits, default=None)
