@@ -97,13 +97,15 @@ class ClientSpec:
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     """Where it starts in a partition for which nothing is committed."""
     max_poll_records: int = 500
-    """How many records a ``poll`` hands out at most, in a world with a data plane."""
+    """How many records a ``poll`` hands out at most, in a world with a data plane; with other
+    libraries what the application asks for: ``PollRecords`` of franz-go, or
+    ``rd_kafka_consume_batch_queue``."""
     max_partition_fetch_records: int = 1_000
     """What one fetch brings of a partition at most, and so what is buffered of it, in a world
     with a data plane: in place of ``max.partition.fetch.bytes``."""
     processing_records_per_second: int | None = None
     """How fast the application processes records, in a world with a data plane; none: it takes
-    ``processing_ms`` for whatever comes."""
+    ``processing_ms`` for whatever a ``poll`` hands out."""
     workers: WorkersSpec | None = None
     """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
     are none."""
