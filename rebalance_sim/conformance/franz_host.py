@@ -60,7 +60,7 @@ class FranzHost(ReplayHost):
         self._is_away = True
         self._poll_at_ms: int | None = None
         self._is_cut = False  # connections were closed, and nothing was sent since
-        self._told: frozenset[TopicPartition] = frozenset()
+        self._called_back: frozenset[TopicPartition] = frozenset()
 
     def make_member(self) -> FranzMachine:
         """See ``ReplayHost``."""
@@ -156,13 +156,13 @@ class FranzHost(ReplayHost):
     def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
         """See ``ReplayHost``; kgo says nowhere what is assigned: a trace has what callbacks had."""
         if effect.kind is CallbackKind.ASSIGNED:
-            self._told |= effect.partitions
+            self._called_back |= effect.partitions
         else:
-            self._told -= effect.partitions
+            self._called_back -= effect.partitions
         content = {
             "callback": self.callback_names[effect.kind],
             "partitions": effect.partitions,
-            "assignment_at_end": self._told,
+            "assignment_at_end": self._called_back,
         }
         self.observe("callback", content, begin_ms)
         self.feed(CallbackCompleted(failed=throws))

@@ -140,6 +140,17 @@ class Gateway:
         for problem in (*self.violations, *map(repr, self._here.escapes)):
             raise AssertionError(str(problem))
 
+    def not_judged(self, group_id: str) -> Sequence[str]:
+        """What could not be judged of a group, each in a line: what known issues of the version may
+        be the reason of, reports that were refused. Of clients that do not report nothing is judged
+        but requests and answers; ``reporter_count`` says how many have."""
+        return self._call(lambda server: server.not_judged(group_id))
+
+    @property
+    def reporter_count(self) -> int:
+        """How many clients have reported that they start."""
+        return self._call(lambda server: server.reports.started_count)
+
     def add_records(
         self, topic: str, values: Iterable[bytes], partition: int | None = None
     ) -> None:

@@ -15,7 +15,14 @@ from rebalance_sim.gateway.wire.frames import Request
 from rebalance_sim.protocol.hosting.error_answers import error_answer
 from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.transaction_messages import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 
+OF_TRANSACTIONS = (InitProducerIdRequest, EndTxnRequest, AddPartitionsToTxnRequest)
+"""Requests that are about no group."""
 NODE_ID = 0
 CLUSTER_ID = "rebalance-sim-gateway"
 
@@ -50,7 +57,7 @@ class Call:
     error: ErrorCode | None = None
     commit_delay_ms: int = 0
     asked: list[tuple[int, Any, list[Any]]] = field(default_factory=list)
-    is_told: bool = False
+    is_settled: bool = False
     """Whether its sender has been answered, or will never be."""
 
     @property
@@ -73,27 +80,28 @@ class Call:
         answers.append(await self._answer(request))
         return answers[0]
 
-    def told(self) -> None:
+    def answered(self) -> None:
         """The answer is about to be sent."""
-        if self.is_told:
+        if self.is_settled:
             return
-        self.is_told = True
+        self.is_settled = True
         for number, request, answers in self.asked:
             self.site.reports.answered(self.request.client_id, number, request, answers[0])
 
     def lost(self) -> None:
         """The connection has ended before that."""
-        if self.is_told:
+        if self.is_settled:
             return
-        self.is_told = True
+        self.is_settled = True
         numbers = [number for number, _, _ in self.asked]
         self.site.reports.lost(self.request.client_id, numbers)
 
     async def _answer(self, request: Any) -> Any:
         if self.error is not None:
             return error_answer(request, self.error)
-        for group_id in group_ids_of(request) or ():
-            self.site.watch(group_id, self.request.client_id)
+        if not isinstance(request, OF_TRANSACTIONS):
+            for group_id in group_ids_of(request) or ():
+                self.site.watch(group_id, self.request.client_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         host = self.site.host
         host.holds_commits_ms = self.commit_delay_ms

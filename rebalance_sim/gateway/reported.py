@@ -73,7 +73,7 @@ class ReportedMember(GroupMember):
         self._is_classic = is_classic
         self._is_cooperative = False
         self._interval_ms = 0
-        self._told: frozenset[TopicPartition] | None = None
+        self._unacknowledged: frozenset[TopicPartition] | None = None
         """The last assignment of the consumer protocol that is not acknowledged yet."""
 
     # -- requests and answers --------------------------------------------------------------------
@@ -101,10 +101,10 @@ class ReportedMember(GroupMember):
         if request.member_epoch < JOIN_EPOCH:
             self.state = ClientState.LEAVING
         elif request.member_epoch == JOIN_EPOCH:
-            self.state, self._told = ClientState.JOINING, None
+            self.state, self._unacknowledged = ClientState.JOINING, None
             self.adopt_epoch(0)
-        elif self._told is not None and request.topic_partitions == self._told:
-            self.state, self._told = ClientState.ACKNOWLEDGING, None
+        elif self._unacknowledged is not None and request.topic_partitions == self._unacknowledged:
+            self.state, self._unacknowledged = ClientState.ACKNOWLEDGING, None
 
     def hear(self, request: Any, response: Any) -> None:
         """It is answered this."""
@@ -134,12 +134,12 @@ class ReportedMember(GroupMember):
         self._interval_ms = response.heartbeat_interval_ms
         self.adopt_epoch(response.member_epoch)
         if response.assignment is not None:
-            self._told = frozenset(response.assignment)
-            self.target = LocalAssignment(self.target.local_epoch + 1, self._told)
+            self._unacknowledged = frozenset(response.assignment)
+            self.target = LocalAssignment(self.target.local_epoch + 1, self._unacknowledged)
             self.state = ClientState.RECONCILING
-            if self._told == (request.topic_partitions or frozenset()):
-                self._told = None
-        if self._told is None:
+            if self._unacknowledged == (request.topic_partitions or frozenset()):
+                self._unacknowledged = None
+        if self._unacknowledged is None:
             self.state, self.current = ClientState.STABLE, self.target
 
     def _is_gone(self) -> None:
@@ -217,7 +217,7 @@ class ReportedMember(GroupMember):
     @property
     def is_reconciling(self) -> bool:
         """Whether it has yet to acknowledge something."""
-        return self._told is not None
+        return self._unacknowledged is not None
 
     @property
     def heartbeat_interval_ms(self) -> int:

@@ -17,6 +17,7 @@ from rebalance_sim.scenarios.errors import ScenarioError
 
 ANY = "*"
 LONGEST_MS = 600_000
+_UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT.name
 _OF_GROUPS = frozenset(
     {
         "OffsetCommit",
@@ -32,6 +33,11 @@ _OF_GROUPS = frozenset(
         "OffsetDelete",
         "ConsumerGroupHeartbeat",
         "ConsumerGroupDescribe",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "EndTxn",
+        "TxnOffsetCommit",
     }
 )
 """APIs that have an answer for an error of the coordinator."""
@@ -86,7 +92,8 @@ class Rule:
     delay_ms: int = 0
     """Of the three delays; of the two losses it may be left out."""
     error: str = ""
-    """Of ``error``: Kafka's name of it, such as ``COORDINATOR_NOT_AVAILABLE``."""
+    """Of ``error``: Kafka's name of it, such as ``COORDINATOR_NOT_AVAILABLE``. What brokers answer
+    UNSTABLE_OFFSET_COMMIT is an OffsetFetch that asks for stable offsets: others do not match."""
     lost_records: int = 0
     """Of ``move_coordinator``: how many records at the end of the log are lost."""
     load_ms: int = 0
@@ -128,6 +135,8 @@ class Rule:
     def matches(self, request: Request) -> bool:
         """Whether the request is one of those it is about."""
         if self.api not in (ANY, request.api.name):
+            return False
+        if self.error == _UNSTABLE and not request.message.get("require_stable", False):
             return False
         if self.client_id != ANY and not fnmatchcase(request.client_id, self.client_id):
             return False

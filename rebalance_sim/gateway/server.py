@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.handlers.data import LEADER_EPOCH
 from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
@@ -21,9 +20,16 @@ from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
-from rebalance_sim.gateway.topics import Topics
+from rebalance_sim.gateway.topics import LEADER_EPOCH, Topics
 from rebalance_sim.gateway.wire.codec import Message
-from rebalance_sim.gateway.wire.frames import Request, frame_of, read_frame, request_of
+from rebalance_sim.gateway.wire.frames import (
+    LARGE_BYTES,
+    Request,
+    Room,
+    frame_of,
+    read_frame,
+    request_of,
+)
 from rebalance_sim.gateway.wire.records import batch_of, batches_in
 from rebalance_sim.invariants.property import Stuck
 from rebalance_sim.invariants.step import Step, StepKind
@@ -32,6 +38,8 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 HOST = "127.0.0.1"
 MAX_CONNECTIONS = 5_000
 _KEPT_EXCHANGES = 200
+_KEPT_ESCAPES = 100
+_CLOSING_S = 0.2
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
 _FIRST_OF_REPORTS = b"{"
@@ -76,13 +84,14 @@ class Found(NamedTuple):
 
 class Server:
     """To be made and used inside one event loop. ``violations`` and ``escapes`` are those of the
-    session."""
+    session. ``records_traces``: whether there are ``recordings`` of groups, which take memory."""
 
     def __init__(
         self,
         settings: GatewaySettings,
         *,
         on_violation: Callable[[Found], object] = lambda found: None,
+        records_traces: bool = True,
     ) -> None:
         semantics = as_on_a_broker(settings.rules_of_protocol())
         self.settings = settings
@@ -98,11 +107,13 @@ class Server:
         self.escapes: list[Exception] = []
         self.address = (HOST, 0)
         self._on_violation = on_violation
+        self._records_traces = records_traces
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
         self._connections: dict[asyncio.Task[None], str | None] = {}
         """Each with the client id of its last request; None: it brings reports."""
         self._open: dict[Call, asyncio.StreamReader] = {}
         """Requests under way."""
+        self._room = Room()
         self.steps = Steps()
         self.laws = Laws(
             config=settings.coordinator, semantics=semantics, on_violation=self._violated
@@ -139,12 +150,18 @@ class Server:
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
+        # Who does not read what is left for it holds nothing up.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._server.wait_closed(), _CLOSING_S)
 
     def watch(self, group_id: str, client_id: str) -> None:
-        """As of ``Site``."""
+        """As of ``Site``. Nothing about a group without a name: records of transactions have none,
+        either."""
+        if not group_id:
+            return
         self.laws.watch(group_id, self.host)
-        self.recordings.watch(group_id, self.topics.image)
+        if self._records_traces:
+            self.recordings.watch(group_id, self.topics.image)
         self.recordings.client_id = client_id
 
     def notice_ends(self, client_id: str) -> None:
@@ -208,6 +225,12 @@ class Server:
         self.host.advance()
         return self.laws.unsettled(group_id, self.host.now_ms)
 
+    def not_judged(self, group_id: str) -> list[str]:
+        """What is not judged of a group, each in a line."""
+        refused = self.reports.refused
+        more = [f"what was reported wrongly, such as: {refused[0]}"] if refused else []
+        return [*self.laws.not_judged(group_id), *more]
+
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
         logs = self.topics.by_name[topic].partitions
@@ -246,7 +269,7 @@ class Server:
                     self._connections[task] = None
                 await self.reports.serve(first, reader, writer)
                 return
-            while (frame := await read_frame(reader, first)) is not None:
+            while (frame := await read_frame(reader, first, self._room)) is not None:
                 first, request = b"", request_of(frame)
                 if task in self._connections:
                     self._connections[task] = request.client_id
@@ -265,7 +288,8 @@ class Server:
         except (WireError, ConnectionError):
             pass
         except Exception as problem:
-            self.escapes.append(problem)
+            if len(self.escapes) < _KEPT_ESCAPES:
+                self.escapes.append(problem)
 
     async def _answer(self, call: Call, rule: Rule | None, writer: asyncio.StreamWriter) -> bool:
         """Handle a request as its rule wants it. False: it is not answered."""
@@ -282,11 +306,15 @@ class Server:
             return False
         if rule is not None and action is Action.DELAY_ANSWER:
             await asyncio.sleep(rule.delay_ms / 1000)
-        call.told()
+        call.answered()
         is_unasked = request.api.name == "Produce" and request.message["acks"] == 0
         if not is_unasked:
-            writer.write(frame_of(request, message))
-            await writer.drain()
+            frame = frame_of(request, message)
+            if len(frame) > LARGE_BYTES:
+                answers[0] = {"bytes": len(frame)}
+            with self._room.hold(len(frame)):
+                writer.write(frame)
+                await writer.drain()
         return True
 
     async def _prepare(self, rule: Rule, call: Call) -> None:
@@ -302,18 +330,16 @@ class Server:
     # -- what was seen ---------------------------------------------------------------------------
 
     def _note(self, request: Request, answers: list[Message | None], fault: str) -> None:
-        if fault or (groups_in(request.message) and request.api.name != "FindCoordinator"):
-            self._exchanges.append(
-                Exchange(
-                    self.host.now_ms,
-                    request.client_id,
-                    request.api.name,
-                    request.version,
-                    {} if request.api.name == "Produce" else request.message,
-                    answers,
-                    fault,
-                )
-            )
+        group_ids = groups_in(request.message)
+        if fault or (group_ids and request.api.name != "FindCoordinator"):
+            shown = request.message
+            if request.size > LARGE_BYTES:
+                shown = {
+                    "bytes": request.size,
+                    "group_ids": [g for g in group_ids[:10] if len(g) < 1_000],
+                }
+            about = self.host.now_ms, request.client_id, request.api.name, request.version
+            self._exchanges.append(Exchange(*about, shown, answers, fault))
 
     def _note_report(self, group_id: str, said: Mapping[str, Any]) -> None:
         shown = {"group_id": group_id} | {

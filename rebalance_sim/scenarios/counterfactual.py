@@ -254,7 +254,7 @@ class _Proof:
             if line != other:
                 here, there = ({} if step is None else json.loads(step) for step in (line, other))
                 first = here or there
-                what = f"{_told(here)}, and {_told(there)} without it"
+                what = f"{_in_words(here)}, and {_in_words(there)} without it"
                 return Cause(min(first["step"], one.row.step), first["at_ms"], what)
         return Cause(one.row.step, one.row.at_ms, one.row.detail)
 
@@ -338,7 +338,7 @@ def _steps_of(scenario: Scenario) -> list[str]:
     return trace.lines
 
 
-def _told(step: Mapping[str, Any]) -> str:
+def _in_words(step: Mapping[str, Any]) -> str:
     """A step in a few words: its kind, what it was about, when and where."""
     if not step:
         return "nothing"

@@ -48,8 +48,8 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
         known = f", known issues: {known}" if known else ""
-        told = result.reason if result.outcome == "vacuous" else result.all_not_judged
-        empty = f", {told}" if told else ""
+        reason = result.reason if result.outcome == "vacuous" else result.all_not_judged
+        empty = f", {reason}" if reason else ""
         about = f"{known}{empty}{clients}"
         headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{about}"
         return [headline, *_describe_known(result)]

@@ -126,10 +126,10 @@ def _phase(phase: PhaseSpan, run: Mapping[str, float]) -> Iterator[tuple[str, st
 
 def _rebalances(episodes: tuple[Episode, ...], metrics: Mapping[str, float]) -> str:
     causes = Counter(_cause(one) for one in episodes)
-    told = ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items()))
+    by_cause = ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items()))
     text = f"{len(episodes):,}"
     if episodes:
-        text += f", {_seconds(metrics, 'rebalance_ms')} in all ({told})"
+        text += f", {_seconds(metrics, 'rebalance_ms')} in all ({by_cause})"
     still = metrics["rebalance_episodes_open"]
     return f"{text}; {still:g} not over at the end" if still else text
 

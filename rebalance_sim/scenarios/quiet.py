@@ -57,8 +57,8 @@ def quiet_period_ms(world: WorldSpec) -> int:
         fault.ends_topic for fault in faults
     ):
         # Who is to give up partitions of a topic that is no more commits them as long as it may.
-        told_ms = _QUIET_PERIOD_INTERVALS * heartbeat_ms + assignment_ms
-        session_ms = max(session_ms, told_ms + _COMMIT_MS)
+        notified_ms = _QUIET_PERIOD_INTERVALS * heartbeat_ms + assignment_ms
+        session_ms = max(session_ms, notified_ms + _COMMIT_MS)
     after_ms = sum(fault.after_effect_ms for fault in faults)
     return session_ms + slack_ms + rebalance_ms + computing_ms + after_ms + _LOAD_MS
 

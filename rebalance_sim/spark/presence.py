@@ -29,7 +29,7 @@ class Presence:
     store: Store
     name: str
     _beaten_s: float = 0.0
-    _told: frozenset[str] = frozenset()
+    _reported: frozenset[str] = frozenset()
 
     def beat(self) -> str:
         """Say so if it is time; a sentence about others that are new, else empty."""
@@ -40,8 +40,8 @@ class Presence:
         text = json.dumps({"at_s": round(now_s), "host": socket.gethostname(), "pid": os.getpid()})
         self.store.put(f"{FOLDER}/{self.name}", text.encode())
         others = self._others(now_s)
-        new = [what for name, what in others.items() if name not in self._told]
-        self._told |= set(others)
+        new = [what for name, what in others.items() if name not in self._reported]
+        self._reported |= set(others)
         if not new:
             return ""
         return (

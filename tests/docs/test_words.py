@@ -50,7 +50,7 @@ def test_words_that_a_reader_would_have_to_ask_about_are_not_used() -> None:
 
 
 def test_no_page_says_told_but_asked_answered_or_reported() -> None:
-    """Names of properties have it: results that are stored name them."""
+    """Former names of properties have it, which results that are stored name."""
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in PAGES

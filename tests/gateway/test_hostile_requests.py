@@ -8,13 +8,11 @@ import random
 import socket
 
 import pytest
-from frames import frame, mutated, new_server, random_frame, schema_of, send
+from frames import fetch_frame, mutated, new_server, random_frame, send
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rebalance_sim as rs
-from rebalance_sim.gateway.wire import codec
-from rebalance_sim.gateway.wire.frames import APIS
 
 
 async def _survives(seeds: range, *, is_mutated: bool) -> None:
@@ -72,19 +70,8 @@ def test_who_does_not_wait_for_answers_is_not_read_any_more():
         with socket.create_connection((host, int(port))) as client:
             client.settimeout(0.5)
             # A Fetch that waits for 30 s; what comes after it waits in small buffers.
-            client.sendall(_waiting_fetch())
+            client.sendall(fetch_frame(30_000))
             with pytest.raises(TimeoutError):
                 for _ in range(1_000):
                     client.sendall(b"\0" * 65_536)
         broker.assert_ok()
-
-
-def _waiting_fetch() -> bytes:
-    api = APIS["Fetch"]
-    rows = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}]
-    message = {
-        "max_wait": 30_000,
-        "min_bytes": 1,
-        "topics": [{"topic": "orders", "partitions": rows}],
-    }
-    return frame(api, 12, codec.write(schema_of(api, 12), message))

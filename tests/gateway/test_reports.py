@@ -82,7 +82,7 @@ def broker() -> Iterator[rs.Gateway]:
             [("committing", {"commit_id": 1}), ("committed", {"commit_id": 1})],
             set(),
         ),
-        ([("committed", {"commit_id": 1})], {"client.commit.told"}),
+        ([("committed", {"commit_id": 1})], {"client.commit.reported"}),
     ],
 )
 def test_reports_that_contradict_each_other_are_found(broker, reports, violated):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from importlib import import_module
 
 import pytest
 
@@ -20,11 +21,16 @@ from rebalance_sim.protocol.versions.semantics import (
     semantics_named,
 )
 
+PACKAGE = defects.__name__
 
-def test_each_module_declares_one_defect_and_is_named_by_its_id() -> None:
+
+def test_each_module_declares_one_defect_and_is_named_by_its_id_or_is_a_table_of_values() -> None:
     modules = {module.name for module in pkgutil.iter_modules(defects.__path__)}
-    ids = {defect_id.lower().replace("-", "_") for defect_id in DEFECTS}
-    assert modules - {"defect", "_shared"} == ids
+    tables = {name for name in modules if name.startswith("values_")}
+    rows = [one.id for name in tables for one in import_module(f"{PACKAGE}.{name}").DEFECTS]
+    assert len(rows) == len(set(rows)) > 0
+    ids = {defect_id.lower().replace("-", "_") for defect_id in DEFECTS.keys() - set(rows)}
+    assert modules - tables - {"defect", "_shared"} == ids
 
 
 @pytest.mark.parametrize("name", DEFECTS)

@@ -253,8 +253,8 @@ def test_the_page_of_a_difference_answers_first(values: dict[str, Any], answer: 
 
 def a_sweep(**values: Any) -> SweepSummary:
     settling = MetricSummary(
-        name="settling_ms", runs=3, mean=2_000.0, ci95=100.0, p50=1_500.0, p95=3_000.0,
-        p99=3_000.0, max=3_500.0,
+        name="settling_ms", runs=3, mean=2_000.0, p95=3_000.0, p99=3_000.0, max=3_500.0,
+        median=Median(value=1_500.0, low=1_000.0, high=3_500.0),
     )  # fmt: skip
     summary = SweepSummary(
         plan=a_plan(0, 4), report=Path("report.md"), runs=4, stopped="",
@@ -319,7 +319,7 @@ def test_a_notebook_shows_outcomes_failures_and_metrics_of_a_sweep() -> None:
     shown = without_heads(a_sweep()._repr_html_())
     assert f"<td class=n>25.00%</td><td>{OUTCOMES['stuck']}</td>" in shown
     assert "<td class=n>2</td><td>stuck</td><td>A waits</td>" in shown
-    values = ("3", "1.5", "3", "3", "3.5", "2 ± 0.1")
+    values = ("3", "1.5 [1, 3.5]", "3", "3", "3.5", "2")
     cells = "".join(f"<td class=n>{value}</td>" for value in values)
     assert (
         "<td>from the last fault to the last change (s)<small><code>settling_ms</code></small></td>"

@@ -95,17 +95,17 @@ def _as_recorded(step: Any) -> Any:
 def untimed(steps: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
     """Recorded steps as they can be asked when some of them are left out: without their times, and
     with the member's current epoch wherever it was that."""
-    told: dict[str, int] = {}
+    answered: dict[str, int] = {}
     scripted = []
     for step in steps:
         asked = {key: step[key] for key in step if key not in ("at_ms", "response")}
         request = step.get("request", {})
         epoch = request.get("member_epoch", 0)
-        if epoch > 0 and told.get(request.get("member_id")) == epoch:
+        if epoch > 0 and answered.get(request.get("member_id")) == epoch:
             asked["request"] = {**request, "member_epoch": _CURRENT}
         answer = step.get("response", {})
         if step["op"] == "heartbeat" and answer.get("error_code") == "none":
-            told[answer["member_id"]] = answer["member_epoch"]
+            answered[answer["member_id"]] = answer["member_epoch"]
         scripted.append(asked)
     return tuple(scripted)
 
@@ -119,7 +119,7 @@ class _Epochs:
 
     def __init__(self) -> None:
         self._shift: int | None = None
-        self._told: dict[str, int] = {}
+        self._answered: dict[str, int] = {}
 
     def in_this_recording(self, step: dict[str, Any]) -> dict[str, Any]:
         request = step.get("request")
@@ -127,7 +127,7 @@ class _Epochs:
             return step
         epoch = request["member_epoch"]
         if epoch == _CURRENT:
-            epoch = self._told.get(request["member_id"], 0)
+            epoch = self._answered.get(request["member_id"], 0)
         elif epoch > 0:
             epoch += self._shift or 0
         return {**step, "request": {**request, "member_epoch": epoch}}
@@ -135,7 +135,7 @@ class _Epochs:
     def note(self, step: Mapping[str, Any], answer: Mapping[str, Any] | None) -> None:
         if step["op"] != "heartbeat" or answer is None or answer["error_code"] != "none":
             return
-        self._told[answer["member_id"]] = answer["member_epoch"]
+        self._answered[answer["member_id"]] = answer["member_epoch"]
         recorded = step.get("response", answer)
         if self._shift is None and recorded["error_code"] == "none":
             self._shift = answer["member_epoch"] - recorded["member_epoch"]

@@ -81,8 +81,8 @@ class Visits:
         if step.response.should_compute_assignment:
             self.counts[COMPUTATION_NOTIFIED] += 1
             sender = step.response.member_id
-            told = self.model.computations.chosen.get(shard_of(step).name, sender)
-            if told != sender:
+            chosen = self.model.computations.chosen.get(shard_of(step).name, sender)
+            if chosen != sender:
                 self.counts["computation.replaced"] += 1
         if before is None or before.current is None or request.member_epoch < JOIN_EPOCH:
             return None

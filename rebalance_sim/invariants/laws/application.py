@@ -78,7 +78,9 @@ class CallbackBalance(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._told: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = self.of_process({})
+        self._called_back: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = (
+            self.of_process({})
+        )
         """Client -> partition -> its last callback, and whether that one may be repeated."""
         self._running: dict[str, RunCallback] = self.of_process({})
         self._silent: set[str] = self.of_process(set())
@@ -93,8 +95,8 @@ class CallbackBalance(Property):
             running = self._running.pop(name, None)
             if running is not None and event.failed:
                 self._silent.add(name)
-                told = self._told.setdefault(name, {})
-                told.update(dict.fromkeys(running.partitions, (running.kind, True)))
+                called_back = self._called_back.setdefault(name, {})
+                called_back.update(dict.fromkeys(running.partitions, (running.kind, True)))
         elif type(event) is Subscribe:
             if not event.has_listener:
                 self._silent.add(name)
@@ -120,18 +122,18 @@ class CallbackBalance(Property):
         return finding
 
     def _tell(self, effect: RunCallback, entry: ClientEntry) -> Finding | None:
-        told = self._told.setdefault(entry.name, {})
+        called_back = self._called_back.setdefault(entry.name, {})
         running, self._running[entry.name] = self._running.get(entry.name), effect
         if running is not None:
             return Finding(f"{entry.name} starts {effect.kind.value} while another callback runs")
         found = None
         for partition in sorted(effect.partitions):
-            kind, is_open = told.get(partition, (None, True))
+            kind, is_open = called_back.get(partition, (None, True))
             ends = effect.kind is not _ASSIGNED
             if effect.is_obsolete:
                 # Overtaken by a fence or a leave, before or after the callback of that.
                 if kind is _ASSIGNED:
-                    told[partition] = effect.kind, True
+                    called_back[partition] = effect.kind, True
                 continue
             is_fine = is_open or (kind is _ASSIGNED) is ends
             # What was revoked may be lost: the member was fenced in between; or it is revoked by a
@@ -146,19 +148,19 @@ class CallbackBalance(Property):
                     client=entry.name,
                     partition=partition,
                 )
-            told[partition] = effect.kind, False
+            called_back[partition] = effect.kind, False
         return found
 
     def _compare(self, entry: ClientEntry, assigned: set[TopicPartition]) -> Finding | None:
-        told = self._told.setdefault(entry.name, {})
-        known = {p for p, (kind, _) in told.items() if kind is _ASSIGNED}
+        called_back = self._called_back.setdefault(entry.name, {})
+        known = {p for p, (kind, _) in called_back.items() if kind is _ASSIGNED}
         running = entry.member.running_callback
         ending = running.partitions if running and running.kind is not _ASSIGNED else set()
         silent, kept = assigned - known - ending, known - assigned
         if entry.name in self._silent or not (silent or kept):
             return None
         if not all(self._has_one_id(p) for p in silent | kept):
-            self._told[entry.name] = dict.fromkeys(sorted(assigned), (_ASSIGNED, True))
+            self._called_back[entry.name] = dict.fromkeys(sorted(assigned), (_ASSIGNED, True))
             return None
         what = "heard nothing of" if silent else "did not hear of the loss of"
         return Finding(
@@ -286,9 +288,9 @@ class FatalCause(Property):
             if type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
                 codes = _codes(step.event) or self._unread.pop(entry.name, frozenset())
                 if codes <= _REJOINS:
-                    told = " and ".join(code.name for code in sorted(codes)) or "no error"
+                    answered = " and ".join(code.name for code in sorted(codes)) or "no error"
                     return Finding(
-                        f"{entry.name} fails for good, answered {told}", client=entry.name
+                        f"{entry.name} fails for good, answered {answered}", client=entry.name
                     )
         return None
 
@@ -329,8 +331,8 @@ class ErrorCause(Property):
         elif entry.kind in JAVA_KINDS:
             codes -= _PASSES
         if event.failed if kind is CallbackCompleted else kind is PollingStopped:
-            is_told = kind is CallbackCompleted or entry.kind in LIBRDKAFKA_KINDS
-            codes = frozenset((None,)) if is_told else codes
+            is_raised = kind is CallbackCompleted or entry.kind in LIBRDKAFKA_KINDS
+            codes = frozenset((None,)) if is_raised else codes
         causes = self._causes[entry.name]
         for code in codes:
             causes[code] += 1
@@ -364,11 +366,11 @@ class _Result:
         self.went_well: bool | None = None
 
 
-class CommitTold(Property):
+class CommitReported(Property):
     """client §7, rows "commitSync" and "commitAsync". Only a commit that is sent while it is asked
     for is judged by its answer, and by the first one: what is sent later may be another one."""
 
-    id = "client.commit.told"
+    id = "client.commit.reported"
     is_seen_from_outside = True
     sentence = (
         "An application learns once what became of each commit that it asked for: success if it "
@@ -412,9 +414,9 @@ class CommitTold(Property):
             if type(effect) is CommitReturned:
                 result, code = results.pop(effect.commit_id, None), effect.error_code
                 if result is None or result.went_well is bool(code):
-                    told = code.name if code else "success"
+                    reported = code.name if code else "success"
                     return Finding(
-                        f"{entry.name} tells its application {told} about commit "
+                        f"{entry.name} tells its application {reported} about commit "
                         f"{effect.commit_id}, "
                         + (
                             "whose result it has had before"

@@ -27,7 +27,7 @@ class Asked:
     ) -> None:
         self.model, self.step, self.ledger = model, step, ledger
         self.classic = classic or ClassicModel()
-        self.told: tuple[int, str | None] = (-1, None)
+        self.join_answer: tuple[int, str | None] = (-1, None)
         """Generation and assignor in the answer to its last JoinGroup, where that matters."""
         self.config = step.shard.configs.broker
         self.is_consumer = ledger.has_group

@@ -227,10 +227,10 @@ class PositionSource(Property):
                 asked = {**effect.positions}
             for partition, offset in sorted(asked.items()):
                 if known is None or known.get(partition, NO_OFFSET) != offset:
-                    told = response.error_code.name if known is None else known.get(partition)
+                    fetched = response.error_code.name if known is None else known.get(partition)
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at "
-                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {told}",
+                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {fetched}",
                         client=entry.name,
                     )
         return None

@@ -155,12 +155,12 @@ class ResponseTruthful(Property):
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Compare answer and shadow model."""
         request, response = step.request, step.response
-        member_id, told = response.member_id or "", response.assignment
+        member_id, answered = response.member_id or "", response.assignment
         entry = self.model.ledger_of(step.shard).members.get(member_id)
         epoch, assigned = request.member_epoch, None
         if epoch < JOIN_EPOCH:
             member_id = request.member_id
-            is_true = (response.member_epoch, response.heartbeat_interval_ms, told) == (
+            is_true = (response.member_epoch, response.heartbeat_interval_ms, answered) == (
                 *(epoch, 0),
                 None,
             )
@@ -169,11 +169,12 @@ class ResponseTruthful(Property):
         else:
             epoch = entry.epoch
             assigned = entry.current.assigned.keys() if entry.current else frozenset()
-            is_true = response.member_epoch == epoch and told in (None, assigned)
+            is_true = response.member_epoch == epoch and answered in (None, assigned)
         if is_true:
             return None
         said, stored = (
-            "no assignment" if one is None else self.model.names_of(one) for one in (told, assigned)
+            "no assignment" if one is None else self.model.names_of(one)
+            for one in (answered, assigned)
         )
         return Finding(
             f"{self.model.who(member_id)} was sent epoch {response.member_epoch} and {said}, and "

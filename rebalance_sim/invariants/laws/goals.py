@@ -10,7 +10,7 @@ from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
 
-COMPUTATION_NOTIFIED = "computation.told"
+COMPUTATION_NOTIFIED = "computation.notified"
 """Coverage: a member was asked to compute a target (the text of KIP-848)."""
 
 _SITUATIONS: Mapping[str, str] = {

@@ -194,7 +194,7 @@ OBLIGATIONS = (
         _return,
     ),
     _law(
-        "client.fatal.told",
+        "client.fatal.raised",
         "A client that has failed for good, and whose application polls, has raised an error.",
         ("client §1.3", "client §10.1", "classic §4.2"),
         "test:fails-in-silence",

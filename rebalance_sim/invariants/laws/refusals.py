@@ -205,8 +205,8 @@ def _speaks_otherwise(a: Asked) -> bool:
     type_of_group = group.protocol_type if group and not a.is_consumer else CONSUMER_PROTOCOL_TYPE
     if not isinstance(request, JoinGroupRequest):
         offered = _offered(a.entry) if a.entry else [a.classic.protocols.get(a.epoch)]
-        generation, told = a.told
-        known = told if generation == a.epoch else next(iter(offered), None)
+        generation, assignor = a.join_answer
+        known = assignor if generation == a.epoch else next(iter(offered), None)
         name, kind = (getattr(request, f"protocol_{n}", None) for n in ("name", "type"))
         return kind not in (None, type_of_group) or (None not in (name, known) and name != known)
     if not a.is_consumer and a.state is EMPTY:
@@ -269,14 +269,14 @@ class ClassicRefusalCause(Refusals):
         self._parked: dict[tuple[str, int], frozenset[ErrorCode] | None] = {}
         """Shard and operation of a request that waits -> all that was right when it came."""
         self._answered_ms: dict[str, int] = {}
-        self._told: dict[str, tuple[int, str | None]] = {}
+        self._join_answers: dict[str, tuple[int, str | None]] = {}
         """Member -> generation and assignor in the answer to its last JoinGroup."""
 
     def on_released(self, step: Step) -> Finding | None:
         """What a JoinGroup was answered, a SyncGroup may name (classic-forgotten-assignor)."""
         answer = step.response
         if isinstance(step.request, JoinGroupRequest) and not answer.error_code:
-            self._told[answer.member_id] = answer.generation_id, answer.protocol_name
+            self._join_answers[answer.member_id] = answer.generation_id, answer.protocol_name
         return None
 
     interest = Interest(requests=CLASSIC_REQUESTS)
@@ -326,7 +326,7 @@ class ClassicRefusalCause(Refusals):
 
     def _asked(self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None) -> Asked:
         asked = Asked(self.model, step, ledger, classic_model)
-        asked.told = self._told.get(asked.member_id, asked.told)
+        asked.join_answer = self._join_answers.get(asked.member_id, asked.join_answer)
         return asked
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:

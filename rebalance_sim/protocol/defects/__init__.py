@@ -1,9 +1,10 @@
-"""Wrong rules that a run can switch on: real bugs of history, and mutants. One module each.
+"""Wrong rules that a run can switch on: real bugs of history, and mutants.
 
-A module holds the replaced rules, each a class that derives from the rules class it changes (one
-that replaces values only is made by ``wrong``), and ``DEFECT``, what is known of it. Being in this
-package is all the registration there is; the scenario that reaches a defect is
-``scenarios/defects/ID.toml``. Source: docs/reference/defects.md, one section or row for each id.
+A module holds the replaced rules, each a class that derives from the rules class it changes, and
+``DEFECT``, what is known of it. Those that replace values only (``wrong``) are rows of ``DEFECTS``
+in the modules ``values_...``. Being in this package is all the registration there is; the scenario
+that reaches a defect is ``scenarios/defects/ID.toml``. Source: docs/reference/defects.md, one
+section or row for each id.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from rebalance_sim.protocol.runtime.rule_desk import declared_in as declared_by
 
 __all__ = ["DEFECTS", "Defect", "register"]
 
-_DEFECTS = {defect.id: defect for defect in declared_in(__name__, "DEFECT", Defect)}
+_ROWS = (row for table in declared_in(__name__, "DEFECTS", tuple) for row in table)
+_ALL = (*declared_in(__name__, "DEFECT", Defect), *_ROWS)
+_DEFECTS = {one.id: one for one in sorted(_ALL, key=lambda one: one.id.lower().replace("-", "_"))}
 
 DEFECTS: Mapping[str, Defect] = MappingProxyType(_DEFECTS)
-"""Every defect by id, in the order of the modules' names; then rules that were registered."""
+"""Every defect by id, in alphabetical order; then rules that were registered."""
 
 
 def register(rule: Defect) -> None:

@@ -89,7 +89,7 @@ def step_named(trace: RunTrace, name: str) -> int:
     if name != VIOLATION:
         raise ScenarioError(f"{name!r} is no step: give a number, or {VIOLATION!r}")
     if not trace.violations:
-        raise ScenarioError(f"the trace violates nothing (it ends {trace.outcome or 'untold'})")
+        raise ScenarioError(f"the trace violates nothing (it ends {trace.outcome or 'unknown'})")
     return trace.violations[0].step
 
 

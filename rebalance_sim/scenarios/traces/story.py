@@ -137,10 +137,10 @@ def led_to(trace: RunTrace, *, lines: int = 14) -> list[str]:
     if not trace.violations:
         return []
     last = trace.violations[0].step
-    told = folded(entry for entry in story_of(trace) if entry.step <= last)
+    entries = folded(entry for entry in story_of(trace) if entry.step <= last)
     return [
         f"  {line.entry.step:>7}  {line.entry.at_ms / 1000:>10.3f} s  {line}"
-        for line in told[-lines:]
+        for line in entries[-lines:]
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
-from rebalance_sim.protocol.clients.versions import client_rules
+from rebalance_sim.protocol.clients.versions import client_rule_set, client_rules
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -72,8 +72,9 @@ def _consumer_settings(spec: ClientSpec, kind: ClientKind, semantics: Semantics)
 
 def _classic_settings(spec: ClientSpec, kind: ClientKind, semantics: Semantics) -> dict[str, Any]:
     assignors = (kind.assignors[name] for name in spec.assignors)
+    rules = client_rule_set(kind, spec.version, semantics)
     return {
-        "assignors": tuple(semantics.rules(type(assignor))() for assignor in assignors),
+        "assignors": tuple(rules.rules(type(assignor))() for assignor in assignors),
         "session_timeout_ms": spec.session_timeout_ms,
         "heartbeat_interval_ms": spec.heartbeat_interval_ms,
     }

@@ -72,7 +72,8 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself."""
+    """Whether the client commits by itself; with ``transactions`` it does not, and must not be told
+    to."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
     manual_commit_interval_ms: int | None = None
@@ -121,8 +122,8 @@ class ClientSpec:
     (franz-go) the consumer protocol, ``classic`` (Java's), ``librdkafka-classic`` and
     ``franz-classic`` the older one."""
     version: str | None = None
-    """A release line of that library; none: 4.3 of Java's, 2.16 of librdkafka, 1.22 of
-    franz-go."""
+    """A release line of that library. Of Java's: 4.3 (none), 4.4; of librdkafka: 2.16 (none), 2.14
+    with the consumer protocol, 2.8 and 2.5 with the classic one; of franz-go: 1.22 (none)."""
     client_assignors: ClientAssignorsSpec | None = None
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS

@@ -192,7 +192,12 @@ def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
         first, more = costs[:HISTOGRAMS_FIRST], costs[HISTOGRAMS_FIRST:HISTOGRAMS_DRAWN]
 
         def drawn(chosen: Sequence[MetricSummary]) -> list[list[Any]]:
-            return [[page_plots.histogram(one.name, found[one.name], one.p50) for one in chosen]]
+            return [
+                [
+                    page_plots.histogram(one.name, found[one.name], one.median.value)
+                    for one in chosen
+                ]
+            ]
 
         yield doc.Plot(
             "Metrics",
