@@ -76,6 +76,14 @@ def test_a_rolling_deploy_of_static_consumers_is_written_and_runs(call: Call, at
     assert text.count("# how many partitions it has") == 1
 
 
+def test_a_group_of_which_no_lag_is_known_keeps_up_with_its_topics(call: Call, at: Path) -> None:
+    """10,000 records a second each: with 100 ms for each poll of 500 they would fall behind."""
+    assert call("init", "busy.toml", "--clients", "2", "--topic", "orders:10:2000").code == 0
+    scenario = load_scenario("busy.toml")
+    assert {one.processing_ms for one in scenario.world.clients} == {25}
+    assert run(scenario).metrics["lag_records_at_end"] < 20_000
+
+
 def test_settings_of_a_properties_file_are_taken_or_named(call: Call, at: Path) -> None:
     outcome = call("init", "own.toml", "--from-properties", "consumer.properties")
     assert outcome.code == 0

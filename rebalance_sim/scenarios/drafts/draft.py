@@ -13,6 +13,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.keys import keys_of
 from rebalance_sim.scenarios.scenario import counted
+from rebalance_sim.sim.client.client_spec import ClientSpec
 
 GROUP_STARTS_MS = 60_000
 """How long a group has to come to rest before a deployment begins."""
@@ -100,7 +101,7 @@ def _lines(draft: Draft, deployment: Deployment | None, seed: int) -> Iterator[s
     if draft.network:
         yield from _table("[world.network]", "world.network", draft.network)
     yield from _tables("[[world.topics]]", "world.topics", draft.topics)
-    clients = [{"name": one["name"], **one} for one in draft.clients]
+    clients = [{"name": one["name"], **one} for one in _keeping_up(draft)]
     yield from _tables("[[world.clients]]", "world.clients", clients)
     faults = [] if deployment is None else deployment.faults(draft.client_names())
     for index, fault in enumerate(faults):
@@ -110,6 +111,22 @@ def _lines(draft: Draft, deployment: Deployment | None, seed: int) -> Iterator[s
         yield "[[world.faults]]"
         for name, value in fault.items():
             yield f"{name} = {_value(value)}"
+
+
+def _keeping_up(draft: Draft) -> Iterator[Mapping[str, Any]]:
+    """The clients; those that would fall behind what is produced with the default of
+    ``processing_ms`` poll twice as often as it takes."""
+    produced = sum(
+        one.get("records_per_second", 0) * one["partition_count"] for one in draft.topics
+    )
+    each = -(-produced // max(1, len(draft.client_names())))
+    default = ClientSpec(name="any")
+    for client in draft.clients:
+        most = client.get("max_poll_records", default.max_poll_records) * 1_000
+        if most < each * default.processing_ms:
+            yield {**client, "processing_ms": most // (2 * each)}
+        else:
+            yield client
 
 
 def _tables(head: str, path: str, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
