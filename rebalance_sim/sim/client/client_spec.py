@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
+from rebalance_sim.protocol.clients.kinds import FRANZ, JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import check_version
 from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
@@ -76,6 +76,9 @@ class ClientSpec:
     to."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
+    greedy_auto_commit: bool = False
+    """Whether it commits also what ``poll`` has just returned, and not only what it had returned
+    before that: ``GreedyAutoCommit``, of franz-go alone."""
     manual_commit_interval_ms: int | None = None
     """How often the application commits what it was handed; none: never."""
     commits_synchronously: bool = False
@@ -127,7 +130,8 @@ class ClientSpec:
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
     ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly;
-    librdkafka and franz-go take no list with both sorts here, and have no ``sticky``."""
+    franz-go's goes by the one that the group has chosen. librdkafka takes no list with both sorts,
+    and has no ``sticky``."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
@@ -144,6 +148,7 @@ class ClientSpec:
         if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
             raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_assignors(self.assignors, self.kind)
+        self._check_greedy()
         if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
                 f"session_timeout_ms ({self.session_timeout_ms}) must be > heartbeat_interval_ms "
@@ -196,6 +201,12 @@ class ClientSpec:
     def longest_processing_ms(self) -> int:
         """For how long the application is away between two polls, at most, unless records say."""
         return max(self.processing_ms, self.processing_max_ms or 0)
+
+    def _check_greedy(self) -> None:
+        if self.greedy_auto_commit and KINDS[self.kind].library != KINDS[FRANZ].library:
+            raise ValueError(f"greedy_auto_commit: {self.kind} has no such setting: leave it out")
+        if self.greedy_auto_commit and not self.enable_auto_commit:
+            raise ValueError("greedy_auto_commit needs enable_auto_commit: leave one out")
 
     def _check_processing(self) -> None:
         if self.processing_max_ms is not None:

@@ -25,12 +25,31 @@ class FranzClassicCore(FranzMachine):
     def _declare(self) -> None:
         self.generation_id = NO_GENERATION
         self.is_cooperative = self.config.is_cooperative
+        self.is_downgraded = False  # from cooperative to eager: the next session revokes all first
         self.heartbeat_interval_ms = self.config.heartbeat_interval_ms
         self._seen: dict[str, str] = {}
         self.catalogue = TopicCatalogue(SeenNames(self._seen, self._owned))
 
     def _owned(self) -> frozenset[TopicPartition]:
         return self.last_assigned | (self.now_assigned or _NOTHING)
+
+    def adopt_mode(self, protocol_name: str | None) -> None:
+        """The group has chosen one of the balancers, by the votes of its members."""
+        for assignor in self.config.assignors:
+            if assignor.name == protocol_name:
+                chosen = assignor.supports_cooperative
+                self.is_downgraded = not chosen and (self.is_downgraded or self.is_cooperative)
+                self.is_cooperative = chosen
+
+    def take_downgrade(self) -> bool:
+        """Whether what the last session had is still to be revoked: asked once."""
+        downgraded, self.is_downgraded = self.is_downgraded, False
+        return downgraded
+
+    def forget_membership(self) -> None:
+        """As a client that begins."""
+        self.adopt_generation("", NO_GENERATION)
+        self.is_cooperative, self.is_downgraded = self.config.is_cooperative, False
 
     def adopt_generation(self, member_id: str, generation_id: int) -> None:
         """Take an id and a generation over, or the lack of either."""

@@ -101,6 +101,7 @@ class Manage:
         self._others: Mapping[str, int] = {}  # that a leader has assigned, and does not consume
         self._rejoin_owed = False
         self._is_stuck = False
+        self._planned: Assignment | None = None  # a leader's own, where its plan is not wanted
         self.is_joining = False
         self.is_giving_up = False
         self.is_rejoin_due = False
@@ -182,7 +183,7 @@ class Manage:
         """See ``GroupManager``."""
         self._reason, self._errors = _FIRST, 0
         self._commits.restart_interval()
-        self._core.adopt_generation("", NO_GENERATION)
+        self._core.forget_membership()
         self._using = {}
         self._note_topics()
         self._join()
@@ -207,13 +208,14 @@ class Manage:
             core.member_id,
             Subscription(
                 topics=topics,
-                owned_partitions=owned if core.is_cooperative else (),
+                owned_partitions=owned,
                 generation_id=core.generation_id,
                 rack_id=config.client_rack or None,
             ),
             last_assigned=owned,
             last_generation_id=core.generation_id,
             reason=self._reason,
+            eager_say_owned=False,
         )
         timeout_ms = _OVERHEAD_MS + config.max_poll_interval_ms
         self._joins.send(SendJoinGroup, request, self._on_joined, timeout_ms=timeout_ms)
@@ -233,6 +235,7 @@ class Manage:
                 self._restart()
         else:
             core.adopt_generation(response.member_id, response.generation_id)
+            core.adopt_mode(response.protocol_name)
             self._is_leader = response.leader == response.member_id
             if not self._is_leader:
                 self._sync(response, {})
@@ -264,9 +267,6 @@ class Manage:
         self._sync(response, {} if response.skip_assignment else plan)
         if response.skip_assignment:
             self._planned = plan.get(core.member_id)
-
-    _planned: Assignment | None = None
-    """What a leader whose plan the coordinator does not want would have had by it."""
 
     def _sync(self, response: JoinGroupResponse, plan: Mapping[str, Assignment]) -> None:
         core = self._core
@@ -308,6 +308,8 @@ class Manage:
 
     def _begin_session(self) -> None:
         core = self._core
+        if core.take_downgrade():  # no heartbeat goes out while that is revoked
+            return self._session.drop_all(self._begin_session)
         self._beat_due_ms = core.now_ms + core.config.heartbeat_interval_ms
         self._fast_due_ms = core.now_ms + _FAST_CHECK_MS if core.is_cooperative else None
         self._end_error = None
