@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rebalance_sim.protocol.clients.kinds import FRANZ, JAVA, KINDS
+from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import check_version
 from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
     DEFAULT_ASSIGNORS,
+    can_be_greedy,
     check_assignors,
     check_kind,
     check_regex,
@@ -148,7 +149,8 @@ class ClientSpec:
         if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
             raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_assignors(self.assignors, self.kind)
-        self._check_greedy()
+        if self.greedy_auto_commit and not can_be_greedy(self.kind):
+            raise ValueError(f"greedy_auto_commit: {self.kind} has no such setting: leave it out")
         if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
                 f"session_timeout_ms ({self.session_timeout_ms}) must be > heartbeat_interval_ms "
@@ -201,12 +203,6 @@ class ClientSpec:
     def longest_processing_ms(self) -> int:
         """For how long the application is away between two polls, at most, unless records say."""
         return max(self.processing_ms, self.processing_max_ms or 0)
-
-    def _check_greedy(self) -> None:
-        if self.greedy_auto_commit and KINDS[self.kind].library != KINDS[FRANZ].library:
-            raise ValueError(f"greedy_auto_commit: {self.kind} has no such setting: leave it out")
-        if self.greedy_auto_commit and not self.enable_auto_commit:
-            raise ValueError("greedy_auto_commit needs enable_auto_commit: leave one out")
 
     def _check_processing(self) -> None:
         if self.processing_max_ms is not None:

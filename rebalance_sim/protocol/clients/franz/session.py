@@ -93,15 +93,17 @@ class Session:
         core = self._core
         held = core.last_assigned
         if not held:
+            core.is_downgraded = False
             then()
             return
         done = partial(self._after_drop, then)
         self._call_back(CallbackKind.REVOKED, held, partial(self._stop, held), done)
 
     def _after_drop(self, then: Then) -> None:
-        given = self._core.now_assigned
+        core = self._core
+        given = core.now_assigned
         self._forget()
-        self._core.now_assigned = given
+        core.now_assigned, core.is_downgraded = given, False
         then()
 
     # --- its beginning ----------------------------------------------------------------------------

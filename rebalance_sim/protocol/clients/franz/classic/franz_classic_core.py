@@ -25,7 +25,6 @@ class FranzClassicCore(FranzMachine):
     def _declare(self) -> None:
         self.generation_id = NO_GENERATION
         self.is_cooperative = self.config.is_cooperative
-        self.is_downgraded = False  # from cooperative to eager: the next session revokes all first
         self.heartbeat_interval_ms = self.config.heartbeat_interval_ms
         self._seen: dict[str, str] = {}
         self.catalogue = TopicCatalogue(SeenNames(self._seen, self._owned))
@@ -40,11 +39,6 @@ class FranzClassicCore(FranzMachine):
                 chosen = assignor.supports_cooperative
                 self.is_downgraded = not chosen and (self.is_downgraded or self.is_cooperative)
                 self.is_cooperative = chosen
-
-    def take_downgrade(self) -> bool:
-        """Whether what the last session had is still to be revoked: asked once."""
-        downgraded, self.is_downgraded = self.is_downgraded, False
-        return downgraded
 
     def forget_membership(self) -> None:
         """As a client that begins."""
