@@ -58,7 +58,9 @@ root => {
     }
     const going = entries.filter(m => m.role === "message" && m.step <= one.step &&
       (m.arrives === null ? m.at === one.at : m.arrives > one.at));
-    flight.textContent = going.length ? "On its way: " + going.map(words).join("; ") : "";
+    const more = going.length > 6 ? `; and ${going.length - 6} more` : "";
+    flight.textContent = going.length
+      ? "On its way: " + going.slice(0, 6).map(words).join("; ") + more : "";
     for (let n = Math.max(0, at - 8); n < Math.min(shown.length, at + 5); n++) {
       const line = make("li", shown[n].role, `${seconds(shown[n].at)}  ${words(shown[n])}`);
       if (n === at) line.classList.add("now");
@@ -92,7 +94,9 @@ root => {
     button("rebalance", jump(one => one.rebalances)),
     button("violation", jump(one => one.role === "violation")));
   filters.append(who, kind, search);
-  root.append(bar, jumps, filters, group, members, flight, log);
+  const control = make("div", "control");  // stays in sight while members are scrolled through
+  control.append(bar, jumps, filters);
+  root.append(control, group, members, flight, log);
   const first = entries.findIndex(one => one.role === "violation");
   at = Math.max(0, first < 0 ? entries.findIndex(one => one.rebalances) : first);
   show();

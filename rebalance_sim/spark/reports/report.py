@@ -280,7 +280,7 @@ def in_order(metrics: Sequence[MetricSummary]) -> list[MetricSummary]:
 
 def metric_rows(metrics: Sequence[MetricSummary]) -> list[list[str]]:
     """One row for each metric."""
-    rows = [["metric", "runs", "median", "95 % below", "99 % below", "max", "mean ± 95 %"]]
+    rows = [["metric", "runs", "median", "p95", "p99", "max", "mean ± 95 %"]]
     for one in in_order(metrics):
         values = (one.p50, one.p95, one.p99, one.max, one.mean, one.ci95)
         *values_shown, mean, reach = (shown_in_unit(one.name, value) for value in values)
