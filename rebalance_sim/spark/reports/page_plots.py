@@ -92,7 +92,7 @@ def _stacked(
     ]  # fmt: skip
     x_title = "share of runs (%)" if totals else "runs"
     figure = small_figure(bars, height=100 + per_row * len(names), x_title=x_title)
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
     figure.update_layout(barmode="stack", legend=legend, margin_t=45)
     return figure.update_yaxes(autorange="reversed", tickfont_size=11)
 
@@ -223,7 +223,7 @@ def panels(plot: MetricPlot, row: tuple[Panel, ...]) -> list[Any]:
     """Small figures that share their vertical axis, so that protocols can be held side by side."""
     tops = (high for panel in row for line in panel.lines for high in line.highs)
     top = 1.06 * max(tops, default=0.0) or 1.0
-    return [_panel(plot, panel).update_yaxes(range=[0, top]) for panel in row]
+    return [_panel(plot, panel).update_yaxes(range=[-0.04 * top, top]) for panel in row]
 
 
 def _panel(plot: MetricPlot, panel: Panel) -> Any:
