@@ -12,6 +12,14 @@ root => {
        text: rows.texts[text], arrives, rebalances }));
   const words = one => one.role === "message" ? `${one.actor} → ${one.to}  ${one.text}` +
     (one.arrives === null ? "  (not received)" : "") : `${one.actor} ${one.text}`.trim();
+  // Whether it names orders-2, as "orders-0,1,2" and "orders-0..59" do; other text is looked for.
+  const names = (said, text) => {
+    const [, topic, number] = /^(.+)-(\d+)$/.exec(text) || [];
+    if (!topic) return said.includes(text);
+    return [...said.matchAll(/([\w.:-]+)-(\d[\d,.]*)/g)].some(([, of, list]) =>
+      of.replace(/^-/, "") === topic && [...list.matchAll(/(\d+)(?:\.\.(\d+))?/g)].some(
+        ([, first, last = first]) => +first <= +number && +number <= +last));
+  };
   const seconds = ms => (ms / 1000).toFixed(3) + " s";
   const bar = make("div", "bar"), jumps = make("div", "bar"), filters = make("div", "bar");
   const slider = make("input"), time = make("output");
@@ -74,15 +82,19 @@ root => {
     one.type = "button"; one.title = title || text; one.onclick = action;
     return one;
   };
-  const jump = test => () => {
-    const next = shown.findIndex((one, n) => n > at && test(one));
-    const found = next >= 0 ? next : shown.findIndex(test);
-    if (found >= 0) { at = found; show(); }
+  const jump = (name, test) => {
+    const one = button(name, () => {
+      const next = shown.findIndex((entry, n) => n > at && test(entry));
+      const found = next >= 0 ? next : shown.findIndex(test);
+      if (found >= 0) { at = found; show(); }
+    });
+    one.disabled = !entries.some(test);
+    return one;
   };
   const filter = () => {
     const step = shown[at] ? shown[at].step : 0, text = search.value.toLowerCase();
     shown = entries.filter(one => (!who.value || one.actor === who.value || one.to === who.value) &&
-      (!kind.value || one.role === kind.value) && words(one).toLowerCase().includes(text));
+      (!kind.value || one.role === kind.value) && names(words(one).toLowerCase(), text));
     const next = shown.findIndex(one => one.step >= step);
     at = next < 0 ? Math.max(0, shown.length - 1) : next;
     show();
@@ -90,9 +102,8 @@ root => {
   slider.oninput = () => { at = Number(slider.value); show(); };
   who.onchange = kind.onchange = search.oninput = filter;
   bar.append(button("‹", () => move(-1), "one back"), slider, button("›", () => move(1), "one on"), time);
-  jumps.append("Next:", button("fault", jump(one => one.role === "fault")),
-    button("rebalance", jump(one => one.rebalances)),
-    button("violation", jump(one => one.role === "violation")));
+  jumps.append("Next:", jump("fault", one => one.role === "fault"),
+    jump("rebalance", one => one.rebalances), jump("violation", one => one.role === "violation"));
   filters.append(who, kind, search);
   const control = make("div", "control");  // stays in sight while members are scrolled through
   control.append(bar, jumps, filters);
