@@ -75,12 +75,14 @@ def test_figures_on_top_are_the_metrics_in_their_units() -> None:
             "unowned_partition_ms": 12_500.0,
             "rebalance_ms_max": 1_500.0,
             "records_lost": 3.0,
+            "fatal_clients": 0.0,
         },
     )
-    assert [(number, words) for number, words, _ in headlines(result)] == [
-        ("12.5", "partition-seconds without an owner"),
-        ("1.5 s", "longest rebalance"),
-        ("3", "records lost"),
+    assert list(headlines(result)) == [
+        ("12.5", "partition-seconds without an owner", ""),
+        ("1.5 s", "longest rebalance", ""),
+        ("3", "records lost", "bad"),
+        ("0", "clients that ended with an error", ""),
     ]
 
 
