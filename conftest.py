@@ -21,6 +21,25 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 gc.set_threshold(100_000, *gc.get_threshold()[1:])
 
 
+CLUSTERS = frozenset({"cluster_master", "connect_url", "hdfs"})
+"""Fixtures of a whole session that start servers: what uses one runs in the same process."""
+
+LONG_FIRST = ("cluster",)
+"""Groups of tests that take ten seconds and more, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups that ``--dist loadgroup`` keeps together, the long ones first: one that begins last
+    leaves the other cores without work. A file is a group, for what its tests share."""
+    group = {item: item.nodeid.partition("::")[0] for item in items}
+    clustered = {group[item] for item in items if CLUSTERS & {*getattr(item, "fixturenames", ())}}
+    places = {name: place for place, name in enumerate(LONG_FIRST)}
+    for item, file in group.items():
+        group[item] = "cluster" if file in clustered else file
+        item.add_marker(pytest.mark.xdist_group(group[item]))
+    items.sort(key=lambda item: places.get(group[item], len(places)))
+
+
 def pytest_collection_finish() -> None:
     """Modules and tests stay: neither a collection nor a fork of this process has to visit them."""
     gc.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,8 +64,14 @@ def _listed(section: str) -> dict[str, str]:
     """The ids of a table of docs/reference/defects.md, with the component of each."""
     text = LISTS.read_text(encoding="utf-8")
     rows = text.split(f"\n{section}")[1].split("\n## ")[0].splitlines()
-    cells = [row.split("|") for row in rows if row.startswith("| ")][1:]
-    return {row[1].strip(): row[2].strip() for row in cells}
+    cells = [row.split("|")[1:-1] for row in rows if row.startswith("| ")][1:]
+    return {
+        name.split("(")[0].strip(): component.strip()
+        for component, *lists in cells
+        for names in lists
+        for name in re.split(r", (?![^(]*\))", names)
+        if name.strip()
+    }
 
 
 def _count(words: str, ids: Sequence[str], by_id: Mapping[str, Mapping[str, Any]]) -> str:

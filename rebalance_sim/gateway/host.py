@@ -8,6 +8,7 @@ decide does not depend on how busy the machine is.
 from __future__ import annotations
 
 import asyncio
+import base64
 import heapq
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,14 @@ COMPACTED_FROM = 1_000
 time: it has at most twice what the state of the groups takes, and these."""
 WALL_OFFSET_MS = 1
 """Time begins with the gateway; a time of 0 in a record means that there is none."""
+
+
+def _new_member_id() -> str:
+    """As brokers draw them (coordinator §2.4, H3): assignors and leaders go by the order of ids."""
+    while True:
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
 
 
 class GroupHost(Shard):
@@ -233,7 +242,7 @@ class GroupHost(Shard):
             group_configs=self._group_configs,
             semantics=self._semantics.of_both,
             image=self._topics.image,
-            new_member_id=lambda: str(uuid.uuid4()),
+            new_member_id=_new_member_id,
             compile_regex=compile_re2,
             keeps_history=True,
             term=self.leader_epoch,

@@ -100,6 +100,11 @@ class Laws:
         self._of_clients: dict[str, Checker] = {}
         self._reported: dict[Checker, int] = {}
 
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The groups that are watched, in the order in which requests named them."""
+        return tuple(self._checkers)
+
     def watch(self, group_id: str, shard: GroupHost) -> None:
         """Watch a group from now on; nothing if that is so already."""
         if group_id in self._checkers or len(self._checkers) >= MAX_GROUPS:

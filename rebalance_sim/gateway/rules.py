@@ -145,6 +145,9 @@ class Rule:
         )
 
 
+MAX_RULES = 1_000
+
+
 class Rules:
     """The rules in force. They may be changed from any thread."""
 
@@ -154,8 +157,10 @@ class Rules:
     def add(self, rule: Rule | None = None, **keys: Any) -> Rule:
         """Put a rule into force: a value, or its keys as a file has them.
 
-        Raises ScenarioError for what is no rule.
+        Raises ScenarioError for what is no rule, and for more than ``MAX_RULES``.
         """
+        if len(self._rows) >= MAX_RULES:
+            raise ScenarioError(f"there are {MAX_RULES} rules already: take some away")
         rule = decode(Rule, keys) if rule is None else rule
         self._rows = [*self._rows, [rule, 0]]
         return rule
@@ -167,7 +172,12 @@ class Rules:
     @property
     def hits(self) -> Sequence[int]:
         """How many requests each rule was applied to, in the order of the rules."""
-        return [_applied(rule, seen) for rule, seen in self._rows]
+        return [hits for _, hits in self.in_force]
+
+    @property
+    def in_force(self) -> Sequence[tuple[Rule, int]]:
+        """The rules, each with how many requests it was applied to."""
+        return [(rule, _applied(rule, seen)) for rule, seen in self._rows]
 
     def take(self, request: Request) -> Rule | None:
         """Count a request; the first rule that is to be applied to it, if there is one."""

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
+from rebalance_sim.gateway import http
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.errors import WireError
 from rebalance_sim.gateway.handlers.table import HANDLERS
@@ -171,7 +172,10 @@ class Server:
                 call.lost()
 
     def move_coordinator(self, *, lost_records: int = 0, load_ms: int = 0) -> None:
-        """The coordinator gives up its groups, and loads them again."""
+        """The coordinator gives up its groups, and loads them again. Raises ValueError for less
+        than 0."""
+        if min(lost_records, load_ms) < 0:
+            raise ValueError("lost_records and load_ms are 0 or more")
         if lost_records:
             self.steps.show(StepKind.FAULT, fault=LogLost(), detail="records are lost")
         self.host.move(lost_records=lost_records, after_ms=load_ms)
@@ -187,7 +191,9 @@ class Server:
     def add_records(self, topic: str, values: Sequence[bytes], partition: int | None) -> None:
         """Append records: to one partition, or to all in turn. Raises KeyError for a topic, and
         IndexError for a partition, that there is not."""
-        logs = self.topics.by_name[topic].partitions
+        logs = self.topics.named(topic).partitions
+        if partition is not None and not 0 <= partition < len(logs):
+            raise IndexError(f"topic {topic!r} has {len(logs)} partitions, and no {partition}")
         parts: dict[int, list[bytes]] = {}
         for number, value in enumerate(values):
             parts.setdefault(number % len(logs) if partition is None else partition, []).append(
@@ -207,6 +213,11 @@ class Server:
         """Delete a topic. Raises KeyError if there is none."""
         self.topics.delete(name)
         self.host.show_topics()
+
+    @property
+    def group_ids(self) -> Sequence[str]:
+        """The groups that requests have named."""
+        return self.laws.group_ids
 
     def state(self, group_id: str) -> str:
         """The state of a group, as Kafka names it; empty without a group."""
@@ -233,7 +244,7 @@ class Server:
 
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
-        logs = self.topics.by_name[topic].partitions
+        logs = self.topics.named(topic).partitions
         return {(topic, number): log.end_offset for number, log in enumerate(logs)}
 
     def committed(self, group_id: str) -> Mapping[tuple[str, int], int]:
@@ -268,6 +279,11 @@ class Server:
                 if task in self._connections:
                     self._connections[task] = None
                 await self.reports.serve(first, reader, writer)
+                return
+            if first in http.FIRST_BYTES:
+                if task in self._connections:
+                    self._connections[task] = None
+                await http.serve(self, first, reader, writer)
                 return
             while (frame := await read_frame(reader, first, self._room)) is not None:
                 first, request = b"", request_of(frame)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import uuid
 from bisect import bisect_right
 from collections import deque
@@ -21,6 +22,7 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 MAX_PARTITION_BYTES = 64 * 1024 * 1024
 """What a partition holds at most: older batches are deleted."""
 MAX_PARTITIONS = 10_000
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 LEADER_EPOCH = 0
 """Of every partition, for good."""
 OF_DATA = "\0"
@@ -31,6 +33,21 @@ MAX_PRODUCERS = 1_000
 """Of so many producers, in each partition: those that wrote last."""
 MAX_DELETED_TOPICS = 1_000
 """So many deleted topics are remembered: those that were deleted last."""
+
+
+def check_topic(name: str, partition_count: int, has: int = 0) -> None:
+    """Raises ValueError for what a topic cannot be called, and for fewer partitions than it has."""
+    if not is_legal_name(name):
+        raise ValueError(f"{name!r} is no name of a topic: letters, digits, '.', '_' and '-'")
+    if not 1 <= partition_count <= MAX_PARTITIONS:
+        raise ValueError(f"must be from 1 to {MAX_PARTITIONS}, got {partition_count}")
+    if partition_count < has:
+        raise ValueError(f"topic {name!r} has {has} partitions, and cannot have fewer")
+
+
+def is_legal_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
 
 
 class DataPartition(NamedTuple):
@@ -183,8 +200,10 @@ class Topics:
         return {name: len(held.partitions) for name, held in self.by_name.items()}
 
     def set(self, name: str, partition_count: int) -> HeldTopic:
-        """Make a topic, or give it more partitions."""
+        """Make a topic, or give it more partitions. Raises ValueError, in a line, for a name that
+        is none, and for a number of partitions that will not do."""
         held = self.by_name.get(name)
+        check_topic(name, partition_count, 0 if held is None else held.topic.partition_count)
         if held is None:
             self._made[name] = number = self._made.get(name, self._made_at_most) + 1
             topic_id = f"{name}#{number}"
@@ -199,7 +218,8 @@ class Topics:
 
     def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KeyError if there is none."""
-        held = self.by_name.pop(name)
+        held = self.named(name)
+        del self.by_name[name]
         del self._by_uuid[held.uuid]
         self.image = self.image.without_topic(name)
         self._deleted[held.uuid] = held.topic.topic_id
@@ -212,6 +232,13 @@ class Topics:
         name, _, number = topic_id.rpartition("#")
         if self._made[name] == int(number):
             self._made_at_most = max(self._made_at_most, self._made.pop(name))
+
+    def named(self, name: str) -> HeldTopic:
+        """A topic. Raises KeyError, in a line, if there is none."""
+        held = self.by_name.get(name)
+        if held is None:
+            raise KeyError(f"there is no topic {name!r}; there are: {', '.join(self.by_name)}")
+        return held
 
     def with_uuid(self, topic_uuid: uuid.UUID) -> HeldTopic | None:
         """The topic that has this id."""

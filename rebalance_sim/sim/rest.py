@@ -156,11 +156,16 @@ def all_is_routine(world: RestingWorld) -> bool:
     administrators ask of a coordinator does not, wherever it is on its way."""
     if world.admin.is_busy:
         return False
+    judged: set[tuple[Any, str]] = set()
+    """A shard waits for many sessions, and is looked at once."""
     for call in world.clock.waiting():
         function: Any = call.callbacks[0]
-        judge = _CALLS.get(function.__qualname__)
-        if judge is None or not judge(getattr(function, "__self__", None), world):
-            return False
+        owner, name = getattr(function, "__self__", None), function.__qualname__
+        if (owner, name) not in judged:
+            judge = _CALLS.get(name)
+            if judge is None or not judge(owner, world):
+                return False
+            judged.add((owner, name))
     return True
 
 

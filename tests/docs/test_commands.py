@@ -34,6 +34,8 @@ MODE = re.compile(r"|slow|parse|\w+\.(py|toml)")
 MANY_SEEDS = 50
 SHELL = re.compile(r"[|<>;&$*~`]|^(?!rebalance-sim )")
 """What only a shell understands, or another program runs."""
+PLAIN = re.compile(r"(?:PYTHONPATH=(?P<path>\S+) )?(?P<words>.+?)(?: > (?P<file>\S+))?")
+"""What a fork does for a shell: a folder of plug-ins, and output into a file."""
 ON_SPARK = re.compile(r"^rebalance-sim (sweep|compare|experiment|defects|hunt)\b(?!.* pool\b)")
 
 
@@ -223,9 +225,16 @@ def _as_run(words: str) -> str:
 def _run_line(
     line: str, folder: Path, expected: int | None = 0
 ) -> subprocess.CompletedProcess[str]:
-    if SHELL.search(line) or ON_SPARK.search(line):
+    plain = PLAIN.fullmatch(line)
+    assert plain is not None, line
+    if SHELL.search(plain["words"]) or ON_SPARK.search(plain["words"]):
         return _run(["bash", "-c", line], folder, expected)
-    return _checked(_run_in_fork(shlex.split(line, comments=True), folder), expected)
+    words = shlex.split(plain["words"], comments=True)
+    ran = _checked(_run_in_fork(words, folder, plain["path"]), expected)
+    if plain["file"]:
+        (folder / plain["file"]).write_text(ran.stdout, encoding="utf-8")
+        ran.stdout = ""
+    return ran
 
 
 def _run(
@@ -244,19 +253,24 @@ def _checked(
     return ran
 
 
-def _run_in_fork(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run_in_fork(
+    words: list[str], folder: Path, path: str | None
+) -> subprocess.CompletedProcess[str]:
     """The script in a fork of this process, which has loaded what a new one needs a second for."""
     out, err = folder / ".stdout", folder / ".stderr"
-    fork = multiprocessing.get_context("fork").Process(target=_script, args=(words, folder))
+    fork = multiprocessing.get_context("fork").Process(target=_script, args=(words, folder, path))
     fork.start()
     fork.join()
     texts = [file.read_text(encoding="utf-8") for file in (out, err)]
     return subprocess.CompletedProcess(words, fork.exitcode or 0, *texts)
 
 
-def _script(words: list[str], folder: Path) -> None:
+def _script(words: list[str], folder: Path, path: str | None) -> None:
     os.chdir(folder)
     os.environ.update(ENVIRONMENT)
+    if path is not None:
+        os.environ["PYTHONPATH"] = f"{path}{os.pathsep}{ROOT}"
+        sys.path.insert(0, str(folder / path))
     sys.argv[:] = words
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = open(f".{name}", "w", encoding="utf-8")  # noqa: SIM115

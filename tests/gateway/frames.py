@@ -176,11 +176,11 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def new_server(**options: bool) -> Server:
+def new_server(*, records_traces: bool = True) -> Server:
     """A server that does not listen. To be called in a running loop."""
     config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
     settings = GatewaySettings(topics={"orders": 3, "payments": 1}, coordinator=config)
-    server = Server(settings, **options)
+    server = Server(settings, records_traces=records_traces)
     server.add_records("orders", [b"r"] * 30, None)
     server.host.load()
     return server

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
-from rebalance_sim.gateway.topics import MAX_PARTITIONS
+from rebalance_sim.gateway.topics import MAX_PARTITIONS, is_legal_name
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import APIS, UNSUPPORTED_VERSION
 from rebalance_sim.protocol.runtime.coordinator_config import GROUP_SETTINGS, dotted
@@ -20,7 +19,6 @@ _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
 _GROUPS, _TRANSACTIONS, _FIRST_FIND_OF_SEVERAL = 0, 1, 4
 _COORDINATED = (_GROUPS, _TRANSACTIONS)
 _FEATURE, _LEVEL = "transaction.version", 2
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _GROUP_RESOURCE, _BROKER_RESOURCE, _TOPIC_RESOURCE = 32, 4, 2
 _SET, _DELETE = 0, 1
 _OF_GROUP, _OF_DEFAULT = 8, 5
@@ -90,7 +88,7 @@ async def create_topics(call: Call) -> Message:
     def create(row: Message) -> Message:
         name, wanted = row["name"], max(row["num_partitions"], 1)
         code = 0
-        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_legal_name(name):
             code = _INVALID_TOPIC
         elif name in topics.by_name:
             code = _TOPIC_EXISTS

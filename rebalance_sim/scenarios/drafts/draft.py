@@ -27,14 +27,15 @@ class Draft:
     """What is to stand in the file.
 
     Each of ``topics`` and ``clients`` is an entry of ``world``, which may have a ``count``.
-    ``config`` and ``network`` are tables of ``world``. ``not_modelled`` are settings that were
-    given and mean nothing in a scenario; ``remarks`` is what else is to be said.
+    ``config``, ``brokers`` and ``network`` are tables of ``world``. ``not_modelled`` are settings
+    that were given and mean nothing in a scenario; ``remarks`` is what else is to be said.
     """
 
     name: str
     topics: Sequence[Mapping[str, Any]]
     clients: Sequence[Mapping[str, Any]]
     config: Mapping[str, Any] = field(default_factory=dict)
+    brokers: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     not_modelled: Sequence[str] = ()
     remarks: Sequence[str] = ()
@@ -92,12 +93,18 @@ def _lines(draft: Draft, deployment: Deployment | None, seed: int) -> Iterator[s
         yield f"# Not modelled, and left out: {', '.join(draft.not_modelled)}."
     yield ""
     yield _line("", "name", draft.name)
+    if deployment is not None:
+        yield from ("", "# The deployment by itself, without the first start of the group.")
+        phase = {"name": "deploy", "from_ms": GROUP_STARTS_MS, "until": "rest"}
+        yield from ("[[phases]]", *(f"{name} = {_value(value)}" for name, value in phase.items()))
     has_records = any(topic.get("records_per_second") for topic in draft.topics)
     duration_ms = GROUP_STARTS_MS * 2 if deployment is None else deployment.duration_ms
     world = {"seed": seed, "duration_ms": duration_ms, "data_plane": has_records}
     yield from _table("[world]", "world", world)
     if draft.config:
         yield from _table("[world.config]", "world.config", draft.config)
+    if draft.brokers:
+        yield from _table("[world.brokers]", "world.brokers", draft.brokers)
     if draft.network:
         yield from _table("[world.network]", "world.network", draft.network)
     yield from _tables("[[world.topics]]", "world.topics", draft.topics)

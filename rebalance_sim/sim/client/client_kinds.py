@@ -35,6 +35,7 @@ def make_member(
         max_poll_interval_ms=spec.max_poll_interval_ms,
         enable_auto_commit=spec.enable_auto_commit,
         auto_commit_interval_ms=spec.auto_commit_interval_ms,
+        greedy_auto_commit=spec.greedy_auto_commit,
         request_timeout_ms=spec.request_timeout_ms,
         # Brokers before 4.2 know no topic ids in offset requests.
         uses_topic_ids=spec.uses_topic_ids and semantics.coordinator.takes_topic_ids_of_offsets,

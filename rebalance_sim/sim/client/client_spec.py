@@ -11,6 +11,7 @@ from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
     DEFAULT_ASSIGNORS,
+    can_be_greedy,
     check_assignors,
     check_kind,
     check_regex,
@@ -76,6 +77,9 @@ class ClientSpec:
     to."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
+    greedy_auto_commit: bool = False
+    """Whether it commits also what ``poll`` has just returned, and not only what it had returned
+    before that: ``GreedyAutoCommit``, of franz-go alone."""
     manual_commit_interval_ms: int | None = None
     """How often the application commits what it was handed; none: never."""
     commits_synchronously: bool = False
@@ -129,7 +133,8 @@ class ClientSpec:
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
     ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly;
-    librdkafka and franz-go take no list with both sorts here, and have no ``sticky``."""
+    franz-go's goes by the one that the group has chosen. librdkafka takes no list with both sorts,
+    and has no ``sticky``."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
@@ -146,6 +151,8 @@ class ClientSpec:
         if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
             raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_assignors(self.assignors, self.kind)
+        if self.greedy_auto_commit and not can_be_greedy(self.kind):
+            raise ValueError(f"greedy_auto_commit: {self.kind} has no such setting: leave it out")
         if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
                 f"session_timeout_ms ({self.session_timeout_ms}) must be > heartbeat_interval_ms "

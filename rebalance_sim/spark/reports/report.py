@@ -278,7 +278,7 @@ def in_order(metrics: Sequence[MetricSummary]) -> list[MetricSummary]:
 
 def metric_rows(metrics: Sequence[MetricSummary]) -> list[list[str]]:
     """One row for each metric."""
-    rows = [["metric", "runs", "median, 95 %", "95 % below", "99 % below", "max", "mean"]]
+    rows = [["metric", "runs", "median [95 %]", "p95", "p99", "max", "mean"]]
     for one in in_order(metrics):
         middle, interval = in_unit(one.name, one.median)
         if math.isnan(one.median.low):
