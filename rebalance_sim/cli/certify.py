@@ -29,7 +29,7 @@ _NEEDED = ("{bootstrap}", "{group}", "{topic}")
 _INSTANCE_ID = "{instance_id}"
 _LIMITS = (
     "The gateway coordinates groups and keeps a few records in memory. It is no broker for data: "
-    "one node, no TLS or SASL, no transactions, quotas or share groups. What held, held once."
+    "one node, no TLS or SASL, no quotas or share groups. What held, held once."
 )
 
 
@@ -85,6 +85,8 @@ def certify(
         print_json({"scenarios": rows, "counts": dict(sorted(counts.items())), "limits": _LIMITS})
     else:
         say(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+        for line, times in Counter(one for row in results for one in row.not_judged).items():
+            say(f"not judged in {times} of {len(results)}: {line}")
         say(_LIMITS)
     return FOUND if counts[Outcome.FAILED] else OK
 

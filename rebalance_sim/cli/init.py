@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.drafts.draft import Draft
 
 _CLIENTS, _TOPIC, _DOWN_MS = 3, "orders:12", 10_000
+_PROTOCOL = (
+    "The clients are Java's with group.protocol=consumer (KIP-848); --kind classic has Kafka's "
+    "default, classic."
+)
+_NO_MEMBERS = (
+    "No members are printed, so that their number is a guess; --clients says how many there are."
+)
 _NO_SUBSCRIPTIONS = (
     "Kafka's tools print no subscriptions: every member subscribes to every topic of the group."
 )
@@ -130,7 +137,8 @@ def _draft(
         draft = replace(
             draft,
             config=group.config,
-            remarks=(*draft.remarks, _NO_SUBSCRIPTIONS),
+            brokers=group.brokers,
+            remarks=(*draft.remarks, _NO_SUBSCRIPTIONS if members else _NO_MEMBERS),
             not_modelled=(*draft.not_modelled, *group.not_modelled),
         )
     topics = topics or [_topic(_TOPIC)]
@@ -140,6 +148,8 @@ def _draft(
         members = [{"name": "app", "count": count, "topics": names, **shared}]
         if static or "instance_id" in shared:
             members[0]["instance_id"] = shared.get("instance_id", "app")
+        if kind is None and "kind" not in shared:
+            draft = replace(draft, remarks=(*draft.remarks, _PROTOCOL))
     if kind is not None:
         members = [{**one, "kind": kind} for one in members]
     group_id = shared.get("group_id")

@@ -112,13 +112,16 @@ async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
     from rebalance_sim.gateway.server import Server
 
     ended = asyncio.Event()
+    # Before anything else: the first process of a container is not ended by a signal without this.
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, ended.set)
 
     def violated(found: Found) -> None:
         stderr().print(f"rebalance-sim: violated: {found}")
         if asked.stop_at_violation:
             ended.set()
 
-    server = Server(settings, on_violation=violated)
+    server = Server(settings, on_violation=violated, records_traces=asked.record is not None)
     if asked.record is not None and not server.recordings.is_of_release:
         raise BadInput(f"--record: {settings.semantics} is no release of Kafka: there is no trace")
     _fill(server, asked.records)
@@ -134,9 +137,6 @@ async def _serve(settings: GatewaySettings, asked: _Asked) -> int:
     host, taken = server.address
     say(f"{host}:{taken}")
     flush()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, ended.set)
     try:
         await asyncio.wait_for(ended.wait(), asked.seconds)
     except TimeoutError:

@@ -66,6 +66,7 @@ _ASSIGNORS_BY_CLASS = {
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
 _TEXT_CONFIGS = ("group.instance.id", "group.remote.assignor", "client.rack")
+_YES_OR_NO_CONFIGS = ("enable.auto.commit", "greedy.auto.commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,8 +238,9 @@ def _config(
     for key in _TEXT_CONFIGS:
         if key in settings:
             values[key.replace(".", "_")] = settings[key]
-    if "enable.auto.commit" in settings:
-        values["enable_auto_commit"] = str(settings["enable.auto.commit"]).lower() == "true"
+    for key in _YES_OR_NO_CONFIGS:
+        if key in settings:
+            values[key.replace(".", "_")] = str(settings[key]).lower() == "true"
     try:
         for key in _INT_CONFIGS:
             if key in settings:

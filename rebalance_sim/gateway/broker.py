@@ -140,16 +140,32 @@ class Gateway:
         for problem in (*self.violations, *map(repr, self._here.escapes)):
             raise AssertionError(str(problem))
 
+    def not_judged(self, group_id: str) -> Sequence[str]:
+        """What could not be judged of a group, each in a line: what known issues of the version may
+        be the reason of, reports that were refused. Of clients that do not report nothing is judged
+        but requests and answers; ``reporter_count`` says how many have."""
+        return self._call(lambda server: server.not_judged(group_id))
+
+    @property
+    def reporter_count(self) -> int:
+        """How many clients have reported that they start."""
+        return self._call(lambda server: server.reports.started_count)
+
     def add_records(
         self, topic: str, values: Iterable[bytes], partition: int | None = None
     ) -> None:
         """Append records: to one partition, or to all in turn. Raises KeyError for a topic, and
-        IndexError for a partition, that there is not."""
+        IndexError for a partition, that there is not, and TypeError for values that are no bytes.
+        """
         rows = list(values)
+        for value in rows:
+            if not isinstance(value, bytes):
+                raise TypeError(f"values of records are bytes, got {value!r}")
         self._call(lambda server: server.add_records(topic, rows, partition))
 
     def set_topic(self, name: str, partition_count: int) -> None:
-        """Make a topic, or give it more partitions."""
+        """Make a topic, or give it more partitions. Raises ValueError for a name that is none, and
+        for fewer partitions than it has, or none."""
         self._call(lambda server: server.set_topic(name, partition_count))
 
     def delete_topic(self, name: str) -> None:
@@ -158,7 +174,7 @@ class Gateway:
 
     def move_coordinator(self, *, lost_records: int = 0, load_ms: int = 0) -> None:
         """The coordinator gives up its groups, and after ``load_ms`` loads them from the log again,
-        without the last ``lost_records`` records."""
+        without the last ``lost_records`` records. Raises ValueError for less than 0."""
         self._call(
             lambda server: server.move_coordinator(lost_records=lost_records, load_ms=load_ms)
         )
@@ -172,7 +188,7 @@ class Gateway:
         return self._call(lambda server: server.state(group_id))
 
     def members(self, group_id: str) -> frozenset[str]:
-        """The ids of the members of a group."""
+        """The ids of the members of a group; none without a group."""
         return self._call(lambda server: server.members(group_id))
 
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
@@ -186,7 +202,7 @@ class Gateway:
     @property
     def groups(self) -> Sequence[str]:
         """The groups that requests have named."""
-        return self._call(lambda server: server.recordings.group_ids)
+        return self._call(lambda server: server.group_ids)
 
     def trace(self, group_id: str) -> Mapping[str, Any]:
         """What the group went through, as ``rebalance-sim conformance`` replays it. Raises KeyError

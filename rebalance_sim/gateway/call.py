@@ -15,7 +15,14 @@ from rebalance_sim.gateway.wire.frames import Request
 from rebalance_sim.protocol.hosting.error_answers import error_answer
 from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.transaction_messages import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 
+OF_TRANSACTIONS = (InitProducerIdRequest, EndTxnRequest, AddPartitionsToTxnRequest)
+"""Requests that are about no group."""
 NODE_ID = 0
 CLUSTER_ID = "rebalance-sim-gateway"
 
@@ -92,8 +99,9 @@ class Call:
     async def _answer(self, request: Any) -> Any:
         if self.error is not None:
             return error_answer(request, self.error)
-        for group_id in group_ids_of(request) or ():
-            self.site.watch(group_id, self.request.client_id)
+        if not isinstance(request, OF_TRANSACTIONS):
+            for group_id in group_ids_of(request) or ():
+                self.site.watch(group_id, self.request.client_id)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         host = self.site.host
         host.holds_commits_ms = self.commit_delay_ms

@@ -1,4 +1,5 @@
-"""A coordinator shard behind sockets: a log that is compacted, and a clock that is real.
+"""A coordinator shard of groups and transactions behind sockets: a log that is compacted, and a
+clock that is real.
 
 Timers fire at the time for which they are due, before whatever is handled after it: what they
 decide does not depend on how busy the machine is.
@@ -7,19 +8,23 @@ decide does not depend on how busy the machine is.
 from __future__ import annotations
 
 import asyncio
+import base64
 import heapq
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from rebalance_sim.gateway.topics import Topics
+from rebalance_sim.gateway.topics import DataPartition, Topics
+from rebalance_sim.gateway.wire.records import marker_of
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
-from rebalance_sim.protocol.hosting.ports import ShardListener, Wake
+from rebalance_sim.protocol.hosting.ports import Reply, ShardListener, Wake
 from rebalance_sim.protocol.hosting.routing import GroupRequests
 from rebalance_sim.protocol.hosting.shard import Shard
+from rebalance_sim.protocol.hosting.verification import handle_verified, write_marker
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import (
     ConfigsInForce,
@@ -28,13 +33,23 @@ from rebalance_sim.protocol.runtime.coordinator_config import (
 )
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.transaction_messages import TxnMarker, TxnMarkerAnswered
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.log import ReplicaLog
 
-COMPACTED_EVERY = 20_000
-"""So many records are written, at most, until those are removed that later ones replace."""
+COMPACTED_FROM = 1_000
+"""The log is compacted when it has this many new records, and as many as were left of it the last
+time: it has at most twice what the state of the groups takes, and these."""
 WALL_OFFSET_MS = 1
 """Time begins with the gateway; a time of 0 in a record means that there is none."""
+
+
+def _new_member_id() -> str:
+    """As brokers draw them (coordinator §2.4, H3): assignors and leaders go by the order of ids."""
+    while True:
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
 
 
 class GroupHost(Shard):
@@ -75,6 +90,7 @@ class GroupHost(Shard):
             config=config,
             rules=semantics.rules(BrokerRules)(),
             listener=listener,
+            send_marker=self._send_marker,
         )
         self.requests = GroupRequests([self], lambda group_id: 0)
 
@@ -90,9 +106,34 @@ class GroupHost(Shard):
     ) -> None:
         """Handle a request now, after all that was due before it."""
         self.advance()
+        handle = partial(self._handle, client_id=client_id, client_host=client_host)
+        handle_verified(request, reply, shard=self, handle=handle)
+
+    def _handle(
+        self, request: Any, reply: Reply, *, client_id: str = "", client_host: str = ""
+    ) -> None:
         self.requests.on_request(
             request, reply, client_id=client_id, client_host=client_host, now_ms=self.now_ms
         )
+
+    def _send_marker(self, marker: TxnMarker) -> None:
+        asked = marker.request
+        partition = DataPartition.of(asked.group_id)
+        if partition is None:
+            write_marker(marker, self._handle)
+            return
+        self._topics.end_transaction(
+            partition,
+            marker_of(
+                asked.producer_id,
+                asked.producer_epoch,
+                self.now_ms,
+                committed=asked.committed,
+                coordinator_epoch=asked.coordinator_epoch,
+            ),
+            committed=asked.committed,
+        )
+        self._handle(TxnMarkerAnswered(marker=marker), lambda _: None)
 
     def move(self, *, lost_records: int, after_ms: int) -> None:
         """Give up the groups, and load them from the log again after a time, without its last
@@ -183,8 +224,8 @@ class GroupHost(Shard):
             if epoch == self.leader_epoch and self.is_active and end > self.log.high_watermark:
                 self.log.high_watermark = end
                 self.on_high_watermark(at_ms)
-                if end - self.log.cleaned_to > COMPACTED_EVERY:
-                    self.log.compact(end, drops_tombstones=True)
+                if end - self.log.cleaned_to > max(COMPACTED_FROM, self.log.cleaned_count):
+                    self.log.compact(end, drops_tombstones=True, drops_ended_transactions=True)
 
         if self.holds_commits_ms:
             self.call_at(self.now_ms + self.holds_commits_ms, commit)
@@ -199,9 +240,9 @@ class GroupHost(Shard):
         return GroupCoordinator(
             config=self._config,
             group_configs=self._group_configs,
-            semantics=self._semantics,
+            semantics=self._semantics.of_both,
             image=self._topics.image,
-            new_member_id=lambda: str(uuid.uuid4()),
+            new_member_id=_new_member_id,
             compile_regex=compile_re2,
             keeps_history=True,
             term=self.leader_epoch,

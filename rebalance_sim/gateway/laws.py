@@ -10,17 +10,30 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rebalance_sim.gateway.host import GroupHost
+from rebalance_sim.gateway.recording import MAX_GROUPS
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.laws.log import CommittedKept, RecordKey
 from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.records import Record, TransactionMarker, TxnOffsetCommit
 
-MAX_GROUPS = 1_000
-"""How many groups are watched; later ones are served all the same."""
 
+class _CommittedKept(CommittedKept):
+    """A log without replicas is not committed twice, but after records of it were lost. Records of
+    transactions that have ended go."""
+
+    kept = 256
+
+    def _enter(self, latest: dict[RecordKey, Record], record: Record) -> None:
+        if type(record) not in (TxnOffsetCommit, TransactionMarker):
+            super()._enter(latest, record)
+
+
+_OF_COORDINATOR = tuple(_CommittedKept if one is CommittedKept else one for one in PROPERTIES)
 FROM_OUTSIDE: tuple[type[Property], ...] = tuple(
     one for one in PROPERTIES if one.is_seen_from_outside and one.kind is not Kind.SOMETIMES
 )
@@ -87,12 +100,19 @@ class Laws:
         self._of_clients: dict[str, Checker] = {}
         self._reported: dict[Checker, int] = {}
 
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The groups that are watched, in the order in which requests named them."""
+        return tuple(self._checkers)
+
     def watch(self, group_id: str, shard: GroupHost) -> None:
         """Watch a group from now on; nothing if that is so already."""
         if group_id in self._checkers or len(self._checkers) >= MAX_GROUPS:
             return
         view = _Group(group_id, shard, self._config, self._semantics)
-        checker = self._checkers[group_id] = Checker(view, stop_at_first=False)
+        checker = self._checkers[group_id] = Checker(
+            view, properties=_OF_COORDINATOR, stop_at_first=False
+        )
         self._begin(checker, shard)
 
     def after_step(self, step: Step) -> None:
@@ -127,6 +147,23 @@ class Laws:
         can be seen from outside: nothing of a group without clients that report."""
         checker = self._of_clients.get(group_id)
         return [] if checker is None else checker.liveness.pending(at_ms)
+
+    def not_judged(self, group_id: str) -> list[str]:
+        """What is not judged of a group, each in a line: violations that known issues of the
+        version may be the reason of, and properties that a rule of it makes untrue."""
+        if group_id not in self._checkers:
+            return ["all properties: the group is not watched"]
+        lines: list[str] = []
+        for checkers in (self._checkers, self._of_clients):
+            if (checker := checkers.get(group_id)) is None:
+                continue
+            lines += (
+                f"{violation.property.id}: may be {' or '.join(violation.suspects)}, which "
+                f"{self._semantics.name} has"
+                for violation, _ in checker.suspected
+            )
+            lines += (f"{one}: {why.rule} replaces it" for one, why in checker.replaced.items())
+        return lines
 
     def _begin(self, checker: Checker, shard: GroupHost) -> None:
         self._reported[checker] = 0

@@ -2,7 +2,7 @@
 
 ``conformance/traces/README.md`` has the format. Member ids stand for themselves. What the format
 has no word for ends a trace: records of the log that are lost, a LeaveGroup of several members,
-members of protocols other than consumers'.
+members of protocols other than consumers', offsets in transactions.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
 
 MAX_STEPS = 20_000
 """Of one group; a trace ends there."""
 MAX_ALL_STEPS = 200_000
 """Of all groups; every trace ends there."""
+MAX_GROUPS = 1_000
+"""How many groups are watched and recorded; later ones are served all the same."""
 
 Trace = dict[str, Any]
 
@@ -110,6 +113,8 @@ class GroupRecording:
                 self._add(step, "sleep")
             case StepKind.FAULT if isinstance(step.fault, LogLost):
                 raise _NoWord("records of its log were lost")
+        if isinstance(step.request, TxnOffsetCommitRequest):
+            raise _NoWord("offsets were committed in a transaction")
         records = [record for record in step.records if record.group_id == group_id]
         if records:
             spelled = [self._record(record) for record in records]
@@ -204,8 +209,9 @@ class Recordings:
 
     def watch(self, group_id: str, image: MetadataImage) -> None:
         """Record a group from now on; nothing if that is so already."""
-        if self._line is not None and group_id not in self._groups:
-            self._groups[group_id] = GroupRecording(image, self._counts)
+        if self._line is None or group_id in self._groups or len(self._groups) >= MAX_GROUPS:
+            return
+        self._groups[group_id] = GroupRecording(image, self._counts)
 
     def after_step(self, step: Step) -> None:
         """Show a step to the groups that it concerns."""

@@ -42,6 +42,7 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 MAX_REPORTERS = 1_000
+_KEPT_REFUSED = 10
 _CALLBACKS = {
     "assigned": CallbackKind.ASSIGNED,
     "revoked": CallbackKind.REVOKED,
@@ -91,6 +92,9 @@ class Reports:
         self._known: dict[str, _Known] = {}
         self._numbers = count(1)
         self._incarnations = count(1)
+        self.started_count = 0
+        self.refused: list[str] = []
+        """What was wrong with reports, of the first ones that were."""
 
     def clients(self, group_id: str) -> Mapping[str, ReportedClient]:
         """Those of a group that have not ended, by name."""
@@ -123,10 +127,15 @@ class Reports:
                 raise _Wrong("a report is an object of JSON")
             self._take(said, mine)
         except (_Wrong, UnicodeDecodeError, RecursionError) as problem:
-            return str(problem)
+            return self._refused(str(problem))
         except json.JSONDecodeError as problem:
-            return f"no JSON: {problem}"
+            return self._refused(f"no JSON: {problem}")
         return "ok"
+
+    def _refused(self, problem: str) -> str:
+        if len(self.refused) < _KEPT_REFUSED:
+            self.refused.append(problem)
+        return problem
 
     def _take(self, said: Mapping[str, Any], mine: set[str]) -> None:
         event, name = _text(said, "event"), _text(said, "client_id")
@@ -184,6 +193,7 @@ class Reports:
         )
         view = ReportedClient(name, next(self._incarnations), member, self._log_end)
         known = self._known[name] = _Known(group_id, view, kind not in JAVA_KINDS)
+        self.started_count += 1
         mine.add(name)
         self._show(known, self._step(known, None, kind=StepKind.CLIENT_STARTED))
 

@@ -17,6 +17,7 @@ from rebalance_sim.scenarios.errors import ScenarioError
 
 ANY = "*"
 LONGEST_MS = 600_000
+_UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT.name
 _OF_GROUPS = frozenset(
     {
         "OffsetCommit",
@@ -32,6 +33,11 @@ _OF_GROUPS = frozenset(
         "OffsetDelete",
         "ConsumerGroupHeartbeat",
         "ConsumerGroupDescribe",
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "AddOffsetsToTxn",
+        "EndTxn",
+        "TxnOffsetCommit",
     }
 )
 """APIs that have an answer for an error of the coordinator."""
@@ -86,7 +92,8 @@ class Rule:
     delay_ms: int = 0
     """Of the three delays; of the two losses it may be left out."""
     error: str = ""
-    """Of ``error``: Kafka's name of it, such as ``COORDINATOR_NOT_AVAILABLE``."""
+    """Of ``error``: Kafka's name of it, such as ``COORDINATOR_NOT_AVAILABLE``. What brokers answer
+    UNSTABLE_OFFSET_COMMIT is an OffsetFetch that asks for stable offsets: others do not match."""
     lost_records: int = 0
     """Of ``move_coordinator``: how many records at the end of the log are lost."""
     load_ms: int = 0
@@ -129,11 +136,16 @@ class Rule:
         """Whether the request is one of those it is about."""
         if self.api not in (ANY, request.api.name):
             return False
+        if self.error == _UNSTABLE and not request.message.get("require_stable", False):
+            return False
         if self.client_id != ANY and not fnmatchcase(request.client_id, self.client_id):
             return False
         return self.group == ANY or any(
             fnmatchcase(group_id, self.group) for group_id in groups_in(request.message)
         )
+
+
+MAX_RULES = 1_000
 
 
 class Rules:
@@ -145,8 +157,10 @@ class Rules:
     def add(self, rule: Rule | None = None, **keys: Any) -> Rule:
         """Put a rule into force: a value, or its keys as a file has them.
 
-        Raises ScenarioError for what is no rule.
+        Raises ScenarioError for what is no rule, and for more than ``MAX_RULES``.
         """
+        if len(self._rows) >= MAX_RULES:
+            raise ScenarioError(f"there are {MAX_RULES} rules already: take some away")
         rule = decode(Rule, keys) if rule is None else rule
         self._rows = [*self._rows, [rule, 0]]
         return rule
@@ -158,7 +172,12 @@ class Rules:
     @property
     def hits(self) -> Sequence[int]:
         """How many requests each rule was applied to, in the order of the rules."""
-        return [_applied(rule, seen) for rule, seen in self._rows]
+        return [hits for _, hits in self.in_force]
+
+    @property
+    def in_force(self) -> Sequence[tuple[Rule, int]]:
+        """The rules, each with how many requests it was applied to."""
+        return [(rule, _applied(rule, seen)) for rule, seen in self._rows]
 
     def take(self, request: Request) -> Rule | None:
         """Count a request; the first rule that is to be applied to it, if there is one."""

@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
+from rebalance_sim.gateway import http
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.handlers.data import LEADER_EPOCH
 from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
@@ -21,9 +21,16 @@ from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
-from rebalance_sim.gateway.topics import Topics
+from rebalance_sim.gateway.topics import LEADER_EPOCH, Topics
 from rebalance_sim.gateway.wire.codec import Message
-from rebalance_sim.gateway.wire.frames import Request, frame_of, read_frame, request_of
+from rebalance_sim.gateway.wire.frames import (
+    LARGE_BYTES,
+    Request,
+    Room,
+    frame_of,
+    read_frame,
+    request_of,
+)
 from rebalance_sim.gateway.wire.records import batch_of, batches_in
 from rebalance_sim.invariants.property import Stuck
 from rebalance_sim.invariants.step import Step, StepKind
@@ -32,6 +39,8 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 HOST = "127.0.0.1"
 MAX_CONNECTIONS = 5_000
 _KEPT_EXCHANGES = 200
+_KEPT_ESCAPES = 100
+_CLOSING_S = 0.2
 _BACKLOG_BYTES = 64 * 1024
 _LAST_COMMIT_WITHOUT_IDS = 9
 _FIRST_OF_REPORTS = b"{"
@@ -76,13 +85,14 @@ class Found(NamedTuple):
 
 class Server:
     """To be made and used inside one event loop. ``violations`` and ``escapes`` are those of the
-    session."""
+    session. ``records_traces``: whether there are ``recordings`` of groups, which take memory."""
 
     def __init__(
         self,
         settings: GatewaySettings,
         *,
         on_violation: Callable[[Found], object] = lambda found: None,
+        records_traces: bool = True,
     ) -> None:
         semantics = as_on_a_broker(settings.rules_of_protocol())
         self.settings = settings
@@ -98,11 +108,13 @@ class Server:
         self.escapes: list[Exception] = []
         self.address = (HOST, 0)
         self._on_violation = on_violation
+        self._records_traces = records_traces
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
         self._connections: dict[asyncio.Task[None], str | None] = {}
         """Each with the client id of its last request; None: it brings reports."""
         self._open: dict[Call, asyncio.StreamReader] = {}
         """Requests under way."""
+        self._room = Room()
         self.steps = Steps()
         self.laws = Laws(
             config=settings.coordinator, semantics=semantics, on_violation=self._violated
@@ -139,12 +151,18 @@ class Server:
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
+        # Who does not read what is left for it holds nothing up.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._server.wait_closed(), _CLOSING_S)
 
     def watch(self, group_id: str, client_id: str) -> None:
-        """As of ``Site``."""
+        """As of ``Site``. Nothing about a group without a name: records of transactions have none,
+        either."""
+        if not group_id:
+            return
         self.laws.watch(group_id, self.host)
-        self.recordings.watch(group_id, self.topics.image)
+        if self._records_traces:
+            self.recordings.watch(group_id, self.topics.image)
         self.recordings.client_id = client_id
 
     def notice_ends(self, client_id: str) -> None:
@@ -154,7 +172,10 @@ class Server:
                 call.lost()
 
     def move_coordinator(self, *, lost_records: int = 0, load_ms: int = 0) -> None:
-        """The coordinator gives up its groups, and loads them again."""
+        """The coordinator gives up its groups, and loads them again. Raises ValueError for less
+        than 0."""
+        if min(lost_records, load_ms) < 0:
+            raise ValueError("lost_records and load_ms are 0 or more")
         if lost_records:
             self.steps.show(StepKind.FAULT, fault=LogLost(), detail="records are lost")
         self.host.move(lost_records=lost_records, after_ms=load_ms)
@@ -170,7 +191,9 @@ class Server:
     def add_records(self, topic: str, values: Sequence[bytes], partition: int | None) -> None:
         """Append records: to one partition, or to all in turn. Raises KeyError for a topic, and
         IndexError for a partition, that there is not."""
-        logs = self.topics.by_name[topic].partitions
+        logs = self.topics.named(topic).partitions
+        if partition is not None and not 0 <= partition < len(logs):
+            raise IndexError(f"topic {topic!r} has {len(logs)} partitions, and no {partition}")
         parts: dict[int, list[bytes]] = {}
         for number, value in enumerate(values):
             parts.setdefault(number % len(logs) if partition is None else partition, []).append(
@@ -191,6 +214,11 @@ class Server:
         self.topics.delete(name)
         self.host.show_topics()
 
+    @property
+    def group_ids(self) -> Sequence[str]:
+        """The groups that requests have named."""
+        return self.laws.group_ids
+
     def state(self, group_id: str) -> str:
         """The state of a group, as Kafka names it; empty without a group."""
         self.host.advance()
@@ -208,9 +236,15 @@ class Server:
         self.host.advance()
         return self.laws.unsettled(group_id, self.host.now_ms)
 
+    def not_judged(self, group_id: str) -> list[str]:
+        """What is not judged of a group, each in a line."""
+        refused = self.reports.refused
+        more = [f"what was reported wrongly, such as: {refused[0]}"] if refused else []
+        return [*self.laws.not_judged(group_id), *more]
+
     def end_offsets(self, topic: str) -> Mapping[tuple[str, int], int]:
         """Topic and partition -> offset of the next record. Raises KeyError without a topic."""
-        logs = self.topics.by_name[topic].partitions
+        logs = self.topics.named(topic).partitions
         return {(topic, number): log.end_offset for number, log in enumerate(logs)}
 
     def committed(self, group_id: str) -> Mapping[tuple[str, int], int]:
@@ -246,7 +280,12 @@ class Server:
                     self._connections[task] = None
                 await self.reports.serve(first, reader, writer)
                 return
-            while (frame := await read_frame(reader, first)) is not None:
+            if first in http.FIRST_BYTES:
+                if task in self._connections:
+                    self._connections[task] = None
+                await http.serve(self, first, reader, writer)
+                return
+            while (frame := await read_frame(reader, first, self._room)) is not None:
                 first, request = b"", request_of(frame)
                 if task in self._connections:
                     self._connections[task] = request.client_id
@@ -265,7 +304,8 @@ class Server:
         except (WireError, ConnectionError):
             pass
         except Exception as problem:
-            self.escapes.append(problem)
+            if len(self.escapes) < _KEPT_ESCAPES:
+                self.escapes.append(problem)
 
     async def _answer(self, call: Call, rule: Rule | None, writer: asyncio.StreamWriter) -> bool:
         """Handle a request as its rule wants it. False: it is not answered."""
@@ -285,8 +325,12 @@ class Server:
         call.answered()
         is_unasked = request.api.name == "Produce" and request.message["acks"] == 0
         if not is_unasked:
-            writer.write(frame_of(request, message))
-            await writer.drain()
+            frame = frame_of(request, message)
+            if len(frame) > LARGE_BYTES:
+                answers[0] = {"bytes": len(frame)}
+            with self._room.hold(len(frame)):
+                writer.write(frame)
+                await writer.drain()
         return True
 
     async def _prepare(self, rule: Rule, call: Call) -> None:
@@ -302,18 +346,16 @@ class Server:
     # -- what was seen ---------------------------------------------------------------------------
 
     def _note(self, request: Request, answers: list[Message | None], fault: str) -> None:
-        if fault or (groups_in(request.message) and request.api.name != "FindCoordinator"):
-            self._exchanges.append(
-                Exchange(
-                    self.host.now_ms,
-                    request.client_id,
-                    request.api.name,
-                    request.version,
-                    {} if request.api.name == "Produce" else request.message,
-                    answers,
-                    fault,
-                )
-            )
+        group_ids = groups_in(request.message)
+        if fault or (group_ids and request.api.name != "FindCoordinator"):
+            shown = request.message
+            if request.size > LARGE_BYTES:
+                shown = {
+                    "bytes": request.size,
+                    "group_ids": [g for g in group_ids[:10] if len(g) < 1_000],
+                }
+            about = self.host.now_ms, request.client_id, request.api.name, request.version
+            self._exchanges.append(Exchange(*about, shown, answers, fault))
 
     def _note_report(self, group_id: str, said: Mapping[str, Any]) -> None:
         shown = {"group_id": group_id} | {

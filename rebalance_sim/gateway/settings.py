@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rebalance_sim.gateway.rules import Rule
-from rebalance_sim.gateway.topics import MAX_PARTITIONS
+from rebalance_sim.gateway.topics import check_topic
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics, simulated
 from rebalance_sim.scenarios.codec import decode
@@ -35,10 +35,10 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         self.rules_of_protocol()
         for name, count in self.topics.items():
-            if not 1 <= count <= MAX_PARTITIONS:
-                raise ScenarioError(
-                    f"must be from 1 to {MAX_PARTITIONS}, got {count}", place=f"topics.{name}"
-                )
+            try:
+                check_topic(name, count)
+            except ValueError as problem:
+                raise ScenarioError(str(problem), place=f"topics.{name}") from None
 
     def rules_of_protocol(self) -> Semantics:
         """The version with what is switched on and repaired in it."""

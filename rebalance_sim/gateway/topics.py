@@ -8,19 +8,74 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import uuid
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from rebalance_sim.gateway.wire.records import Batch
+from rebalance_sim.gateway.wire.records import Batch, batches_in
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 
 MAX_PARTITION_BYTES = 64 * 1024 * 1024
 """What a partition holds at most: older batches are deleted."""
 MAX_PARTITIONS = 10_000
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LEADER_EPOCH = 0
+"""Of every partition, for good."""
+OF_DATA = "\0"
+"""Begins what stands for a partition with records in place of a group."""
+KEPT_BATCHES = 5
+"""So many batches of an idempotent producer are known when it sends them again, as by Kafka."""
+MAX_PRODUCERS = 1_000
+"""Of so many producers, in each partition: those that wrote last."""
 MAX_DELETED_TOPICS = 1_000
 """So many deleted topics are remembered: those that were deleted last."""
+
+
+def check_topic(name: str, partition_count: int, has: int = 0) -> None:
+    """Raises ValueError for what a topic cannot be called, and for fewer partitions than it has."""
+    if not is_legal_name(name):
+        raise ValueError(f"{name!r} is no name of a topic: letters, digits, '.', '_' and '-'")
+    if not 1 <= partition_count <= MAX_PARTITIONS:
+        raise ValueError(f"must be from 1 to {MAX_PARTITIONS}, got {partition_count}")
+    if partition_count < has:
+        raise ValueError(f"topic {name!r} has {has} partitions, and cannot have fewer")
+
+
+def is_legal_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
+
+
+class DataPartition(NamedTuple):
+    """A partition with records, as transactions name it: like a group that no client can have."""
+
+    topic_id: str
+    number: int
+
+    @property
+    def group_id(self) -> str:
+        """What stands for it in place of a group."""
+        return f"{OF_DATA}{self.topic_id}{OF_DATA}{self.number}"
+
+    @classmethod
+    def of(cls, group_id: str) -> DataPartition | None:
+        """The same back; None for a group."""
+        if not group_id.startswith(OF_DATA):
+            return None
+        _, topic_id, number = group_id.split(OF_DATA)
+        return cls(topic_id, int(number))
+
+
+class Aborted(NamedTuple):
+    """A transaction in a partition that was aborted; ``end``: the offset after its marker."""
+
+    producer_id: int
+    first: int
+    end: int
 
 
 class PartitionLog:
@@ -30,6 +85,16 @@ class PartitionLog:
         self.batches: list[Batch] = []
         self.end_offset = 0
         self._bytes = 0
+        self._open: dict[int, int] = {}
+        """Producer -> the first offset of its transaction, while that has not ended."""
+        self._aborted: list[Aborted] = []
+        self._last: dict[int, deque[Batch]] = {}
+        """Producer -> its last batches, of idempotent ones."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where the first transaction begins that has not ended."""
+        return min(self._open.values(), default=self.end_offset)
 
     @property
     def start_offset(self) -> int:
@@ -42,17 +107,57 @@ class PartitionLog:
             self.batches.append(batch)
             self.end_offset = batch.end
             self._bytes += len(batch.data)
+            if batch.is_transactional:
+                self._open.setdefault(batch.producer_id, batch.first)
+            if batch.sequence >= 0:
+                self._note(batch)
         while self._bytes > MAX_PARTITION_BYTES:
             self._bytes -= len(self.batches.pop(0).data)
+            start = self.start_offset
+            while self._aborted and self._aborted[0].end <= start:
+                del self._aborted[0]
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one with ``offset`` on; the first whatever its size."""
+    def _note(self, batch: Batch) -> None:
+        last = self._last.pop(batch.producer_id, None)
+        if last is None or last[-1].producer_epoch != batch.producer_epoch:
+            last = deque(maxlen=KEPT_BATCHES)
+        last.append(batch._replace(data=b""))
+        self._last[batch.producer_id] = last
+        if len(self._last) > MAX_PRODUCERS:
+            del self._last[next(iter(self._last))]
+
+    def written_before(self, batch: Batch) -> int | None:
+        """Where the same batch is, of an idempotent producer that sends it again."""
+        is_idempotent = batch.sequence >= 0
+        for one in self._last.get(batch.producer_id, ()) if is_idempotent else ():
+            if one[4:] == batch[4:] and one.end - one.first == batch.end - batch.first:
+                return one.first
+        return None
+
+    def end_transaction(self, marker: Batch, *, committed: bool) -> None:
+        """Append the marker of a producer; nothing if it has no open transaction here."""
+        first = self._open.pop(marker.producer_id, None)
+        if first is None:
+            return
+        self.append([marker])
+        if not committed:
+            self._aborted.append(Aborted(marker.producer_id, first, marker.end))
+
+    def aborted(self, offset: int, end: int) -> list[Aborted]:
+        """The aborted transactions that reach between two offsets."""
+        return [one for one in self._aborted if one.end > offset and one.first < end]
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
+        """Whole batches below ``end_offset`` from the one with ``offset`` on; the first whatever
+        its size."""
         at = bisect_right(self.batches, offset, key=lambda batch: batch.first) - 1
         found: list[bytes] = []
         size = 0
         for batch in self.batches[max(at, 0) :]:
             if batch.end <= offset:
                 continue
+            if batch.end > end_offset:
+                break
             size += len(batch.data)
             if found and size > max_bytes:
                 break
@@ -95,8 +200,10 @@ class Topics:
         return {name: len(held.partitions) for name, held in self.by_name.items()}
 
     def set(self, name: str, partition_count: int) -> HeldTopic:
-        """Make a topic, or give it more partitions."""
+        """Make a topic, or give it more partitions. Raises ValueError, in a line, for a name that
+        is none, and for a number of partitions that will not do."""
         held = self.by_name.get(name)
+        check_topic(name, partition_count, 0 if held is None else held.topic.partition_count)
         if held is None:
             self._made[name] = number = self._made.get(name, self._made_at_most) + 1
             topic_id = f"{name}#{number}"
@@ -111,7 +218,8 @@ class Topics:
 
     def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KeyError if there is none."""
-        held = self.by_name.pop(name)
+        held = self.named(name)
+        del self.by_name[name]
         del self._by_uuid[held.uuid]
         self.image = self.image.without_topic(name)
         self._deleted[held.uuid] = held.topic.topic_id
@@ -124,6 +232,13 @@ class Topics:
         name, _, number = topic_id.rpartition("#")
         if self._made[name] == int(number):
             self._made_at_most = max(self._made_at_most, self._made.pop(name))
+
+    def named(self, name: str) -> HeldTopic:
+        """A topic. Raises KeyError, in a line, if there is none."""
+        held = self.by_name.get(name)
+        if held is None:
+            raise KeyError(f"there is no topic {name!r}; there are: {', '.join(self.by_name)}")
+        return held
 
     def with_uuid(self, topic_uuid: uuid.UUID) -> HeldTopic | None:
         """The topic that has this id."""
@@ -152,6 +267,17 @@ class Topics:
         if held is None or not 0 <= number < len(held.partitions):
             return None
         return held.partitions[number]
+
+    def end_transaction(self, named: DataPartition, marker: bytes, *, committed: bool) -> None:
+        """Append the marker of a transaction, if the partition is there still."""
+        held = self.by_name.get(named.topic_id.rpartition("#")[0])
+        if held is None or held.topic.topic_id != named.topic_id:
+            return
+        log = self.partition(held, named.number)
+        if log is not None:
+            (batch,) = batches_in(marker, log.end_offset, LEADER_EPOCH, has_markers=True)
+            log.end_transaction(batch, committed=committed)
+            self.on_append()
 
     # -- waiting for records -------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class ComparedProtocol:
             server_assignor=None,
             client_assignors=None,
             uses_topic_ids=None,
+            greedy_auto_commit=False,
         )
         if not self.classic_assignors:
             return alike

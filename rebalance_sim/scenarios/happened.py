@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from rebalance_sim.scenarios.result import PASSING, RunResult
+from rebalance_sim.scenarios.units import number
 from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.phases import PhaseSpan
 
@@ -41,10 +42,12 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
         f"members could fetch nothing for {_seconds(metrics, 'member_stopped_ms')} in all; "
         f"the whole group for {_seconds(metrics, 'group_stopped_ms')}",
     )
+    moved = metrics["partition_moves_needed"] + metrics["partition_moves_beyond_need"]
     yield (
         "moved",
-        f"{_count(metrics, 'partition_moves')} partitions changed their client, "
-        f"{_count(metrics, 'partition_moves_beyond_need')} of them without need",
+        f"partitions changed their client {_count(metrics, 'partition_moves')} times; "
+        f"rebalances moved {moved:,.0f}, {_count(metrics, 'partition_moves_beyond_need')} of them "
+        "without need",
     )
     if "records_processed" in metrics:
         yield (
@@ -106,7 +109,7 @@ def _phase(phase: PhaseSpan, run: Mapping[str, float]) -> Iterator[tuple[str, st
         f"{phase.name}, {phase.from_ms / 1000:,.3f} s to {phase.until_ms / 1000:,.3f} s{rest}: "
         f"rebalances {_count(metrics, 'rebalance_episodes')}, "
         f"{_seconds(metrics, 'rebalance_ms')} in all; "
-        f"{_count(metrics, 'partition_moves')} partitions changed their client",
+        f"partitions changed their client {_count(metrics, 'partition_moves')} times",
     )
     yield (
         "",
@@ -135,10 +138,10 @@ def _rebalances(episodes: tuple[Episode, ...], metrics: Mapping[str, float]) -> 
 
 
 def _rebalance(one: Episode) -> str:
-    owned = one.unowned_partition_ms / 1000
     return (
         f"{one.duration_ms / 1000:,.3f} s from {one.at_ms / 1000:,.3f} s on: {_cause(one)}; "
-        f"partitions moved {one.moved:,}, unowned {owned:,.1f} partition-seconds"
+        f"partitions moved {one.moved:,}, unowned {number(one.unowned_partition_ms / 1000)} "
+        "partition-seconds"
     )
 
 

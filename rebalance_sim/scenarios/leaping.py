@@ -24,7 +24,7 @@ COUNTERS = frozenset(
         "coordinator_searches_sent",
     )
 )
-"""What a group at rest adds to; a leap adds as much as the last cycle did."""
+"""What a group at rest adds to; a leap adds as much."""
 
 OF_RECORDS = frozenset(
     (
@@ -35,13 +35,14 @@ OF_RECORDS = frozenset(
 """Records go on while steps are left out, and polls no longer cut their processing into pieces; the
 last acknowledgement of a storm comes somewhat sooner or later."""
 
-SHARE_MOST = 0.2
-COUNT_MOST = 50
-"""A counter may differ by this share of what it is, or by so many: a client whose interval is no
-whole part of the cycle does one thing more or less in it, and that is multiplied."""
+SHARE_MOST = 0.05
+COUNT_MOST = 15
+"""A counter may differ by this share of what it is, or by so many: where a leap begins, a client is
+somewhere in its interval, and delays are added with their mean."""
 
-RECORDS_MOST = 0.01
-"""And a metric of records by this share, or as many."""
+RECORDS_SHARE_MOST = 0.01
+RECORDS_COUNT_MOST = 50
+"""The same of a metric of records."""
 
 
 def run_leaping(
@@ -89,7 +90,7 @@ def differences(leapt: RunResult, whole: RunResult, *, draws_alike: bool) -> Ite
         if kind in COUNTERS:
             most = max(COUNT_MOST, SHARE_MOST * abs(value))
         elif kind in OF_RECORDS:
-            most = max(COUNT_MOST, RECORDS_MOST * abs(value))
+            most = max(RECORDS_COUNT_MOST, RECORDS_SHARE_MOST * abs(value))
         if found is None or abs(found - value) > most:
             yield f"{name} {found}, not {value}"
 

@@ -1,4 +1,5 @@
-"""Refuses a setting of a client that no protocol which it speaks has, with the one that applies."""
+"""Refuses a setting of a client that means nothing where it is given, with what to do: one that no
+protocol which the client speaks has, with the one that applies, or auto-commit in transactions."""
 
 from __future__ import annotations
 
@@ -45,6 +46,22 @@ def check_protocols(
             for name in [name for name in ONLY_OF if name in row and name not in exempt]:
                 if row[name] not in (NONE, encode(getattr(kept, name))):
                     raise ScenarioError(_refusal(name), place=f"world.{part}[{index}].{name}")
+
+
+def check_commits(clients: Iterable[Any]) -> None:
+    """Raises ScenarioError for tables of clients that say both auto-commit and transactions. A
+    client that is made has no auto-commit then: only here it is known what was said."""
+    for index, row in enumerate(clients):
+        if (
+            isinstance(row, dict)
+            and row.get("enable_auto_commit") is True
+            and row.get("transactions", NONE) != NONE
+        ):
+            raise ScenarioError(
+                "transactions commit every transactions.commit_interval_ms and in no other way: "
+                "leave out enable_auto_commit, or transactions",
+                place=f"world.clients[{index}].enable_auto_commit",
+            )
 
 
 def check_compared(settings: Iterable[Setting]) -> None:

@@ -249,9 +249,9 @@ def findings(result: RunResult) -> Iterator[Part]:
     """Violated properties and known issues, a table each; nothing where there are none."""
     if result.violations:
         found = [[f"`{row.property}`\n{row.sentence}", *_seen(row)] for row in result.violations]
-        yield Table([["violated property", "step", "s", "seen"], *found])
+        yield Table([["violated property", "step", "time (s)", "seen"], *found])
     if result.known_issues:
-        rows = [["known issue", "violates", "step", "s", "seen"]]
+        rows = [["known issue", "violates", "step", "time (s)", "seen"]]
         for row in result.known_issues:
             rows.append([f"{row.issue}\n{row.title}", f"`{row.property}`", *_seen(row)])
         yield Table(rows)

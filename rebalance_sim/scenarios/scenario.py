@@ -19,7 +19,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.protocol_settings import check_protocols, left_out
+from rebalance_sim.scenarios.protocol_settings import check_commits, check_protocols, left_out
 from rebalance_sim.scenarios.recurring import each_time
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
@@ -153,6 +153,7 @@ def scenario_of(
     names: dict[str, list[str]] = {}
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
         world["clients"] = left_out(counted(world["clients"], names))
+        check_commits(world["clients"])
     if isinstance(world, dict) and isinstance(world.get("faults"), list):
         faults = each_time(world["faults"], world)
         world["faults"] = [_of_counted(fault, names) for fault in faults]

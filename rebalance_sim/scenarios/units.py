@@ -45,6 +45,8 @@ COMPARED: Mapping[str, str] = {
 
 _WORDS: Mapping[str, str] = {
     **COMPARED,
+    "first_assignment_ms_max": "longest time from the start of a process to its first partition",
+    "rebalances": "rises of the epoch of a consumer group",
     "records_redelivered": "records delivered again",
     "lag_records_at_end": "lag at the end",
     "poison_pill_hits": "times an application came to a poison pill",
@@ -57,6 +59,15 @@ _WORDS: Mapping[str, str] = {
 }
 
 
+_UNITS: Mapping[str, str] = {
+    "lag_record_seconds": "record-seconds",
+    "lag_records_max": "records",
+    "lag_records_at_end": "records",
+    "group_bytes_written": "bytes",
+}
+"""Of metrics whose words do not say what is counted."""
+
+
 def unit_of(metric: str) -> tuple[str, float]:
     """What a metric is shown in, and by what its values are divided."""
     words = metric.rpartition(".")[2].split("_")  # without the phase that it is of
@@ -65,7 +76,7 @@ def unit_of(metric: str) -> tuple[str, float]:
         return ("partition-seconds" if is_sum else "s", _SECONDS)
     if "percent" in words:
         return ("%", 1.0)
-    return ("", 1.0)
+    return (_UNITS.get("_".join(words), ""), 1.0)
 
 
 def number(value: float) -> str:

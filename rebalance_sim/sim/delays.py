@@ -22,3 +22,9 @@ class DelaySpec:
                 raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
         if self.max_ms is not None and self.max_ms < self.min_ms:
             raise ValueError(f"max_ms ({self.max_ms}) must be >= min_ms ({self.min_ms})")
+
+    @property
+    def mean_ms(self) -> float:
+        """The mean."""
+        most_ms = self.min_ms if self.max_ms is None else self.max_ms
+        return (self.min_ms + most_ms) / 2 + self.tail_ms

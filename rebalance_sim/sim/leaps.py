@@ -21,16 +21,17 @@ clients commit once on the way to what comes next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import lcm
 from typing import Protocol
 
-from rebalance_sim.invariants.step import ClientView, Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.clients import ClientState, SendCommit
 from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
+from rebalance_sim.sim.leap_commits import commits, intervals_ms
+from rebalance_sim.sim.leap_commits import rates as commit_rates
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -45,9 +46,6 @@ from rebalance_sim.sim.rest import (
     project,
 )
 from rebalance_sim.sim.steps import Steps
-
-_CLIENT_EVENT = StepKind.CLIENT_EVENT
-"""To look it up takes as long as a call."""
 
 
 class LeapingWorld(RestingWorld, Protocol):
@@ -110,19 +108,18 @@ class Leaps:
         """When to look next, at the earliest."""
         self._proven: set[tuple[object, ...]] = set()
         """Topics and votes with which the world was at rest."""
-        self._commits: dict[str, _Commits] = {}
-        self._asked_ms: int | None = None
-        """Since when clients are to commit on the way of a leap."""
+        self._asked: dict[str, int] | None = None
+        """Clients that were to commit on the way of a leap and did: how many offsets."""
         self.gained: dict[str, int] = {}
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
         if not is_routine(step):
             self._moved_ms = step.at_ms
-        if step.kind is _CLIENT_EVENT:
+        if self._asked is not None and step.kind is StepKind.CLIENT_EVENT and step.client:
             for effect in step.effects:
                 if type(effect) is SendCommit:
-                    self._note_commit(step.client, effect, step.at_ms)
+                    self._asked.setdefault(step.client.name, len(effect.request.offsets))
         self._inner.after_step(step)
 
     def at_end(self) -> None:
@@ -224,28 +221,26 @@ class Leaps:
             if span_ms <= 0:
                 self._looks_ms = clock.now_ms + min(ages_ms)
                 return True
-        committing = [one for one in self._world.clients().values() if _commits(one)]
+        committing = list(filter(commits, self._world.clients().values()))
         if not records or not committing:
             self._leap(span_ms, rates)
             return True
-        longest_ms = max(every_ms for one in committing for every_ms in _commit_intervals_ms(one))
+        longest_ms = max(every_ms for one in committing for every_ms in intervals_ms(one))
         rest_ms = min(span_ms, max(goal_ms % longest_ms, 2 * _COMMITTED_MS))
         self._leap(span_ms - rest_ms, rates)
-        moved_ms, asked_ms = self._moved_ms, clock.now_ms
-        self._asked_ms = asked_ms
+        moved_ms = self._moved_ms
+        asked: dict[str, int] = {}
+        self._asked = asked
         for client in committing:
             client.application.commit()
         latest_ms = clock.simulated_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
         latest_ms = min(latest_ms, goal_ms)
-        extra: list[_Commits] = []
-        while clock.simulated_ms < latest_ms and len(extra) < len(committing):
+        while clock.simulated_ms < latest_ms and len(asked) < len(committing):
             if not clock.run_until(min(clock.simulated_ms + _COMMITTED_MS, latest_ms)):
                 return False
-            known = [self._commits[one.name] for one in committing if one.name in self._commits]
-            extra = [one for one in known if one.extra_ms >= asked_ms]
-        self._asked_ms = None
-        for one in extra:  # It is one more than its intervals say.
-            self._gain({"commits_sent": -1, "records_written": -one.extra_count})
+        self._asked = None
+        for offset_count in asked.values():  # It is one more than its intervals say.
+            self._gain({"commits_sent": -1, "records_written": -offset_count})
         if self._moved_ms == moved_ms and self._serves_all():
             self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
         return True
@@ -276,52 +271,29 @@ class Leaps:
 
     # --- what is left out -------------------------------------------------------------------------
 
-    def _note_commit(self, client: ClientView | None, effect: SendCommit, at_ms: int) -> None:
-        if client is None:
-            return
-        known, count = self._commits.get(client.name), len(effect.request.offsets)
-        if self._asked_ms is not None and (known is None or known.extra_ms < self._asked_ms):
-            extra = known or _Commits(-1, count, len(client.member.assigned))
-            self._commits[client.name] = replace(extra, extra_ms=at_ms, extra_count=count)
-            return
-        gaps = (*known.gaps_ms[-2:], at_ms - known.at_ms) if known and known.at_ms >= 0 else ()
-        self._commits[client.name] = _Commits(at_ms, count, len(client.member.assigned), gaps)
-
     def _rates(self) -> dict[str, float]:
-        """What is added to each counter in a second of rest: clients send heartbeats in their
-        intervals, and commit as they did, which may be less often where they are slow."""
+        """What is added to each counter in a second of rest: clients do what they do in their
+        intervals."""
         alive = [one for one in self._world.clients().values() if one.is_alive]
-        heartbeats = [one.member.heartbeat_interval_ms for one in alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
-        rates["heartbeats_sent"] = sum(1_000 / every_ms for every_ms in heartbeats if every_ms)
+        rates["heartbeats_sent"] = sum(map(self._heartbeats_a_second, alive))
         asking = [one.member.coordinator_query_interval_ms for one in alive]
         rates["coordinator_searches_sent"] = sum(
             1_000 / every_ms for every_ms in asking if every_ms
         )
-        for client in alive:
-            if not _commits(client):
-                continue
-            commits, intervals_ms = self._commits.get(client.name), _commit_intervals_ms(client)
-            if "librdkafka" in client.member.kind:  # It commits what has moved, if anything has.
-                since_ms = -self._clock.now_ms if commits is None else commits.at_ms
-                if self._clock.now_ms - since_ms > 2 * max(intervals_ms):
-                    continue
-            seen_ms, share = 0, 1.0
-            if commits is not None:
-                seen_ms, share = commits.every_ms, commits.count / max(1, commits.assigned)
-            away_ms = client.spec.processing_ms
-            if client.intake is not None:  # A poll comes when the batch before it is processed.
-                batch_ms = client.intake.longest_batch_ms
-                away_ms = max(away_ms, min(batch_ms, seen_ms) if seen_ms else batch_ms)
-            elif len(intervals_ms) == 1:
-                # Calls of its own keep to their interval on the whole, if they are free to.
-                factor = 1.1 if client.spec.manual_commit_interval_ms is None else 1.5
-                away_ms = seen_ms if seen_ms > factor * intervals_ms[0] else away_ms
-            a_second = sum(1_000 / max(every_ms, away_ms) for every_ms in intervals_ms)
-            share = min(share, 1.0)
-            rates["commits_sent"] += a_second
-            rates["records_written"] += a_second * share * len(client.member.assigned)
+        for client in filter(commits, alive):
+            sent, offsets = commit_rates(client, self._world.topic_logs)
+            rates["commits_sent"] += sent
+            rates["records_written"] += offsets
         return rates
+
+    def _heartbeats_a_second(self, client: ClientProcess) -> float:
+        every_ms: float = client.member.heartbeat_interval_ms or 0
+        if not client.member.state.is_in_group:
+            return 0.0
+        if every_ms and client.member.heartbeats_after_answer:
+            every_ms += 2 * self._world.spec.network.latency.mean_ms
+        return 1_000 / every_ms if every_ms else 0.0
 
     # --- storms -----------------------------------------------------------------------------------
 
@@ -398,35 +370,7 @@ class Leaps:
         return max((client.spec.longest_processing_ms for client in alive), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Commits:
-    """When a client has committed last, how many of how many partitions, and how long before it the
-    last few times; and the same of the commit that it was asked for on the way of a leap."""
-
-    at_ms: int
-    count: int
-    assigned: int
-    gaps_ms: tuple[int, ...] = ()
-    extra_ms: int = -1
-    extra_count: int = 0
-
-    @property
-    def every_ms(self) -> int:
-        """How often it commits: the middle of the last three times; 0: not known yet."""
-        return sorted(self.gaps_ms)[1] if len(self.gaps_ms) == 3 else 0
-
-
 def _takes_records(client: ClientProcess) -> bool:
     if not client.is_alive or not client.member.fetchable:
         return True
     return client.application.is_in_poll if client.intake is None else client.intake.is_serving
-
-
-def _commits(client: ClientProcess) -> bool:
-    return client.is_alive and bool(client.member.assigned and _commit_intervals_ms(client))
-
-
-def _commit_intervals_ms(client: ClientProcess) -> tuple[int, ...]:
-    spec = client.spec
-    own_ms = spec.auto_commit_interval_ms if spec.enable_auto_commit else None
-    return tuple(filter(None, (spec.manual_commit_interval_ms, own_ms)))

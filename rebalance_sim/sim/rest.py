@@ -28,6 +28,7 @@ from rebalance_sim.protocol.clients import (
     CommitAnswered,
     CommitOffsets,
     CommitReturned,
+    GroupMember,
     HeartbeatAnswered,
     MetadataKnown,
     PatternMatched,
@@ -43,9 +44,11 @@ from rebalance_sim.protocol.clients import (
     Tick,
 )
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.group_type import Projection
 from rebalance_sim.protocol.runtime.outcome import ShardTimer
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.broker.controller import Controller
 from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.shard_host import ShardHost
@@ -66,6 +69,7 @@ class RestingWorld(Protocol):
     controller: Controller
     groups: dict[str, Group]
     network: Network
+    admin: AdminTasks
     end_ms: int
 
     def clients(self) -> Mapping[str, ClientProcess]:
@@ -148,12 +152,20 @@ def is_at_rest(world: RestingWorld, moved_ms: int) -> bool:
 
 
 def all_is_routine(world: RestingWorld) -> bool:
-    """Whether every call that waits in the clock is planned, or belongs to a routine."""
+    """Whether every call that waits in the clock is planned, or belongs to a routine; what
+    administrators ask of a coordinator does not, wherever it is on its way."""
+    if world.admin.is_busy:
+        return False
+    judged: set[tuple[Any, str]] = set()
+    """A shard waits for many sessions, and is looked at once."""
     for call in world.clock.waiting():
         function: Any = call.callbacks[0]
-        judge = _CALLS.get(function.__qualname__)
-        if judge is None or not judge(getattr(function, "__self__", None), world):
-            return False
+        owner, name = getattr(function, "__self__", None), function.__qualname__
+        if (owner, name) not in judged:
+            judge = _CALLS.get(name)
+            if judge is None or not judge(owner, world):
+                return False
+            judged.add((owner, name))
     return True
 
 
@@ -174,17 +186,25 @@ def _has_all(client: ClientProcess) -> bool:
 
 def _reaches_coordinator(group: Group, world: RestingWorld) -> bool:
     """Whether every client in the group knows and reaches its coordinator, and has heard of the
-    epoch, or generation, that it has."""
+    epoch, or generation, that it has, and of the partitions that it is assigned."""
     shard, found = group.acting_shard(), project(group)
     return all(
         shard is not None
         and found is not None
         and one.member.coordinator_id == shard.node_id
         and one.member.member_epoch == found.epoch
+        and _has_what_it_is_assigned(one.member, shard.coordinator)
         and not (one.is_misled or world.network.is_blocked(one.name, shard.node_id))
         for one in group.clients().values()
         if one.is_alive and one.member.state.is_in_group
     )
+
+
+def _has_what_it_is_assigned(member: GroupMember, coordinator: GroupCoordinator) -> bool:
+    """A coordinator may assign partitions to a member when another has given them up; the member
+    hears of it with its next heartbeat."""
+    assigned = coordinator.assigned_to(member.config.group_id, member.member_id)
+    return assigned is None or assigned == member.assigned.keys()
 
 
 def is_in_routine(

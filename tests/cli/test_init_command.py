@@ -68,12 +68,23 @@ def test_a_rolling_deploy_of_static_consumers_is_written_and_runs(call: Call, at
         (90_000, ("app-02", "app-03")),
         (120_000, ("app-04", "app-05")),
     ]
+    assert "group.protocol=consumer" in outcome.out
     result = run(scenario)
     assert result.outcome == "ok"
     assert result.metrics["clients_started"] == 6
+    # Six consumers with two partitions each are away for 20 s, and until they have joined.
+    assert 240_000 <= result.metrics["deploy.unowned_partition_ms"] <= 264_000
     text = Path("deploy.toml").read_text()
     assert "# Pod 3 of 3" in text
     assert text.count("# how many partitions it has") == 1
+
+
+def test_a_group_of_which_no_lag_is_known_keeps_up_with_its_topics(call: Call, at: Path) -> None:
+    """10,000 records a second each: with 100 ms for each poll of 500 they would fall behind."""
+    assert call("init", "busy.toml", "--clients", "2", "--topic", "orders:10:2000").code == 0
+    scenario = load_scenario("busy.toml")
+    assert {one.processing_ms for one in scenario.world.clients} == {25}
+    assert run(scenario).metrics["lag_records_at_end"] < 20_000
 
 
 def test_settings_of_a_properties_file_are_taken_or_named(call: Call, at: Path) -> None:
@@ -98,6 +109,41 @@ def test_settings_of_the_other_protocol_are_left_out_and_named(call: Call, at: P
     assert "session_timeout_ms is one of the classic protocol" in outcome.out
     client = load_scenario("own.toml").world.clients[0]
     assert (client.kind, client.session_timeout_ms) == ("java", 45_000)
+
+
+def test_values_that_kafka_takes_and_no_scenario_has_are_named(call: Call, at: Path) -> None:
+    Path("consumer.properties").write_text(
+        "partition.assignment.strategy=com.acme.Own\nauto.offset.reset=by_duration:PT1H\n"
+    )
+    outcome = call("init", "own.toml", "--from-properties", "consumer.properties")
+    assert (outcome.code, outcome.err) == (0, "")
+    named = "auto.offset.reset=by_duration:PT1H, partition.assignment.strategy=com.acme.Own"
+    assert f"not modelled, and left out: {named}" in outcome.out
+    assert load_scenario("own.toml").world.clients[0].kind == "classic"
+
+
+def test_settings_of_brokers_are_taken_and_those_of_topics_are_named(call: Call, at: Path) -> None:
+    Path("described.txt").write_text(
+        DESCRIBED
+        + "Dynamic configs for topic orders are:\n"
+        + "  min.insync.replicas=3 sensitive=false synonyms={}\n"
+        + "All configs for broker 1 are:\n"
+        + "  offsets.topic.num.partitions=12 sensitive=false synonyms={}\n"
+        + "  min.insync.replicas=2 sensitive=false synonyms={}\n"
+    )
+    outcome = call("init", "own.toml", "--from-describe", "described.txt")
+    assert "left out: share.auto.offset.reset, min.insync.replicas\n" in outcome.out
+    brokers = load_scenario("own.toml").world.brokers
+    assert (brokers.offsets_partition_count, brokers.min_insync_replicas) == (12, 2)
+
+
+def test_a_group_without_members_says_that_their_number_is_a_guess(call: Call, at: Path) -> None:
+    table = "GROUP TOPIC PARTITION CURRENT-OFFSET CONSUMER-ID\npayments orders 1 4 -\n"
+    Path("described.txt").write_text(table)
+    outcome = call("init", "own.toml", "--from-describe", "described.txt")
+    assert outcome.code == 0
+    assert "number is a guess" in outcome.out
+    assert "--kind classic" in outcome.out
 
 
 def test_a_described_group_has_its_members_topics_and_settings(call: Call, at: Path) -> None:
@@ -205,7 +251,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     call: Call, at: Path, arguments: tuple[str, ...], named: str
 ) -> None:
     Path("bad-number.properties").write_text("max.poll.interval.ms=soon\n")
-    Path("bad-choice.properties").write_text("partition.assignment.strategy=com.acme.Own\n")
+    Path("bad-choice.properties").write_text("auto.offset.reset=erliest\n")
     Path("bad-truth.properties").write_text("enable.auto.commit=perhaps\n")
     Path("bad-escape.properties").write_text("group.id=\\u12\n")
     Path("empty.properties").write_text("# nothing\n")

@@ -21,6 +21,25 @@ from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.embedded import Subscription
 
 _CONSUMER = subscription_bytes(Subscription(topics=("orders", "payments")))
+_PRODUCER = 1_000_000_001
+"""The id of the first producer with a transactional id, of the first coordinator."""
+
+
+def records_of(attributes: int, producer_id: int, epoch: int, sequence: int) -> bytes:
+    """A batch of one record, whose checksum is wrong: brokers here do not look at it."""
+    body = b"\x0e\0\0\0\1\2x\0"
+    head = struct.pack(">hiqqqhii", attributes, 0, 0, 0, producer_id, epoch, sequence, 1)
+    return struct.pack(">qiibI", 0, len(head + body) + 9, -1, 2, 0) + head + body
+
+
+_PRODUCERS = (_PRODUCER, _PRODUCER, _PRODUCER + 1, -1)
+_RECORDS = (
+    records_of(0, -1, -1, -1),
+    records_of(0, 5, 0, 0),
+    *(records_of(0x10, _PRODUCER, epoch, 3) for epoch in range(4)),
+    records_of(0x10, _PRODUCER + 1, 0, 3),
+    records_of(0x30, _PRODUCER, 0, 3),
+)
 LIKELY: dict[str, tuple[Any, ...]] = {
     "group_id": ("group", "g2", "g3"),
     "member_id": ("m1", "m2", ""),
@@ -40,8 +59,18 @@ LIKELY: dict[str, tuple[Any, ...]] = {
     "partition_index": (0, 1, 2, 3, -1),
     "num_partitions": (1, 2, -1, 0, 100_000),
     "count": (4, 5, 0, 2**31 - 1),
+    "transactional_id": ("t1", "t1", "t2", None),
+    "v3_and_below_transactional_id": ("t1", "t1", "t2"),
+    **dict.fromkeys(("producer_id", "v3_and_below_producer_id"), _PRODUCERS),
+    **dict.fromkeys(("producer_epoch", "v3_and_below_producer_epoch"), (0, 1, 1, 2, 3, -1)),
+    "transaction_timeout": (60_000, 1, 0),
+    "index": (0, 1, 2, 3, -1),
+    "isolation_level": (0, 1),
+    "records": _RECORDS,
 }
 """What some fields have more often than not, so that requests are not all refused."""
+ALWAYS = ("num_partitions", "count")
+"""Fields that have nothing else: memory is to be that of requests, and not of many partitions."""
 NAMES = ("orders", "payments", "group", "g2", "m1", "m2", "range", "consumer", "", "x#1")
 NUMBERS = (-2, -1, 0, 1, 2, 3, 127)
 
@@ -68,6 +97,19 @@ def frame(api: Api, version: int, body: bytes, client_id: bytes = b"c") -> bytes
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
+def fetch_frame(max_wait_ms: int = 0, *, at: int = 0) -> bytes:
+    """A Fetch of the first partition of ``orders``, from an offset on."""
+    api = APIS["Fetch"]
+    rows = [{"partition": 0, "fetch_offset": at, "partition_max_bytes": 1_000_000}]
+    message = {
+        "max_wait": max_wait_ms,
+        "min_bytes": 1,
+        "max_bytes": 1_000_000,
+        "topics": [{"topic": "orders", "partitions": rows}],
+    }
+    return frame(api, 12, codec.write(schema_of(api, 12), message))
+
+
 def schema_of(api: Api, version: int) -> Any:
     """The schema of a request."""
     module = importlib.import_module(f"kio.schema.{api.module}.v{version}.request")
@@ -86,7 +128,7 @@ def random_message(schema: Any, rng: random.Random) -> codec.Message:
     """A message of this schema. Tagged fields are there in one of two."""
     return {
         field.name: rng.choice(LIKELY[field.name])
-        if field.name in LIKELY and rng.random() < 0.8
+        if field.name in LIKELY and (field.name in ALWAYS or rng.random() < 0.8)
         else _value(field.type, field.metadata.get("kafka_type", ""), rng)
         for field in fields(schema)
         if "tag" not in field.metadata or rng.random() < 0.5
@@ -134,10 +176,11 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def new_server() -> Server:
+def new_server(*, records_traces: bool = True) -> Server:
     """A server that does not listen. To be called in a running loop."""
     config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
-    server = Server(GatewaySettings(topics={"orders": 3, "payments": 1}, coordinator=config))
+    settings = GatewaySettings(topics={"orders": 3, "payments": 1}, coordinator=config)
+    server = Server(settings, records_traces=records_traces)
     server.add_records("orders", [b"r"] * 30, None)
     server.host.load()
     return server

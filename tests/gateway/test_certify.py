@@ -28,7 +28,6 @@ BUILT = {
     "franz-go-consumer": (franz_command, "consumer"),
 }
 KNOWN = {
-    "aiokafka": {"error.fetch"},
     "librdkafka-consumer": {"static.kill"},
     "java-consumer": {"static.kill"},
     "franz-go-classic": {"topic.again"},
@@ -76,6 +75,24 @@ def test_a_client_that_does_not_leave_is_found_out(capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "failed   leave.last" in printed
     assert "the group is empty 4 s after its last member has ended: 1" in printed
+
+
+def test_what_was_not_judged_is_said(capsys):
+    words = command("librdkafka", "classic")
+    asked = ["certify", "--command", words, "--scenario", "join.one"]
+    assert invoke(asked) == 0
+    assert "not judged" not in capsys.readouterr().out
+    # A client that reports nothing, as its script does not know where to.
+    silent = f"env -u REBALANCE_SIM_REPORT {words}"
+    assert invoke(["certify", "--command", silent, "--scenario", "join.one"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 held" in printed
+    assert "not judged in 1 of 1: callbacks, deliveries and positions: a client did not" in printed
+
+
+def test_a_client_that_does_not_ask_for_stable_offsets_is_not_told_that_there_are_none(capsys):
+    code, outcomes = certify(capsys, "--command", command("aio"), "--scenario", "error.fetch")
+    assert (code, outcomes) == (0, {"error.fetch": "not run"})
 
 
 def test_a_client_that_keeps_what_is_revoked_is_found_out_by_what_it_reports(capsys, tmp_path):

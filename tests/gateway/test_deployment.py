@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
+import pytest
+from frames import fetch_frame
 from real_clients import command, consumer, read
 
 from rebalance_sim.cli.main import invoke
@@ -72,6 +78,42 @@ def test_what_the_container_runs_serves_clients_at_the_host_that_is_advertised()
     client.close()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
+
+
+def entry_words() -> list[str]:
+    """The command of the container, at any free port and not for other machines."""
+    entry, default = words("ENTRYPOINT"), words("CMD")
+    program = Path(sys.executable).with_name(entry[0])
+    assert os.access(program, os.X_OK)
+    given = ["127.0.0.1" if w == "0.0.0.0" else "0" if w.isdecimal() else w for w in entry[1:]]
+    return [str(program), *given, *default, "--topic", "orders=4", "--records", "1000"]
+
+
+UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc")
+
+
+@pytest.mark.parametrize("prefix", [(), UNSHARE], ids=["as a process", "as the first process"])
+def test_the_entry_point_ends_well_and_soon_after_sigterm_whatever_clients_do(prefix):
+    if prefix and (not shutil.which(prefix[0]) or subprocess.run([*prefix, "true"]).returncode):
+        pytest.skip("needs the right to make a namespace of processes")
+    process = subprocess.Popen(
+        [*prefix, *entry_words()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    port = int(process.stdout.readline().strip().rpartition(":")[2])
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    clients[0].sendall(b"\0\0\1\0half of a frame")
+    clients[1].sendall(fetch_frame() * 500)  # It never reads the answers.
+    time.sleep(0.3)
+    server = process.pid
+    if prefix:
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        server = int(child)
+    began_s = time.monotonic()
+    os.kill(server, signal.SIGTERM)
+    rest, errors = process.communicate(timeout=30)
+    assert time.monotonic() - began_s < 1
+    assert (process.returncode, rest, errors) == (0, "", "")
 
 
 def test_the_workflow_is_that_of_the_page_and_its_command_runs(tmp_path, capsys):

@@ -13,7 +13,7 @@ ALL = {("orders", number): 60 for number in range(4)}
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_coordinator_that_moves_loads_from_a_compacted_log(monkeypatch, protocol):
-    monkeypatch.setattr(host, "COMPACTED_EVERY", 10)
+    monkeypatch.setattr(host, "COMPACTED_FROM", 10)
     with gateway() as broker:
         clients = [consumer(broker, protocol) for _ in range(2)]
         share(clients, 2, 2)

@@ -6,15 +6,17 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import struct
 
 import pytest
-from frames import frame, mutated, new_server, random_frame, schema_of, send
+from frames import fetch_frame, mutated, new_server, random_frame, send
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_clients import until
 
 import rebalance_sim as rs
-from rebalance_sim.gateway.wire import codec
-from rebalance_sim.gateway.wire.frames import APIS
+from rebalance_sim.gateway import server as server_module
+from rebalance_sim.gateway.wire import frames
 
 
 async def _survives(seeds: range, *, is_mutated: bool) -> None:
@@ -72,19 +74,73 @@ def test_who_does_not_wait_for_answers_is_not_read_any_more():
         with socket.create_connection((host, int(port))) as client:
             client.settimeout(0.5)
             # A Fetch that waits for 30 s; what comes after it waits in small buffers.
-            client.sendall(_waiting_fetch())
+            client.sendall(fetch_frame(30_000))
             with pytest.raises(TimeoutError):
                 for _ in range(1_000):
                     client.sendall(b"\0" * 65_536)
         broker.assert_ok()
 
 
-def _waiting_fetch() -> bytes:
-    api = APIS["Fetch"]
-    rows = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}]
-    message = {
-        "max_wait": 30_000,
-        "min_bytes": 1,
-        "topics": [{"topic": "orders", "partitions": rows}],
-    }
-    return frame(api, 12, codec.write(schema_of(api, 12), message))
+def connected(broker: rs.Gateway) -> socket.socket:
+    host, port = broker.bootstrap.split(":")
+    client = socket.create_connection((host, int(port)))
+    client.settimeout(10)
+    return client
+
+
+def is_closed(client: socket.socket, within_s: float = 10.0) -> bool:
+    client.settimeout(within_s)
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+def test_half_a_frame_for_ever_is_given_up(monkeypatch):
+    monkeypatch.setattr(frames, "MAX_IDLE_S", 0.3)
+    with rs.Gateway(topics={"orders": 1}) as broker:
+        client = connected(broker)
+        for _ in range(2):  # A whole frame begins the time again.
+            client.sendall(fetch_frame())
+            assert client.recv(4)
+        client.sendall(fetch_frame()[:-1])
+        while not is_closed(client):
+            pass
+        broker.assert_ok()
+
+
+def test_large_frames_that_never_end_have_a_bounded_room(monkeypatch):
+    monkeypatch.setattr(server_module, "Room", lambda: frames.Room(10 * frames.MAX_FRAME_BYTES))
+    with rs.Gateway(topics={"orders": 1}) as broker:
+        clients = [connected(broker) for _ in range(12)]
+        for client in clients:
+            client.sendall(struct.pack(">i", frames.MAX_FRAME_BYTES) + b"x")
+        closed = [is_closed(client, 0.5) for client in clients]
+        assert closed.count(True) == 2
+        other = connected(broker)
+        other.sendall(fetch_frame())  # What is small needs no room.
+        assert other.recv(4)
+        for client in clients:
+            client.close()
+        until(lambda: broker._here._room.left == 10 * frames.MAX_FRAME_BYTES)
+        broker.assert_ok()
+
+
+def test_clients_that_go_in_the_middle_leave_nothing_behind():
+    with rs.Gateway(topics={"orders": 1}) as broker:
+        broker.add_records("orders", [b"x" * 1_000] * 2_000)
+        for seed in range(60):
+            rng = random.Random(seed)
+            client = connected(broker)
+            data = b"".join(random_frame(rng) for _ in range(5)) + fetch_frame() * 5
+            client.sendall(data[: rng.randrange(len(data))])
+            if rng.random() < 0.5:
+                client.shutdown(socket.SHUT_WR)
+            client.close()
+        server = broker._here
+        until(lambda: not server._connections)
+        assert server._open == {}
+        assert server._room.left == frames.MAX_BYTES_UNDER_WAY
+        broker.assert_ok()

@@ -109,9 +109,9 @@ def test_items_of_all_arrays_are_bounded_together():
         struct.pack(">i", -1) + b"x" * 100,
         struct.pack(">ihhih", 10, 1000, 0, 7, -1),
         struct.pack(">ihhih", 10, 11, 99, 7, -1),
-        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + b"x" * 100,
     ],
-    ids=["too long", "negative", "unknown API", "unknown version", "no Kafka"],
+    ids=["too long", "negative", "unknown API", "unknown version", "a hello of TLS"],
 )
 def test_a_connection_with_what_is_no_request_is_closed_without_an_answer(data):
     async def ask() -> tuple[bytes, list[Exception]]:

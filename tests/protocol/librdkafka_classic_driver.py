@@ -14,23 +14,24 @@ from rebalance_sim.protocol.clients import (
     CoordinatorConnectionClosed,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
+from rebalance_sim.protocol.clients.librdkafka.classic import KIND, LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 __all__ = ["LibrdkafkaClassicStory"]
 
 
 class LibrdkafkaClassicStory(ClassicStory):
-    """See ``ClassicStory``."""
+    """See ``ClassicStory``. ``version``: a release of librdkafka."""
 
+    version: str | None = None
     assignors_by_name: Mapping[str, ClassicAssignor] = LIBRDKAFKA_ASSIGNORS
 
     def make_member(self, config: ClassicConsumerConfig) -> LibrdkafkaClassicMember:
         """See ``ClassicStory``."""
-        return LibrdkafkaClassicMember(
-            config=config, rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules), now_ms=self.now_ms
-        )
+        rules = client_rules(KIND, self.version, DEFAULT_SEMANTICS)
+        assert rules is not None
+        return LibrdkafkaClassicMember(config=config, rules=rules, now_ms=self.now_ms)
 
     def _carry_out(self, process: Any, name: str, effect: Any) -> None:
         if type(effect) is ConnectCoordinator:

@@ -23,9 +23,9 @@ from rebalance_sim.protocol.clients import (
     SendHeartbeat,
     SendOffsetFetch,
 )
-from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
+from rebalance_sim.protocol.clients.librdkafka.consumer import KIND, LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -34,25 +34,24 @@ Request = SendHeartbeat | SendCommit | SendOffsetFetch
 
 
 class LibrdkafkaStory(Story):
-    """Drives a librdkafka member. ``can_connect``: whether the coordinator can be reached.
+    """Drives a librdkafka member. ``can_connect``: whether the coordinator can be reached;
+    ``version``: a release.
 
     The application is inside ``poll`` between ``resume`` and ``stay_away``: what waits for it then
     runs by itself.
     """
 
     member: LibrdkafkaMember
+    version: str | None = None
     can_connect = True
     is_away = True
     commit_count = 0
 
     def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> LibrdkafkaMember:
         """See ``Story``."""
-        return LibrdkafkaMember(
-            config=config,
-            member_id="m1",
-            rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules),
-            now_ms=0,
-        )
+        own = client_rules(KIND, self.version, DEFAULT_SEMANTICS)
+        assert own is not None
+        return LibrdkafkaMember(config=config, member_id="m1", rules=own, now_ms=0)
 
     def handle(self, event: Event) -> list[Effect]:
         """See ``Story``; connect at once, and poll if the application is there."""

@@ -11,6 +11,7 @@ import pytest
 
 from rebalance_sim.protocol.assignors.classic import (
     CLASSIC_ASSIGNORS,
+    FRANZ_ASSIGNORS,
     LIBRDKAFKA_ASSIGNORS,
     ClaimingMember,
     ClassicAssignor,
@@ -90,8 +91,8 @@ by_path = pytest.mark.parametrize(
 
 def assignor_of(path: Path, name: str) -> ClassicAssignor:
     """librdkafka's cooperative-sticky keeps the highest numbers of a topic, Java's the lowest."""
-    is_librdkafka = path.parent.name == "librdkafka"
-    return (LIBRDKAFKA_ASSIGNORS if is_librdkafka else CLASSIC_ASSIGNORS)[name]
+    by_library = {"librdkafka": LIBRDKAFKA_ASSIGNORS, "franz-go": FRANZ_ASSIGNORS}
+    return by_library.get(path.parent.name, CLASSIC_ASSIGNORS)[name]
 
 
 @by_path
@@ -121,6 +122,7 @@ def test_the_recordings_have_leaders_of_both_clients() -> None:
         ("librdkafka", "range"),
         ("librdkafka", "cooperative-sticky"),
         ("franz-go", "range"),
+        ("franz-go", "sticky"),
         ("franz-go", "cooperative-sticky"),
     }
 

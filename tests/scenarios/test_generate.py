@@ -34,6 +34,7 @@ from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.fleet_restart import FleetRestart
 from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
@@ -498,3 +499,16 @@ def test_a_fault_that_cannot_be_drawn_is_named(monkeypatch: pytest.MonkeyPatch) 
         ScenarioError, match=r"faults\.client_crash: cannot be drawn: LookupError: boo"
     ):
         generate_from(wrong, 1)
+
+
+def test_where_there_are_transactions_both_kinds_of_coordinators_move() -> None:
+    moved: Counter[str] = Counter()
+    for seed in SEEDS:
+        world = generate("transactions", seed).world
+        has_transactions = any(client.transactions for client in world.clients)
+        for fault in world.faults:
+            if isinstance(fault, CoordinatorMove):
+                is_of_them = fault.transaction_state_partition is not None
+                assert has_transactions or not is_of_them
+                moved["transactions" if is_of_them else "groups"] += has_transactions
+    assert min(moved["transactions"], moved["groups"]) > 20

@@ -174,3 +174,31 @@ def test_the_setting_that_is_named_does_what_was_asked_for() -> None:
 
 def _unowned_ms(scenario: Scenario) -> float:
     return run(scenario).metrics["unowned_partition_ms"]
+
+
+def transactional(**settings: Any) -> dict[str, Any]:
+    data = tables("java", transactions={}, **settings)
+    data["world"] |= {
+        "data_plane": True,
+        "topics": [{"name": "t", "partition_count": 3, "records_per_second": 1}],
+    }
+    return data
+
+
+def test_auto_commit_beside_transactions_is_refused_where_it_is_said() -> None:
+    says = (
+        r"world\.clients\[0\]\.enable_auto_commit: transactions commit .*: leave out "
+        "enable_auto_commit, or transactions$"
+    )
+    with pytest.raises(ScenarioError, match=says):
+        scenario_of(transactional(enable_auto_commit=True))
+    with pytest.raises(ScenarioError, match=says):
+        scenario_of(transactional(), [Setting.of("world.clients[*].enable_auto_commit", True)])
+
+
+@pytest.mark.parametrize("settings", [{}, {"enable_auto_commit": False}])
+def test_a_client_with_transactions_has_none_and_its_file_says_so(settings: dict[str, Any]) -> None:
+    scenario = scenario_of(transactional(**settings))
+    assert not scenario.world.clients[0].enable_auto_commit
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+    assert parse_scenario(dump_scenario(scenario, defaults=False)) == scenario

@@ -28,7 +28,8 @@ class Partition:
 
 
 class Consumer:
-    """One application; ``polls`` has the time of each ``poll`` that returned records."""
+    """One application; ``polls`` has the time of each ``poll`` that returned records, which are
+    ``away_ms`` apart at least."""
 
     def __init__(
         self,
@@ -38,7 +39,9 @@ class Consumer:
         fetch_records: int,
         max_poll_records: int,
         records_per_second: int | None,
+        away_ms: int = 0,
     ) -> None:
+        self.away_ms = away_ms
         self.partitions = partitions
         self.latency_ms = latency_ms
         self.fetch_records = fetch_records
@@ -70,6 +73,7 @@ class Consumer:
 
     def _poll(self, at_ms: Fraction) -> None:
         self.polls.append(int(at_ms))
+        polled_ms = at_ms
         for _ in range(self.max_poll_records):
             partition = next((p for p in self._turns if p.buffer), None)
             if partition is None:
@@ -78,4 +82,4 @@ class Consumer:
             self._turns.append(partition)
             at_ms += self.record_ms
             self.batch.append((at_ms, partition, partition.buffer.popleft()))
-        self.free_ms = at_ms
+        self.free_ms = max(at_ms, polled_ms + self.away_ms)

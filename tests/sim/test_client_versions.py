@@ -9,6 +9,8 @@ from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS, LIBRDKAFK
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.codec import encode
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import parse_scenario
 from rebalance_sim.sim.client.client_kinds import make_member
 from rebalance_sim.sim.client.client_processes import redeployed
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -54,12 +56,14 @@ def test_a_defect_that_is_switched_on_is_there_in_every_version() -> None:
 
 
 def test_a_version_that_the_library_does_not_have_is_refused_with_those_that_it_has() -> None:
-    says = "version '4.4' of librdkafka is not known; known are: 2.16"
+    says = "version '4.4' of librdkafka is not known; known are: 2.16, 2.14"
     with pytest.raises(ValueError, match=says):
         ClientSpec(name="a", kind=LIBRDKAFKA, version="4.4")
     with pytest.raises(ValueError, match=f"to_{says}"):
         RollingMigration(at_ms=1, down_ms=1, to_kind=LIBRDKAFKA, to_version="4.4")
-    with pytest.raises(ValueError, match=r"to_version '5' is not known; known are: 4.3, 4.4, 2.16"):
+    with pytest.raises(
+        ValueError, match=r"to_version '5' is not known; known are: 4.3, 4.4, 2.16, 2.14"
+    ):
         ClientRedeploy(at_ms=1, client="a", down_ms=1, to_version="5")
 
 
@@ -71,6 +75,7 @@ def test_a_version_that_the_library_does_not_have_is_refused_with_those_that_it_
         (ClientRedeploy(at_ms=1, client="a", down_ms=1, to_kind=CLASSIC), CLASSIC, "4.3"),
         (ClientRedeploy(at_ms=1, client="a", down_ms=1, to_kind=LIBRDKAFKA), LIBRDKAFKA, None),
         (ClientRedeploy(at_ms=1, client="a", down_ms=1, to_version="2.16"), JAVA, None),
+        (ClientRedeploy(at_ms=1, client="a", down_ms=1, to_version="2.8"), JAVA, None),
     ],
 )
 def test_a_deployment_changes_the_version_and_keeps_it_as_long_as_the_library_has_it(
@@ -78,3 +83,40 @@ def test_a_deployment_changes_the_version_and_keeps_it_as_long_as_the_library_ha
 ) -> None:
     after = redeployed(ClientSpec(name="a", version="4.3"), fault.changes)
     assert (after.kind, after.version) == (kind, version)
+
+
+def longest_unowned_ms(version: str) -> int:
+    """The application of one of two members stays away from ``poll`` for 40 s."""
+    result = run(
+        parse_scenario(
+            f"""
+            name = "away"
+
+            [world]
+            seed = 1
+            duration_ms = 70_000
+            topics = [{{ name = "orders", partition_count = 4, records_per_second = 5 }}]
+            faults = [{{ kind = "poll_stall", at_ms = 20_000, client = "a", duration_ms = 40_000 }}]
+
+            [[world.clients]]
+            name = "a"
+            kind = "librdkafka"
+            version = "{version}"
+            topics = ["orders"]
+            max_poll_interval_ms = 10_000
+
+            [[world.clients]]
+            name = "b"
+            kind = "librdkafka"
+            topics = ["orders"]
+            """
+        )
+    )
+    assert result.outcome == "ok", result.reason
+    return int(result.metrics["unowned_partition_ms_max"])
+
+
+def test_a_group_has_the_partitions_sooner_whose_member_leaves_while_it_is_away() -> None:
+    """30 s after ``max.poll.interval.ms`` the application is back, long before the session ends."""
+    assert longest_unowned_ms("2.14") < 10_000
+    assert 29_000 < longest_unowned_ms("2.16") < 31_000

@@ -11,6 +11,8 @@ from record_by_record import Consumer, Partition
 from reference_flows import NaiveFlow, NaiveFlows
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.data_plane.fetch_buffer import capacity_of
 from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.flows import Flows
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
@@ -348,6 +350,62 @@ def test_a_fluid_goes_as_far_as_single_records_within_two_batches(
         if len(set(logs)) == 1:
             assert max(map(abs, ahead)) <= of_one + len(logs)
         assert abs(sum(ahead)) <= in_hand + 2 * len(logs) + 2
+
+
+@given(
+    backlogs=st.lists(st.sampled_from([0, 40, 400]), min_size=1, max_size=4),
+    records_per_second=st.sampled_from([None, 1_000, 10_000]),
+    max_poll_records=st.sampled_from([1, 7, 50]),
+    away_ms=st.sampled_from([50, 120, 600]),
+)
+def test_an_application_that_is_away_goes_as_far_as_its_polls_within_two_batches(
+    backlogs: list[int],
+    records_per_second: int | None,
+    max_poll_records: int,
+    away_ms: int,
+) -> None:
+    """All of a backlog is there from the beginning, and batches fit into the time away."""
+    rate = records_per_second
+    assume(rate is None or max_poll_records * 1_000 <= rate * away_ms)
+    settings = ClientSpec(
+        name="a",
+        max_poll_records=max_poll_records,
+        processing_ms=away_ms,
+        processing_records_per_second=rate,
+    )
+    fluid = Flows(
+        fetch_records=500,
+        latency_ms=1,
+        capacity=capacity_of(settings),
+        polls=None,
+        watcher=Notes(),
+        now_ms=0,
+    )
+    fluid.set_serving(True, 0)
+    partitions, flows = [], []
+    for number, backlog in enumerate(backlogs):
+        log = Partition(records_per_second=1_000, origin_ms=-backlog, start=0)
+        log.log_end = lambda at_ms, end=backlog: end  # type: ignore[method-assign,misc]
+        flow = Flow(TopicPartition("T", number), rate=0, origin_ms=0, position=0)
+        flow.fetched = backlog * PARTS
+        fluid.add(flow, 0)
+        partitions.append(log)
+        flows.append(flow)
+    consumer = Consumer(
+        partitions,
+        latency_ms=1,
+        fetch_records=500,
+        max_poll_records=max_poll_records,
+        records_per_second=rate,
+        away_ms=away_ms,
+    )
+    for now_ms in range(3_000):
+        consumer.step(now_ms)
+        fluid.roll(now_ms + 1)
+        done = sum(fluid.processed(flow, now_ms + 1) for flow in flows)
+        assert abs(done - sum(one.processed_to for one in partitions)) <= (
+            2 * max_poll_records + len(backlogs)
+        )
 
 
 def test_a_batch_in_hand_is_ended_before_the_next_poll() -> None:

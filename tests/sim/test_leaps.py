@@ -172,6 +172,64 @@ def test_counters_go_on_at_their_rate_and_nothing_else_changes(has_data_plane: b
         assert leapt[name] == pytest.approx(whole[name], rel=0.02)
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "java": {},
+    "classic": {},
+    "librdkafka": {},
+    "librdkafka-classic": {"assignors": ("range",)},
+    "franz": {},
+    "franz-classic": {"assignors": ("cooperative-sticky",)},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("records_per_second", [0, 10])
+@pytest.mark.parametrize(
+    "settings_of_a",
+    [
+        {"auto_commit_interval_ms": 1_000, "processing_ms": 1_000},
+        {"auto_commit_interval_ms": 500, "processing_ms": 1_000},
+        {"auto_commit_interval_ms": 500, "processing_ms": 100, "manual_commit_interval_ms": 4_100},
+        {"enable_auto_commit": False, "manual_commit_interval_ms": 500, "processing_ms": 500},
+    ],
+)
+@pytest.mark.parametrize("has_data_plane", [False, True])
+def test_what_clients_commit_goes_on_as_their_library_and_application_do_it(
+    kind: str, records_per_second: int, settings_of_a: dict[str, Any], has_data_plane: bool
+) -> None:
+    """Java commits in a poll, and all; others what has moved, whenever it is due."""
+    of = spec(
+        client("a", kind=kind, **KINDS[kind], **{"enable_auto_commit": True, **settings_of_a}),
+        client("b", kind=kind, **KINDS[kind], enable_auto_commit=True),
+        topics=(
+            TopicSpec(name="orders", partition_count=6, records_per_second=records_per_second),
+        ),
+        duration_ms=30_000,
+        quiet_period_ms=420_000,
+        data_plane=has_data_plane,
+    )
+    leapt, whole = both(of)
+    assert leapt.leapt_ms > 120_000
+    for name in ("heartbeats_sent", "commits_sent", "records_written"):
+        assert leapt.metrics[name] == pytest.approx(whole.metrics[name], rel=0.05, abs=6)
+
+
+def test_a_world_is_not_at_rest_before_a_member_has_heard_what_it_was_assigned() -> None:
+    """Seed 910002 of dense, as KIP-848 reads: who gives partitions up has them assigned to another
+    member, which hears of it with its next heartbeat."""
+    leapt, whole = both(generate("dense", 910002).world)
+    assert leapt.leapt_ms > 0
+    for name in ("partition_moves", "unowned_partition_ms"):
+        assert leapt.metrics[name] == whole.metrics[name]
+
+
+def test_a_world_is_not_at_rest_while_an_administrator_removes_a_member() -> None:
+    """Seed 920006 of dense: the request to a coordinator that is cut off arrives after 12 s."""
+    leapt, whole = both(generate("dense", 920006).world)
+    assert leapt.leapt_ms > 0
+    assert leapt.metrics["rebalances"] == whole.metrics["rebalances"]
+
+
 def test_rest_is_seen_without_waiting_for_a_heartbeat() -> None:
     """Heartbeats come each 5 s, but the first of all makes sure of these topics."""
     faults = [

@@ -79,7 +79,7 @@ def test_every_planned_seed_has_one_row_and_the_summary_counts_them(
     assert {found.name: found.runs for found in summary.coverage} == {"fenced": 30, "joined": 60}
     metrics = {metric.name: metric for metric in summary.metrics}
     assert metrics["unowned_ms"].mean == 29.5
-    assert (metrics["rebalances"].mean, metrics["rebalances"].ci95) == (2.0, 0.0)
+    assert (metrics["rebalances"].mean, metrics["rebalances"].median.value) == (2.0, 2.0)
 
 
 def test_bad_scenarios_become_rows_and_spoil_nothing(tmp_path: Path, backend: str) -> None:

@@ -48,13 +48,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """``detail`` says what did not hold, or why it was not run."""
+    """``detail`` says what did not hold, or why it was not run; ``not_judged`` what would not have
+    been noticed, each in a line."""
 
     name: str
     about: str
     outcome: Outcome
     detail: str = ""
     seconds: float = 0.0
+    not_judged: tuple[str, ...] = ()
 
 
 def certify(
@@ -89,12 +91,14 @@ def _run(
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     outcome, problem = Outcome.FAILED, ""
+    not_judged: tuple[str, ...] = ()
     with Gateway(replace(settings, rules=scenario.rules)) as broker:
         try:
             with Trial(broker, command, deadline_s=deadline_s, out=out) as trial:
                 scenario.script(trial)
                 if scenario.rules:
                     trial.meets_rules()
+                not_judged = trial.not_judged()
         except NotConcerned:
             outcome, problem = Outcome.NOT_RUN, "the client sends no such request"
         except DidNotHold as found:
@@ -113,6 +117,5 @@ def _run(
         else:
             (out / "trace.json").write_text(json.dumps(trace), encoding="utf-8")
     seconds = round(time.monotonic() - began, 1)
-    return Result(
-        scenario.name, scenario.about, outcome if problem else Outcome.HELD, problem, seconds
-    )
+    outcome = outcome if problem else Outcome.HELD
+    return Result(scenario.name, scenario.about, outcome, problem, seconds, not_judged)

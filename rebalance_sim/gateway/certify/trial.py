@@ -19,6 +19,7 @@ PARTITIONS = 4
 _POLL_S = 0.05
 REPORT_TO = "REBALANCE_SIM_REPORT"
 """The variable that tells clients where to report."""
+_SILENT = "callbacks, deliveries and positions: a client did not report them"
 _STOP_S = 15.0
 _RULES_S = 10.0
 """Many intervals of heartbeats, and some of commits."""
@@ -132,6 +133,11 @@ class Trial:
                 raise NotConcerned
             time.sleep(_POLL_S)
         self.settles(sum(self._is_to_run))
+
+    def not_judged(self) -> tuple[str, ...]:
+        """What of this scenario would not have been noticed."""
+        silent = self.broker.reporter_count < len(self._clients)
+        return (*([_SILENT] if silent else ()), *self.broker.not_judged(GROUP))
 
     # -- what is expected ------------------------------------------------------------------------
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from itertools import count
 
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
-from rebalance_sim.gateway.topics import MAX_PARTITIONS
+from rebalance_sim.gateway.topics import MAX_PARTITIONS, is_legal_name
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import APIS, UNSUPPORTED_VERSION
 from rebalance_sim.protocol.runtime.coordinator_config import GROUP_SETTINGS, dotted
@@ -18,13 +16,13 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 
 _INVALID_TOPIC, _TOPIC_EXISTS, _INVALID_PARTITIONS, _INVALID_REQUEST = 17, 36, 37, 42
 _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
-_GROUPS, _FIRST_FIND_OF_SEVERAL = 0, 4
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_GROUPS, _TRANSACTIONS, _FIRST_FIND_OF_SEVERAL = 0, 1, 4
+_COORDINATED = (_GROUPS, _TRANSACTIONS)
+_FEATURE, _LEVEL = "transaction.version", 2
 _GROUP_RESOURCE, _BROKER_RESOURCE, _TOPIC_RESOURCE = 32, 4, 2
 _SET, _DELETE = 0, 1
 _OF_GROUP, _OF_DEFAULT = 8, 5
 _INT_TYPE = 3
-_producer_ids = count(1)
 
 
 async def api_versions(call: Call) -> Message:
@@ -40,15 +38,22 @@ async def api_versions(call: Call) -> Message:
             }
             for api in APIS.values()
         ],
+        "supported_features": [{"name": _FEATURE, "min_version": 0, "max_version": _LEVEL}],
+        "finalized_features_epoch": 0,
+        "finalized_features": [
+            {"name": _FEATURE, "min_version_level": _LEVEL, "max_version_level": _LEVEL}
+        ],
     }
 
 
 async def find_coordinator(call: Call) -> Message:
-    """FindCoordinator: this node, for groups."""
+    """FindCoordinator: this node, for groups and transactions."""
     said = call.message
     keys = said["coordinator_keys"] if call.version >= _FIRST_FIND_OF_SEVERAL else [said["key"]]
     host, port = call.site.address
-    code = _INVALID_REQUEST if said.get("key_type", _GROUPS) != _GROUPS else call.error or 0
+    code = (
+        _INVALID_REQUEST if said.get("key_type", _GROUPS) not in _COORDINATED else call.error or 0
+    )
     found = {"error_code": code, "error_message": None, "node_id": -1, "host": "", "port": -1}
     if not code:
         found |= {"node_id": NODE_ID, "host": host, "port": port}
@@ -67,13 +72,6 @@ async def describe_cluster(call: Call) -> Message:
     }
 
 
-async def init_producer_id(call: Call) -> Message:
-    """InitProducerId: producers may be idempotent, their sequences are not looked at."""
-    if call.message["transactional_id"] is not None:
-        return {"error_code": _INVALID_REQUEST}
-    return {"producer_id": next(_producer_ids), "producer_epoch": 0}
-
-
 # -- topics ----------------------------------------------------------------------------------------
 
 
@@ -90,7 +88,7 @@ async def create_topics(call: Call) -> Message:
     def create(row: Message) -> Message:
         name, wanted = row["name"], max(row["num_partitions"], 1)
         code = 0
-        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_legal_name(name):
             code = _INVALID_TOPIC
         elif name in topics.by_name:
             code = _TOPIC_EXISTS

@@ -8,13 +8,13 @@ from typing import Any
 
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
 from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.topics import HeldTopic, PartitionLog
+from rebalance_sim.gateway.handlers.transactions import transaction_error
+from rebalance_sim.gateway.topics import LEADER_EPOCH, DataPartition, HeldTopic, PartitionLog
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.records import batches_in
 
 _OUT_OF_RANGE, _CORRUPT, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 1, 2, 3, 100
-_EARLIEST = -2
-LEADER_EPOCH = 0
+_EARLIEST, _READ_COMMITTED = -2, 1
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 """What an answer to a Fetch may have, whatever the client allows."""
 MAX_WAIT_S = 30.0
@@ -47,6 +47,7 @@ async def fetch(call: Call) -> Message:
 def _fetched(call: Call) -> tuple[list[Any], int, bool]:
     said = call.message
     room = min(said["max_bytes"], MAX_FETCH_BYTES)
+    is_isolated = said["isolation_level"] == _READ_COMMITTED
     size, has_error = 0, False
     responses = []
     for topic in said["topics"]:
@@ -60,32 +61,41 @@ def _fetched(call: Call) -> tuple[list[Any], int, bool]:
                 row |= {"error_code": unknown, "high_watermark": -1}
                 has_error = True
                 continue
-            row |= {"high_watermark": log.end_offset, "last_stable_offset": log.end_offset}
+            row |= {"high_watermark": log.end_offset, "last_stable_offset": log.last_stable_offset}
+            end = log.last_stable_offset if is_isolated else log.end_offset
             row["log_start_offset"] = log.start_offset
             if not log.start_offset <= asked["fetch_offset"] <= log.end_offset:
                 row["error_code"] = _OUT_OF_RANGE
                 has_error = True
             elif room > size:
                 most = min(room - size, asked["partition_max_bytes"])
-                row["records"] = log.read(asked["fetch_offset"], most)
+                row["records"] = log.read(asked["fetch_offset"], most, end)
                 size += len(row["records"])
+                if is_isolated:
+                    row["aborted_transactions"] = [
+                        {"producer_id": one.producer_id, "first_offset": one.first}
+                        for one in log.aborted(asked["fetch_offset"], end)
+                    ]
         responses.append(shown | {"partitions": rows})
     return responses, size, has_error
 
 
 async def list_offsets(call: Call) -> Message:
     """ListOffsets: the start or the end; a time finds the end, as records have none here."""
+    is_isolated = call.message.get("isolation_level") == _READ_COMMITTED
 
     def found(asked: Message, log: PartitionLog) -> Message:
         is_first = asked["timestamp"] == _EARLIEST
-        offset = log.start_offset if is_first else log.end_offset
+        end = log.last_stable_offset if is_isolated else log.end_offset
+        offset = log.start_offset if is_first else end
         return {"offset": offset, "leader_epoch": LEADER_EPOCH}
 
     return {"topics": _each_partition(call, "name", "partition_index", found)}
 
 
 async def produce(call: Call) -> Message:
-    """Produce."""
+    """Produce. What an idempotent producer sends again is not written twice, and what belongs to no
+    transaction not at all; the order of sequence numbers is not looked at."""
     rows = []
     for topic in call.message["topic_data"]:
         held, shown, unknown = _topic(call, topic, "name")
@@ -98,15 +108,35 @@ async def produce(call: Call) -> Message:
                 row["error_code"] = unknown
                 continue
             try:
+                assert held is not None
+                if code := await _transaction_error(call, held, given):
+                    row["error_code"] = code
+                    continue
                 batches = list(batches_in(given["records"] or b"", log.end_offset, LEADER_EPOCH))
             except WireError:
                 row["error_code"] = _CORRUPT
                 continue
-            row |= {"base_offset": log.end_offset, "log_start_offset": log.start_offset}
-            log.append(batches)
+            before = log.written_before(batches[0]) if batches else None
+            row |= {"base_offset": log.end_offset if before is None else before}
+            row["log_start_offset"] = log.start_offset
+            if before is None:
+                log.append(batches)
         rows.append(shown | {"partition_responses": partitions})
     call.site.topics.on_append()
     return {"responses": rows}
+
+
+async def _transaction_error(call: Call, held: HeldTopic, given: Message) -> int:
+    """Why these records may not be written, if they belong to a transaction. Raises WireError."""
+    for batch in batches_in(given["records"] or b"", 0, LEADER_EPOCH):
+        if batch.is_transactional:
+            return await transaction_error(
+                call,
+                batch.producer_id,
+                batch.producer_epoch,
+                partition=DataPartition(held.topic.topic_id, given["index"]),
+            )
+    return 0
 
 
 async def offset_for_leader_epoch(call: Call) -> Message:

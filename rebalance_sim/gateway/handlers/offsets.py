@@ -25,7 +25,7 @@ _OF_PARTITIONS = (ErrorCode.UNSTABLE_OFFSET_COMMIT,)
 """Errors that brokers give to partitions, and not to a group."""
 
 
-class _Named:
+class Named:
     """How the topics of one request stand on the wire, and in the core."""
 
     def __init__(self, call: Call) -> None:
@@ -50,7 +50,7 @@ class _Named:
 
 async def offset_commit(call: Call) -> Message:
     """OffsetCommit. The group of a version without members is checked as that of no member."""
-    said, named = call.message, _Named(call)
+    said, named = call.message, Named(call)
     rows = [
         (topic, [(named.partition(topic, p["partition_index"]), p) for p in topic["partitions"]])
         for topic in said["topics"]
@@ -104,7 +104,7 @@ async def offset_fetch(call: Call) -> Message:
 
 
 async def _fetch(call: Call, said: Message, require_stable: bool) -> Message:
-    named = _Named(call)
+    named = Named(call)
     topics = said["topics"]
     asked = None
     if topics is not None:
@@ -151,7 +151,7 @@ async def _fetch(call: Call, said: Message, require_stable: bool) -> Message:
 
 async def offset_delete(call: Call) -> Message:
     """OffsetDelete."""
-    said, named = call.message, _Named(call)
+    said, named = call.message, Named(call)
     rows = [
         (topic, [named.partition(topic, p["partition_index"]) for p in topic["partitions"]])
         for topic in said["topics"]

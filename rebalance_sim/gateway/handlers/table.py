@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.gateway.call import Handler
-from rebalance_sim.gateway.handlers import admin, data, groups, offsets
+from rebalance_sim.gateway.handlers import admin, data, groups, offsets, transactions
 
 HANDLERS: Mapping[str, Handler] = {
     "Produce": data.produce,
@@ -24,7 +24,11 @@ HANDLERS: Mapping[str, Handler] = {
     "ApiVersions": admin.api_versions,
     "CreateTopics": admin.create_topics,
     "DeleteTopics": admin.delete_topics,
-    "InitProducerId": admin.init_producer_id,
+    "InitProducerId": transactions.init_producer_id,
+    "AddPartitionsToTxn": transactions.add_partitions,
+    "AddOffsetsToTxn": transactions.add_offsets,
+    "EndTxn": transactions.end,
+    "TxnOffsetCommit": transactions.commit_offsets,
     "OffsetForLeaderEpoch": data.offset_for_leader_epoch,
     "DescribeConfigs": admin.describe_configs,
     "CreatePartitions": admin.create_partitions,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,6 +16,12 @@ from rebalance_sim.gateway.wire import codec
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 """What a request may have at most; a longer one ends its connection."""
+LARGE_BYTES = 64 * 1024
+MAX_BYTES_UNDER_WAY = 256 * 1024 * 1024
+"""What frames of more than ``LARGE_BYTES`` may have together: requests that are being read, and
+answers that clients do not read."""
+MAX_IDLE_S = 600.0
+"""``connections.max.idle.ms``: so long may a connection wait for the rest of a request."""
 
 _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
@@ -50,6 +57,10 @@ _ROWS = (
     Api("CreateTopics", 19, "create_topics", 2, 7),
     Api("DeleteTopics", 20, "delete_topics", 1, 6),
     Api("InitProducerId", 22, "init_producer_id", 0, 5),
+    Api("AddPartitionsToTxn", 24, "add_partitions_to_txn", 0, 3),
+    Api("AddOffsetsToTxn", 25, "add_offsets_to_txn", 0, 4),
+    Api("EndTxn", 26, "end_txn", 0, 5),
+    Api("TxnOffsetCommit", 28, "txn_offset_commit", 0, 5),
     Api("OffsetForLeaderEpoch", 23, "offset_for_leader_epoch", 2, 4),
     Api("DescribeConfigs", 32, "describe_configs", 1, 4),
     Api("CreatePartitions", 37, "create_partitions", 0, 3),
@@ -67,26 +78,49 @@ _BY_KEY = {api.key: api for api in _ROWS}
 
 
 class Request(NamedTuple):
-    """A request as it was sent. ``is_unsupported``: an ApiVersions request of a version that is not
-    served, which is answered nevertheless; its message is empty."""
+    """A request as it was sent. ``size``: in bytes. ``is_unsupported``: an ApiVersions request of
+    a version that is not served, which is answered nevertheless; its message is empty."""
 
     api: Api
     version: int
     correlation_id: int
     client_id: str
     message: codec.Message
+    size: int = 0
     is_unsupported: bool = False
 
 
-async def read_frame(reader: asyncio.StreamReader, first: bytes = b"") -> bytes | None:
-    """The next frame, which begins with ``first``; None at the end of the connection. Raises
-    WireError for one that is longer than ``MAX_FRAME_BYTES``, before it is read."""
+class Room:
+    """What all connections together may have of large frames, on their way in or out."""
+
+    def __init__(self, size: int = MAX_BYTES_UNDER_WAY) -> None:
+        self.left = size
+
+    @contextmanager
+    def hold(self, size: int) -> Iterator[None]:
+        """Take room for a frame; small ones take none. Raises WireError if there is not enough."""
+        size = 0 if size <= LARGE_BYTES else size
+        if size > self.left:
+            raise WireError(f"no room for a frame of {size} bytes")
+        self.left -= size
+        try:
+            yield
+        finally:
+            self.left += size
+
+
+async def read_frame(reader: asyncio.StreamReader, first: bytes, room: Room) -> bytes | None:
+    """The next frame, which begins with ``first``; None at the end of the connection, also of one
+    that is idle for too long. Raises WireError for a frame that is longer than
+    ``MAX_FRAME_BYTES``, or for which there is no room, before it is read."""
     try:
-        (size,) = _SIZE.unpack(first + await reader.readexactly(_SIZE.size - len(first)))
-        if not 0 <= size <= MAX_FRAME_BYTES:
-            raise WireError(f"a frame of {size} bytes")
-        return await reader.readexactly(size)
-    except (asyncio.IncompleteReadError, ConnectionError):
+        async with asyncio.timeout(MAX_IDLE_S):
+            (size,) = _SIZE.unpack(first + await reader.readexactly(_SIZE.size - len(first)))
+            if not 0 <= size <= MAX_FRAME_BYTES:
+                raise WireError(f"a frame of {size} bytes")
+            with room.hold(size):
+                return await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
         return None
 
 
@@ -110,13 +144,14 @@ def request_of(frame: bytes) -> Request:
     if not api.oldest <= version <= api.newest:
         if api.name != "ApiVersions":
             raise WireError(f"{api.name} of version {version} is not served")
-        return Request(api, 0, correlation_id, client_id, {}, is_unsupported=True)
+        return Request(api, 0, correlation_id, client_id, {}, len(frame), is_unsupported=True)
     schema = _schema(api, version, "Request")
     if schema.__flexible__:
         for _ in range(reader.count(reader.varint())):
             reader.varint()
             reader.take(reader.varint())
-    return Request(api, version, correlation_id, client_id, codec.read(schema, reader))
+    message = codec.read(schema, reader)
+    return Request(api, version, correlation_id, client_id, message, len(frame))
 
 
 def frame_of(request: Request, message: codec.Message) -> bytes:

@@ -84,6 +84,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cross.assigned_is_held",
             "cross.current_fits_target",
         ),
+        "sim-late-downgrade": ("classic.exclusive_consumption",),
         "sim-lost-pattern-withdrawal": ("liveness.converges", "liveness.partitions_owned"),
         "sim-nameless-leave": ("client.leave.once",),
         "sim-outlived-membership": ("classic.exclusive_consumption", "offsets.commit_of_owner"),

@@ -191,11 +191,6 @@ def _key(record: Record) -> RecordKey:
     return record.type_id, record.group_id, getattr(record, "member_id", ""), -1
 
 
-_KEPT = 1 << 14
-"""So many committed records are compared one by one when they are committed again; of older ones
-what compaction leaves is compared when a leader loads its log."""
-
-
 class CommittedKept(Property):
     """coordinator C21. Below a leader's high watermark, compaction may drop what a later record
     replaced. Records of other groups are seen as gaps, and not judged here."""
@@ -205,6 +200,9 @@ class CommittedKept(Property):
     clauses = ("coordinator C21", "defects S5")
     violated_by = ("test:lost-commit",)
     judges_mixed = True
+    kept = 1 << 14
+    """So many committed records are compared one by one when they are committed again; of older
+    ones what compaction leaves is compared when a leader loads its log."""
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -212,10 +210,10 @@ class CommittedKept(Property):
         """Everything before this offset was committed."""
         self._latest: dict[RecordKey, Record] = {}
         """What compaction would keep of it, but for what is in ``_newest``."""
-        self._newest: list[Record | None] = []
+        self._newest: list[Record] = []
         """What was committed since that was last asked for, in order: only a load asks."""
         self._recent: dict[int, Record | None] = {}
-        """Offset -> record, of the last ones; None where another group wrote."""
+        """Offset -> record, of the last ones; nothing, or None, where another group wrote."""
         self._leader_epoch = -1
         """The last term in which a leader has loaded the log."""
         self._tails: dict[str, tuple[int, list[Record | None]]] = {}
@@ -256,13 +254,15 @@ class CommittedKept(Property):
                 elif record is not None and known is not record and known != record:
                     return differs(self.model, shard, f"record at offset {offset}", record, known)
             first += len(again)
-        recent.update(enumerate(fresh, first))
-        self._newest += fresh
         self._end = max(self._end, first + len(fresh))
-        if len(self._newest) > _KEPT:
+        for offset, record in enumerate(fresh, first):
+            if record is not None:
+                recent[offset] = record
+                self._newest.append(record)
+        if len(self._newest) > self.kept:
             self._compact()
-        if len(recent) > 2 * _KEPT:
-            self._recent = dict(islice(recent.items(), len(recent) - _KEPT, None))
+        if len(recent) > 2 * self.kept:
+            self._recent = dict(islice(recent.items(), len(recent) - self.kept, None))
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
@@ -310,8 +310,7 @@ class CommittedKept(Property):
     def _compact(self) -> None:
         """Bring ``_latest`` up to date."""
         for record in self._newest:
-            if record is not None:
-                self._enter(self._latest, record)
+            self._enter(self._latest, record)
         self._newest.clear()
 
     def _enter(self, latest: dict[RecordKey, Record], record: Record) -> None:

@@ -97,7 +97,7 @@ class ExclusiveAmongKinds(_OneOwner):
     clauses = ("classic C9", "classic C10", "classic H12", "defects S1")
     violated_by = (
         *("classic-forgotten-owners", "classic-recreated-topic", "classic-reused-generation"),
-        "classic-unheard-removal",
+        *("classic-unheard-removal", "sim-late-downgrade"),
     )
     client_kinds = EVERY_KIND
     judges_mixed = True

@@ -22,6 +22,8 @@ from rebalance_sim.protocol.wire.records import (
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _OF_TRANSACTIONS = frozenset({TxnOffsetCommit, TransactionMarker})
+_DELETED_TOPICS = 1_000
+"""So many are remembered, and forgotten together: whether a name comes again."""
 
 
 class ShadowModel(ModelView):
@@ -60,6 +62,7 @@ class ShadowModel(ModelView):
         self._committed_to = 0
         self._topic_ids: dict[str, str] = {}
         self._partition_counts: dict[str, int] | None = None
+        self._replaced: dict[str, str] = {}
         self._recreated: set[str] = set()
 
     # -- shards ----------------------------------------------------------------------------
@@ -103,7 +106,12 @@ class ShadowModel(ModelView):
             former = self._topic_ids.setdefault(topic.name, topic.topic_id)
             if former != topic.topic_id:
                 self._topic_ids[topic.name] = topic.topic_id
+                self._recreated.discard(self._replaced.get(topic.name, ""))
+                self._replaced[topic.name] = former
                 self._recreated.update((former, topic.topic_id))
+        if len(self._topic_ids) > len(by_id) + _DELETED_TOPICS:
+            self._topic_ids = {topic.name: topic.topic_id for topic in by_id.values()}
+            self._replaced = {name: self._replaced.get(name, "") for name in self._topic_ids}
 
     def note_commit_returned(self, entry: ClientEntry, commit_id: int) -> None:
         """A commit of an application has come to its end."""

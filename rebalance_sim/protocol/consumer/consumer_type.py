@@ -5,7 +5,7 @@ Sources: coordinator §6, §8, §9; what each handler does stands in its own mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from rebalance_sim.protocol.consumer.client_side.assignment_requests import (
@@ -246,6 +246,11 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
             is_settled=state in _SETTLED,
             members=group.members.keys(),
         )
+
+    def assigned_to(self, group: ConsumerGroup, member_id: str) -> Set[TopicPartition] | None:
+        """See ``GroupType``."""
+        member = group.members.get(member_id)
+        return None if member is None else member.assigned.keys()
 
     def log_state(self, group: ConsumerGroup) -> Mapping[str, object]:
         """Everything but when topics are looked at again, and who computes a target."""

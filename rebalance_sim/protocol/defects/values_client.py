@@ -207,7 +207,7 @@ DEFECTS = (
         title="Commit during an incremental rebalance loses the whole assignment",
         source="confluentinc/librdkafka#4908",
         versions="librdkafka 1.6.0 - 2.9; fixed in 2.10.0",
-        rules=(wrong(ClassicMemberRules, overlooks_outdated_commit_errors=False),),
+        rules=(wrong(LibrdkafkaRules, keeps_generation_while_rebalancing=False),),
         properties=("defects L4", "defects L7"),
     ),
     # The reduced set is reported first, commit and callback come later.

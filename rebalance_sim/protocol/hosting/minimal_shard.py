@@ -17,7 +17,7 @@ from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.held_answers import Asked
 from rebalance_sim.protocol.hosting.ports import RegexEngine, Reply, ShardListener, Wake
 from rebalance_sim.protocol.hosting.shard import Shard
-from rebalance_sim.protocol.hosting.verification import Verification
+from rebalance_sim.protocol.hosting.verification import handle_verified, write_marker
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS, GroupSemantics
 from rebalance_sim.protocol.runtime.context import no_regex_engine
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -31,11 +31,7 @@ from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
 from rebalance_sim.protocol.wire.transaction_messages import (
-    AddPartitionsToTxnResponse,
     TxnMarker,
-    TxnMarkerAnswered,
-    TxnOffsetCommitRequest,
-    WriteTxnMarkersResponse,
 )
 
 
@@ -160,19 +156,7 @@ class MinimalShard(ShardListener):
             token = self._next_token
         reply = _Reply(self.answers, token)
         handle = partial(self._handle, client_id=client_id, client_host=client_host)
-        if type(request) is TxnOffsetCommitRequest:
-            verification = Verification(request, self.shard)
-
-            def on_verified(answer: AddPartitionsToTxnResponse) -> None:
-                refusal = verification.refusal(answer.error_code)
-                if refusal is None:
-                    handle(request, reply)
-                else:
-                    reply(refusal)
-
-            handle(verification.question, on_verified)
-        else:
-            handle(request, reply)
+        handle_verified(request, reply, shard=self.shard, handle=handle)
         return self.answers.pop(token, None)
 
     def _handle(
@@ -185,11 +169,7 @@ class MinimalShard(ShardListener):
     def _send_marker(self, marker: TxnMarker) -> None:
         """To itself, and the answer likewise."""
 
-        def on_answer(answer: WriteTxnMarkersResponse) -> None:
-            answered = TxnMarkerAnswered(marker=marker, error_code=answer.error_code)
-            self._handle(answered, lambda _: None)
-
-        self._handle(marker.request, on_answer)
+        write_marker(marker, self._handle)
 
     def decided(self, request: Request) -> Response | None:
         """The answer to a request that waits for its commit; None if there is none."""

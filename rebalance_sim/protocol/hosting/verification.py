@@ -5,7 +5,11 @@ Source: transactions §2.3 (``AddPartitionsToTxnManager``, ``VerificationGuard``
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rebalance_sim.protocol.hosting.error_answers import error_answer
+from rebalance_sim.protocol.hosting.ports import Reply
 from rebalance_sim.protocol.hosting.shard import Shard
 from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -13,7 +17,11 @@ from rebalance_sim.protocol.wire.transaction_messages import (
     FIRST_VERSION_OF_TRANSACTIONS_2,
     FIRST_VERSION_WITH_ABORTABLE,
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    TxnMarker,
+    TxnMarkerAnswered,
     TxnOffsetCommitRequest,
+    WriteTxnMarkersResponse,
 )
 
 _PASSED_ON = {
@@ -59,3 +67,32 @@ class Verification:
 
     def _markers(self) -> int:
         return self._shard.coordinator.offsets.pending.marker_count(self.request.producer_id)
+
+
+def handle_verified(
+    request: Any, reply: Reply, *, shard: Shard, handle: Callable[[Any, Reply], None]
+) -> None:
+    """Handle a request at a shard that is the coordinator of groups and of transactions: it asks
+    itself first about offsets that belong to one. ``handle`` hands a request to it."""
+    if type(request) is not TxnOffsetCommitRequest:
+        handle(request, reply)
+        return
+    verification = Verification(request, shard)
+
+    def on_verified(answer: AddPartitionsToTxnResponse) -> None:
+        refusal = verification.refusal(answer.error_code)
+        if refusal is None:
+            handle(request, reply)
+        else:
+            reply(refusal)
+
+    handle(verification.question, on_verified)
+
+
+def write_marker(marker: TxnMarker, handle: Callable[[Any, Reply], None]) -> None:
+    """The same shard has a marker written by itself, and learns the answer."""
+
+    def on_answer(answer: WriteTxnMarkersResponse) -> None:
+        handle(TxnMarkerAnswered(marker=marker, error_code=answer.error_code), lambda _: None)
+
+    handle(marker.request, on_answer)

@@ -8,7 +8,7 @@ Sources: coordinator §2.3, §4.1, §8.6, §9.3-§9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence, Set
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -63,7 +63,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchRequest,
 )
 from rebalance_sim.protocol.wire.records import Record
-from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage, Topic
+from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage, Topic, TopicPartition
 
 EXPIRY_KEY = TimerKey(ShardTimer.EXPIRY, "")
 """The shard-wide job that deletes expired offsets and empty groups (coordinator §8.5)."""
@@ -210,6 +210,11 @@ class GroupCoordinator:
         none."""
         group = self._store.get(group_id)
         return None if group is None else self._store.type_of(group).project(group)
+
+    def assigned_to(self, group_id: str, member_id: str) -> Set[TopicPartition] | None:
+        """See ``GroupType.assigned_to``; None if there is no such group."""
+        group = self._store.get(group_id)
+        return None if group is None else self._store.type_of(group).assigned_to(group, member_id)
 
     def log_state(self, group_id: str) -> Mapping[str, object]:
         """All that records say of the group of this id; empty if there is none, and for groups

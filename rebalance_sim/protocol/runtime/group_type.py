@@ -7,7 +7,7 @@ handlers, replay, timers, answers to read operations, and what offsets, lists an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, KeysView, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -231,6 +231,11 @@ class GroupType(Component[_G]):
     def project(self, group: _G) -> Projection:
         """The group for checkers and metrics."""
         raise NotImplementedError
+
+    def assigned_to(self, group: _G, member_id: str) -> Set[TopicPartition] | None:
+        """What a member has been assigned, whether it knows or not; None where a coordinator does
+        not know, or there is no such member."""
+        return None
 
     def log_state(self, group: _G) -> Mapping[str, object]:
         """All that its records say of the group, by name: the same in a coordinator that loads the

@@ -22,6 +22,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "librdkafka-4533",
     "sim-failed-callback",
     "sim-late-answer",
+    "sim-late-downgrade",
     "sim-nameless-leave",
     "sim-outlived-membership",
     "sim-overtaken-commit",

@@ -9,6 +9,11 @@ from typing import Any
 _TITLE_WIDTH = 38
 
 
+def whole_axis(most: float) -> dict[str, Any]:
+    """An axis of counts up to ``most``: from 0 on, with no line between two whole numbers."""
+    return {"rangemode": "tozero", "tickformat": ",d", **({"dtick": 1} if most < 5 else {})}
+
+
 def small_figure(
     traces: Sequence[Mapping[str, Any]],
     *,

@@ -13,6 +13,7 @@ import html
 import importlib.util
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import count
@@ -88,7 +89,7 @@ def _html(parts: Iterable[doc.Part], numbers: Iterator[int], draw: Any) -> Itera
                     for number, words, kind in tiles
                 ) + "</div>"  # fmt: skip
             case doc.Lines(lines):
-                yield f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+                yield f"<pre>{html.escape(textwrap.dedent(chr(10).join(lines)))}</pre>"
             case doc.Table(rows):
                 yield _table(rows)
             case doc.Plot():

@@ -12,6 +12,14 @@ root => {
        text: rows.texts[text], arrives, rebalances }));
   const words = one => one.role === "message" ? `${one.actor} → ${one.to}  ${one.text}` +
     (one.arrives === null ? "  (not received)" : "") : `${one.actor} ${one.text}`.trim();
+  // Whether it names orders-2, as "orders-0,1,2" and "orders-0..59" do; other text is looked for.
+  const names = (said, text) => {
+    const [, topic, number] = /^(.+)-(\d+)$/.exec(text) || [];
+    if (!topic) return said.includes(text);
+    return [...said.matchAll(/([\w.:-]+)-(\d[\d,.]*)/g)].some(([, of, list]) =>
+      of.replace(/^-/, "") === topic && [...list.matchAll(/(\d+)(?:\.\.(\d+))?/g)].some(
+        ([, first, last = first]) => +first <= +number && +number <= +last));
+  };
   const seconds = ms => (ms / 1000).toFixed(3) + " s";
   const bar = make("div", "bar"), jumps = make("div", "bar"), filters = make("div", "bar");
   const slider = make("input"), time = make("output");
@@ -58,7 +66,9 @@ root => {
     }
     const going = entries.filter(m => m.role === "message" && m.step <= one.step &&
       (m.arrives === null ? m.at === one.at : m.arrives > one.at));
-    flight.textContent = going.length ? "On its way: " + going.map(words).join("; ") : "";
+    const more = going.length > 6 ? `; and ${going.length - 6} more` : "";
+    flight.textContent = going.length
+      ? "On its way: " + going.slice(0, 6).map(words).join("; ") + more : "";
     for (let n = Math.max(0, at - 8); n < Math.min(shown.length, at + 5); n++) {
       const line = make("li", shown[n].role, `${seconds(shown[n].at)}  ${words(shown[n])}`);
       if (n === at) line.classList.add("now");
@@ -72,15 +82,19 @@ root => {
     one.type = "button"; one.title = title || text; one.onclick = action;
     return one;
   };
-  const jump = test => () => {
-    const next = shown.findIndex((one, n) => n > at && test(one));
-    const found = next >= 0 ? next : shown.findIndex(test);
-    if (found >= 0) { at = found; show(); }
+  const jump = (name, test) => {
+    const one = button(name, () => {
+      const next = shown.findIndex((entry, n) => n > at && test(entry));
+      const found = next >= 0 ? next : shown.findIndex(test);
+      if (found >= 0) { at = found; show(); }
+    });
+    one.disabled = !entries.some(test);
+    return one;
   };
   const filter = () => {
     const step = shown[at] ? shown[at].step : 0, text = search.value.toLowerCase();
     shown = entries.filter(one => (!who.value || one.actor === who.value || one.to === who.value) &&
-      (!kind.value || one.role === kind.value) && words(one).toLowerCase().includes(text));
+      (!kind.value || one.role === kind.value) && names(words(one).toLowerCase(), text));
     const next = shown.findIndex(one => one.step >= step);
     at = next < 0 ? Math.max(0, shown.length - 1) : next;
     show();
@@ -88,11 +102,12 @@ root => {
   slider.oninput = () => { at = Number(slider.value); show(); };
   who.onchange = kind.onchange = search.oninput = filter;
   bar.append(button("‹", () => move(-1), "one back"), slider, button("›", () => move(1), "one on"), time);
-  jumps.append("Next:", button("fault", jump(one => one.role === "fault")),
-    button("rebalance", jump(one => one.rebalances)),
-    button("violation", jump(one => one.role === "violation")));
+  jumps.append("Next:", jump("fault", one => one.role === "fault"),
+    jump("rebalance", one => one.rebalances), jump("violation", one => one.role === "violation"));
   filters.append(who, kind, search);
-  root.append(bar, jumps, filters, group, members, flight, log);
+  const control = make("div", "control");  // stays in sight while members are scrolled through
+  control.append(bar, jumps, filters);
+  root.append(control, group, members, flight, log);
   const first = entries.findIndex(one => one.role === "violation");
   at = Math.max(0, first < 0 ? entries.findIndex(one => one.rebalances) : first);
   show();

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.assignors.server import DEFAULT_ASSIGNORS
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.kafka_names import BROKER
 from rebalance_sim.scenarios.toml import read_text
 
 _DEFAULTS = CoordinatorConfig()
@@ -28,18 +29,21 @@ _WORD = re.compile(r"COORDINATOR \(ID\)|\S+(?: +\(\d+\))?")
 """A cell; that of a coordinator is its address and its id in brackets."""
 _SETTING = re.compile(r"^\s+([a-z][a-z.]+)=(\S*)(?: sensitive=\S+ synonyms=\{(.*)\}|\s*$)")
 _DEFAULT_ONLY = re.compile(r"DEFAULT_CONFIG:[^,]*")
+_SECTION = re.compile(r"(?:All|Dynamic|Default) configs for (\w+)")
 _OF_GROUP = "consumer."
 
 
 @dataclass(frozen=True)
 class Described:
     """What is known of a group: ``topics`` by name with their number of partitions; an entry for
-    each member; settings of the broker; and what was printed and is not modelled."""
+    each member; settings of the coordinator and of the brokers; and what was printed and is not
+    modelled."""
 
     group_id: str
     topics: Mapping[str, int]
     members: tuple[Mapping[str, Any], ...]
     config: Mapping[str, Any]
+    brokers: Mapping[str, Any]
     not_modelled: tuple[str, ...]
 
 
@@ -67,13 +71,13 @@ def described(text: str) -> Described:
         topic, partition = row.get("TOPIC", _NOTHING), row.get("PARTITION", "")
         if topic != _NOTHING and partition.isdigit():
             partitions[topic] = max(partitions.get(topic, 0), int(partition) + 1)
-    config, unknown = _config(text)
+    config, brokers, unknown = _config(text)
     members = tuple(_members(rows, sorted(partitions)))
     if not partitions:
         raise ScenarioError(
             "has no topics; add what kafka-consumer-groups.sh --describe prints without --members"
         )
-    return Described(groups[0], partitions, members, config, unknown)
+    return Described(groups[0], partitions, members, config, brokers, unknown)
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
@@ -134,11 +138,16 @@ def _protocol(rows: list[dict[str, str]]) -> dict[str, Any]:
     return next(({"server_assignor": name} for name in others if name in strategies), {})
 
 
-def _config(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The settings, and the names of those that somebody set and no scenario has."""
+def _config(text: str) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
+    """The settings of the coordinator, those of the brokers, and the names of those that somebody
+    set and no scenario has."""
     config: dict[str, Any] = {}
+    brokers: dict[str, Any] = {}
     unknown = []
+    is_of_topic = False
     for line in text.splitlines():
+        if section := _SECTION.match(line):
+            is_of_topic = section[1].startswith("topic")
         setting = _SETTING.match(line)
         if setting is None:
             continue
@@ -147,7 +156,9 @@ def _config(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         if name.startswith(_OF_GROUP):  # A setting of one group is the broker's for all.
             key = f"group_{key}"
         default = getattr(_DEFAULTS, key, None)
-        if type(default) is int and re.fullmatch(r"-?\d+", value):
+        if name in BROKER and value.isdigit() and not is_of_topic:
+            brokers[BROKER[name]] = int(value)
+        elif type(default) is int and re.fullmatch(r"-?\d+", value):
             config[key] = int(value)
         elif type(default) is str:
             config[key] = value.lower()
@@ -157,7 +168,7 @@ def _config(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     for key, value in config.items():
         for bound in ("min", "max") if type(value) is int else ():
             bounds |= _bound_of(key, bound, value)
-    return bounds | config, tuple(unknown)
+    return bounds | config, brokers, tuple(unknown)
 
 
 def _bound_of(key: str, bound: str, value: int) -> dict[str, int]:

@@ -13,6 +13,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.keys import keys_of
 from rebalance_sim.scenarios.scenario import counted
+from rebalance_sim.sim.client.client_spec import ClientSpec
 
 GROUP_STARTS_MS = 60_000
 """How long a group has to come to rest before a deployment begins."""
@@ -26,14 +27,15 @@ class Draft:
     """What is to stand in the file.
 
     Each of ``topics`` and ``clients`` is an entry of ``world``, which may have a ``count``.
-    ``config`` and ``network`` are tables of ``world``. ``not_modelled`` are settings that were
-    given and mean nothing in a scenario; ``remarks`` is what else is to be said.
+    ``config``, ``brokers`` and ``network`` are tables of ``world``. ``not_modelled`` are settings
+    that were given and mean nothing in a scenario; ``remarks`` is what else is to be said.
     """
 
     name: str
     topics: Sequence[Mapping[str, Any]]
     clients: Sequence[Mapping[str, Any]]
     config: Mapping[str, Any] = field(default_factory=dict)
+    brokers: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     not_modelled: Sequence[str] = ()
     remarks: Sequence[str] = ()
@@ -91,16 +93,22 @@ def _lines(draft: Draft, deployment: Deployment | None, seed: int) -> Iterator[s
         yield f"# Not modelled, and left out: {', '.join(draft.not_modelled)}."
     yield ""
     yield _line("", "name", draft.name)
+    if deployment is not None:
+        yield from ("", "# The deployment by itself, without the first start of the group.")
+        phase = {"name": "deploy", "from_ms": GROUP_STARTS_MS, "until": "rest"}
+        yield from ("[[phases]]", *(f"{name} = {_value(value)}" for name, value in phase.items()))
     has_records = any(topic.get("records_per_second") for topic in draft.topics)
     duration_ms = GROUP_STARTS_MS * 2 if deployment is None else deployment.duration_ms
     world = {"seed": seed, "duration_ms": duration_ms, "data_plane": has_records}
     yield from _table("[world]", "world", world)
     if draft.config:
         yield from _table("[world.config]", "world.config", draft.config)
+    if draft.brokers:
+        yield from _table("[world.brokers]", "world.brokers", draft.brokers)
     if draft.network:
         yield from _table("[world.network]", "world.network", draft.network)
     yield from _tables("[[world.topics]]", "world.topics", draft.topics)
-    clients = [{"name": one["name"], **one} for one in draft.clients]
+    clients = [{"name": one["name"], **one} for one in _keeping_up(draft)]
     yield from _tables("[[world.clients]]", "world.clients", clients)
     faults = [] if deployment is None else deployment.faults(draft.client_names())
     for index, fault in enumerate(faults):
@@ -110,6 +118,22 @@ def _lines(draft: Draft, deployment: Deployment | None, seed: int) -> Iterator[s
         yield "[[world.faults]]"
         for name, value in fault.items():
             yield f"{name} = {_value(value)}"
+
+
+def _keeping_up(draft: Draft) -> Iterator[Mapping[str, Any]]:
+    """The clients; those that would fall behind what is produced with the default of
+    ``processing_ms`` poll twice as often as it takes."""
+    produced = sum(
+        one.get("records_per_second", 0) * one["partition_count"] for one in draft.topics
+    )
+    each = -(-produced // max(1, len(draft.client_names())))
+    default = ClientSpec(name="any")
+    for client in draft.clients:
+        most = client.get("max_poll_records", default.max_poll_records) * 1_000
+        if most < each * default.processing_ms:
+            yield {**client, "processing_ms": most // (2 * each)}
+        else:
+            yield client
 
 
 def _tables(head: str, path: str, entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -28,10 +28,14 @@ _OF_CLASSIC = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
 _TRUTH = {"true": True, "false": False}
 
 
+class _NotModelledError(Exception):
+    """Kafka takes this value, and no scenario has it."""
+
+
 @dataclass(frozen=True)
 class ClientSettings:
     """Values of an entry of ``clients`` and of ``network``; the names of settings that a scenario
-    has no key for; and what is to be said about others."""
+    has no key for, with their values where it has a key; and what is to be said about others."""
 
     client: Mapping[str, Any]
     network: Mapping[str, Any]
@@ -69,6 +73,8 @@ def client_settings(properties: Mapping[str, str], *, source: str = "") -> Clien
             continue
         try:
             table[key] = _value(key, types[key], text.strip())
+        except _NotModelledError as value:
+            unknown.append(f"{name}={value}")
         except ValueError as problem:
             raise ScenarioError(f"{text!r} {problem}", place=name, source=source) from None
     remarks = []
@@ -88,9 +94,14 @@ def _value(key: str, type_name: str, text: str) -> Any:
     if key == "kind":
         return _one_of(text.lower(), _PROTOCOLS)
     if key == "assignors":
-        names = [one.strip().rpartition(".")[2] for one in text.strip("[]").split(",")]
-        return [_one_of(name, _ASSIGNORS) for name in names if name]
+        names = [one.strip() for one in text.strip("[]").split(",")]
+        classes = [name.rpartition(".")[2] for name in names if name]
+        if not _ASSIGNORS.keys() >= set(classes):
+            raise _NotModelledError(text)
+        return [_ASSIGNORS[name] for name in classes]
     if key == "auto_offset_reset":
+        if text.lower() == "none" or text.lower().startswith("by_duration:"):
+            raise _NotModelledError(text)
         return _one_of(text.lower(), {"earliest": "earliest", "latest": "latest"})
     if type_name == "true or false":
         return _one_of(text.lower(), _TRUTH)

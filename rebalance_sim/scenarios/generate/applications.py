@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from rebalance_sim.sim.client.transactions_spec import VERSIONS, TransactionsSpec
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec
 from rebalance_sim.sim.streams import Streams
 
@@ -23,6 +25,8 @@ _INTERVAL_MS = (100, 1_000)
 _ONE_IN = (100, 1_000)
 _SLOW_MS = (2_000, 30_000, 400_000)
 _LEAST_RECORDS_PER_SECOND = 10
+_OF_TRANSACTIONS = 0.5
+"""Of moves of coordinators, where there are transactions."""
 
 
 def draw_applications(
@@ -49,6 +53,22 @@ def draw_applications(
         clients = tuple(replace(c, on_failure=draw.pick(tuple(OnFailure))) for c in clients)
         topics = tuple(_with_pill(t, draw) if draw.chance(_SHARE) else t for t in topics)
     return topics, clients
+
+
+def move_transactions(
+    streams: Streams, clients: Iterable[ClientSpec], faults: tuple[Fault, ...]
+) -> tuple[Fault, ...]:
+    """The faults; where a client has transactions, their coordinator moves as often as that of a
+    group. There is one partition of ``__transaction_state``."""
+    if all(client.transactions is None for client in clients):
+        return faults
+    draw = Draw(streams.get("generate/transaction-moves"))
+    return tuple(
+        replace(fault, offsets_partition=None, transaction_state_partition=0)
+        if isinstance(fault, CoordinatorMove) and draw.chance(_OF_TRANSACTIONS)
+        else fault
+        for fault in faults
+    )
 
 
 def _without_listener(client: ClientSpec) -> ClientSpec:

@@ -12,6 +12,10 @@ from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import Streams
 
 _SHARE = 0.6
+_GREEDY = 0.2
+_MORE = 0.3
+"""Of clients that have one balancer more."""
+_BALANCERS = ("cooperative-sticky", "sticky", "range")
 
 
 def draw_franz(
@@ -21,7 +25,9 @@ def draw_franz(
     if "franz_clients" not in features:
         return clients
     return tuple(
-        _with_franz(client) if _is_drawn(streams, index) else client
+        _varied(_with_franz(client), Draw(streams.get(f"generate/franz-settings/{index}")))
+        if _is_drawn(streams, index)
+        else client
         for index, client in enumerate(clients)
     )
 
@@ -35,3 +41,18 @@ def _with_franz(client: ClientSpec) -> ClientSpec:
     if client.client_assignors is not None or not takes_assignors(kind, client.assignors):
         return client
     return replace(client, kind=kind)
+
+
+def _varied(client: ClientSpec, draw: Draw) -> ClientSpec:
+    """With settings that only franz-go has. The balancers that others vote for stay in its list."""
+    is_greedy, has_more, is_first = draw.chance(_GREEDY), draw.chance(_MORE), draw.chance(0.5)
+    if client.kind not in (FRANZ, FRANZ_CLASSIC):
+        return client
+    if client.enable_auto_commit:
+        client = replace(client, greedy_auto_commit=is_greedy)
+    others = [name for name in _BALANCERS if name not in client.assignors]
+    if client.kind != FRANZ_CLASSIC or not has_more or not others:
+        return client
+    other = (draw.pick(others),)
+    lists = (*other, *client.assignors) if is_first else (*client.assignors, *other)
+    return replace(client, assignors=lists)

@@ -20,7 +20,7 @@ from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.codec import encode
 from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.generate.applications import draw_applications
+from rebalance_sim.scenarios.generate.applications import draw_applications, move_transactions
 from rebalance_sim.scenarios.generate.classic_clients import (
     ClassicSetup,
     speaks_classic,
@@ -206,6 +206,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     topics, clients = draw_applications(
         draw.features, draw.streams, topics, clients, has_data_plane=has_data_plane
     )
+    faults = move_transactions(draw.streams, clients, faults)
     clients = vary_processing(draw.features, draw.streams, clients)
     clients = spread(draw.features, clients)
     clients = keep_some_computing(clients, faults)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.scenarios.documents import document as doc
-from rebalance_sim.scenarios.documents.figures import small_figure
+from rebalance_sim.scenarios.documents.figures import small_figure, whole_axis
 from rebalance_sim.scenarios.documents.files import write_file
 from rebalance_sim.scenarios.documents.html_page import COLOURS, html_fragment, html_page
 from rebalance_sim.scenarios.happened import lines_of
@@ -33,7 +33,7 @@ SAMPLES = 400
 _SERIES = {
     "lag_records": ("lag", "records"),
     "unowned_partitions": ("partitions without an owner", "partitions"),
-    "members": ("members of the group, as its coordinator has them", "members"),
+    "members": ("members at the coordinator", "members"),
 }
 """Sampled metric -> what stands above it, and its unit."""
 
@@ -106,7 +106,8 @@ def _over_time(result: RunResult, timeline: Timeline, every_ms: int) -> Iterator
             timeline.title,
             lambda: [[timeline.interactive()]],
             caption="Drag to zoom in, double-click to zoom out. Members' epochs are drawn a little "
-            "below each other, so that equal ones can be seen.",
+            "below each other, so that equal ones can be seen. A partition is drawn from its first "
+            "owner on; the figures count the time before that as well.",
         )
     else:
         yield "No client ever owned a partition."
@@ -159,7 +160,7 @@ def _lines(
     )
     figure.update_layout(legend_orientation="h")
     figure.update_xaxes(range=[0, until_s])
-    return figure.update_yaxes(rangemode="tozero")
+    return figure.update_yaxes(whole_axis(max(y for _, ys in lines.values() for y in ys)))
 
 
 def _steps(trace: RunTrace) -> Iterator[doc.Part]:

@@ -321,7 +321,7 @@ def _plotly_epochs(figure: Any, timeline: TimelineRows, colours: Mapping[str, st
                 row=2, col=1,
             )  # fmt: skip
     for title, rows, symbol, colour in (
-        ("what happened", timeline.moments, "triangle-up", _FAINT),
+        ("starts, crashes, loads", timeline.moments, "triangle-up", _FAINT),
         ("violated or known", timeline.findings, "x", _FOUND),
     ):
         shown = [one for one in rows if one.at_ms <= timeline.until_ms]

@@ -8,7 +8,8 @@ what every request repeats, is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from rebalance_sim.scenarios.traces.run_trace import TraceStep
@@ -21,6 +22,9 @@ _REPEATED = frozenset(
      "timestamp", "client_id", "client_host", "wire_topics", "heartbeat_interval_ms", "topic_id"}
 )  # fmt: skip
 """Fields that say the same each time, or nothing to a reader."""
+
+_LONG_RUN = 5
+"""Partitions that follow one another are told by the first and the last: 0..4."""
 
 _LEAVING = -1
 _LEAVING_FOR_A_WHILE = -2
@@ -40,14 +44,13 @@ class Wording:
         return self._client_of.get(member_id, member_id)
 
     def partitions(self, names: Iterable[str]) -> str:
-        """``orders-0,1 payments-2``, or ``nothing``."""
+        """``orders-0,1 payments-2``, ``orders-0..59``, or ``nothing``."""
         numbers: dict[str, list[int]] = {}
         for name in names:
             topic, number = _split(name)
             numbers.setdefault(topic, []).append(number)
         listed = (
-            f"{topic}-{','.join(map(str, sorted(found)))}"
-            for topic, found in sorted(numbers.items())
+            f"{topic}-{','.join(_runs(sorted(found)))}" for topic, found in sorted(numbers.items())
         )
         return " ".join(listed) or "nothing"
 
@@ -108,6 +111,13 @@ def partitions_in(value: Any) -> list[str] | None:
         else:
             return None
     return found
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    """Each number; of many that follow one another, the first and the last."""
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        found = [str(number) for _, number in run]
+        yield from [f"{found[0]}..{found[-1]}"] if len(found) >= _LONG_RUN else found
 
 
 def _split(name: str) -> tuple[str, int]:

@@ -75,6 +75,11 @@ class AdminTasks:
         coverage."""
         self._go_on(_Task(kind, request, self._clock.now_ms + API_TIMEOUT_MS))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request has not been answered yet."""
+        return bool(self._in_flight)
+
     # --- sending ----------------------------------------------------------------------------------
 
     def _go_on(self, task: _Task) -> None:

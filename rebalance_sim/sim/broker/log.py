@@ -8,7 +8,7 @@ holes, in each replica by itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter, itemgetter
@@ -188,13 +188,15 @@ class ReplicaLog:
         drops_tombstones: bool,
         everybody_has_to: int | None = None,
         lasts_to: int | None = None,
+        drops_ended_transactions: bool = False,
     ) -> int:
         """Drop records whose key comes again; how many are gone.
 
         The cleaner has come as far as ``cleaned_to``. What is not committed is not looked at.
         Tombstones go only below ``everybody_has_to`` (None: anywhere), or a replica that was away
         would never see them. ``lasts_to``: where the log ends to agree with those in sync, after
-        an unclean election; None: nowhere.
+        an unclean election; None: nowhere. ``drops_ended_transactions``: offsets of transactions
+        that have ended go as others do, and the markers with them but for the last of a producer.
         """
         if everybody_has_to is None:
             everybody_has_to = cleaned_to
@@ -218,7 +220,10 @@ class ReplicaLog:
             if key not in later
             and not (drops_tombstones and record.value is None and offset < everybody_has_to)
         }
-        if transactional:
+        if transactional and drops_ended_transactions:
+            left = _left_of_transactions(self._entries(0, committed))
+            kept |= {offset: record for offset, record in transactional if offset in left}
+        elif transactional:
             kept |= {
                 offset: record
                 for offset, record in transactional
@@ -235,6 +240,8 @@ class ReplicaLog:
         return dropped
 
 
+_Partition = tuple[str, str, int]
+"""Group, topic and number, of a committed offset."""
 _TRANSACTIONAL = (TxnOffsetCommit, TransactionMarker)
 
 
@@ -247,6 +254,43 @@ def _is_superseded(
         return False
     key = _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
     return key in later or (key in latest and latest[key][0] > offset)
+
+
+def _left_of_transactions(entries: Iterable[tuple[int, Record]]) -> set[int]:
+    """Where the records of transactions are that count: offsets that are pending, those that are
+    the committed ones of their partition, with the markers that made them so, and the last marker
+    of each producer."""
+    pending: dict[tuple[_Partition, int], tuple[int, bool]] = {}
+    """Partition and producer -> where, and whether a newer offset was committed since."""
+    counting: dict[_Partition, tuple[int, int]] = {}
+    last_marker: dict[tuple[str, int], int] = {}
+
+    def supersede(key: _Partition, before: int) -> None:
+        for one, (offset, _) in pending.items():
+            if one[0] == key and offset < before:
+                pending[one] = offset, True
+
+    for offset, record in entries:
+        if type(record) is TxnOffsetCommit:
+            key = record.group_id, record.topic, record.partition
+            pending[key, record.producer_id] = offset, False
+        elif type(record) is OffsetCommit:
+            key = record.group_id, record.topic, record.partition
+            counting.pop(key, None)
+            supersede(key, offset)
+            if record.value is None:
+                pending = {one: place for one, place in pending.items() if one[0] != key}
+        elif type(record) is TransactionMarker:
+            group_id, producer_id = record.group_id, record.producer_id
+            last_marker[group_id, producer_id] = offset
+            for one in [(k, p) for k, p in pending if (k[0], p) == (group_id, producer_id)]:
+                written, is_superseded = pending.pop(one)
+                if record.value and not is_superseded:
+                    counting[one[0]] = written, offset
+                    supersede(one[0], written)
+    left = {offset for offset, _ in pending.values()}
+    left.update(last_marker.values(), *counting.values())
+    return left
 
 
 _first_offset: Callable[[tuple[int, int]], int] = itemgetter(0)

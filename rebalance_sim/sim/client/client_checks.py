@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind
-from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
+from rebalance_sim.protocol.clients.kinds import FRANZ, JAVA, KINDS
 from rebalance_sim.re2_engine import compile_re2
 
 COOPERATIVE = "cooperative-sticky"
@@ -58,6 +58,11 @@ def _check_library(assignors: tuple[str, ...], kind: ClientKind) -> None:
             f"assignors: {kind.name} takes either eager or cooperative ones, not "
             f"{', '.join(assignors)}; its own default is {', '.join(kind.default_assignors)}"
         )
+
+
+def can_be_greedy(kind: str) -> bool:
+    """Whether a client library has ``greedy_auto_commit``."""
+    return KINDS[kind].library == KINDS[FRANZ].library
 
 
 def check_regex(regex: str | None) -> None:

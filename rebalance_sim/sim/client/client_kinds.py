@@ -10,7 +10,7 @@ from typing import Any
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
-from rebalance_sim.protocol.clients.versions import client_rules
+from rebalance_sim.protocol.clients.versions import client_rule_set, client_rules
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -35,6 +35,7 @@ def make_member(
         max_poll_interval_ms=spec.max_poll_interval_ms,
         enable_auto_commit=spec.enable_auto_commit,
         auto_commit_interval_ms=spec.auto_commit_interval_ms,
+        greedy_auto_commit=spec.greedy_auto_commit,
         request_timeout_ms=spec.request_timeout_ms,
         # Brokers before 4.2 know no topic ids in offset requests.
         uses_topic_ids=spec.uses_topic_ids and semantics.coordinator.takes_topic_ids_of_offsets,
@@ -72,8 +73,9 @@ def _consumer_settings(spec: ClientSpec, kind: ClientKind, semantics: Semantics)
 
 def _classic_settings(spec: ClientSpec, kind: ClientKind, semantics: Semantics) -> dict[str, Any]:
     assignors = (kind.assignors[name] for name in spec.assignors)
+    rules = client_rule_set(kind, spec.version, semantics)
     return {
-        "assignors": tuple(semantics.rules(type(assignor))() for assignor in assignors),
+        "assignors": tuple(rules.rules(type(assignor))() for assignor in assignors),
         "session_timeout_ms": spec.session_timeout_ms,
         "heartbeat_interval_ms": spec.heartbeat_interval_ms,
     }

@@ -17,7 +17,11 @@ from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import version_in
 from rebalance_sim.protocol.wire.classic_messages import MemberIdentity
 from rebalance_sim.sim.by_name import ByName
-from rebalance_sim.sim.client.client_checks import default_assignors, takes_assignors
+from rebalance_sim.sim.client.client_checks import (
+    can_be_greedy,
+    default_assignors,
+    takes_assignors,
+)
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -57,6 +61,7 @@ def _migrated(
         assignors=assignors,
         uses_topic_ids=spec.uses_topic_ids if KINDS[kind].knows_topic_ids else False,
         client_assignors=spec.client_assignors if kind == JAVA else None,
+        greedy_auto_commit=spec.greedy_auto_commit and can_be_greedy(kind),
     )
 
 

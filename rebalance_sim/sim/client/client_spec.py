@@ -11,6 +11,7 @@ from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
     DEFAULT_ASSIGNORS,
+    can_be_greedy,
     check_assignors,
     check_kind,
     check_regex,
@@ -72,9 +73,13 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself."""
+    """Whether the client commits by itself; with ``transactions`` it does not, and must not be told
+    to."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
+    greedy_auto_commit: bool = False
+    """Whether it commits also what ``poll`` has just returned, and not only what it had returned
+    before that: ``GreedyAutoCommit``, of franz-go alone."""
     manual_commit_interval_ms: int | None = None
     """How often the application commits what it was handed; none: never."""
     commits_synchronously: bool = False
@@ -96,13 +101,15 @@ class ClientSpec:
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     """Where it starts in a partition for which nothing is committed."""
     max_poll_records: int = 500
-    """How many records a ``poll`` hands out at most, in a world with a data plane."""
+    """How many records a ``poll`` hands out at most, in a world with a data plane; with other
+    libraries what the application asks for: ``PollRecords`` of franz-go, or
+    ``rd_kafka_consume_batch_queue``."""
     max_partition_fetch_records: int = 1_000
     """What one fetch brings of a partition at most, and so what is buffered of it, in a world
     with a data plane: in place of ``max.partition.fetch.bytes``."""
     processing_records_per_second: int | None = None
     """How fast the application processes records, in a world with a data plane; none: it takes
-    ``processing_ms`` for whatever comes."""
+    ``processing_ms`` for whatever a ``poll`` hands out."""
     workers: WorkersSpec | None = None
     """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
     are none."""
@@ -119,14 +126,15 @@ class ClientSpec:
     (franz-go) the consumer protocol, ``classic`` (Java's), ``librdkafka-classic`` and
     ``franz-classic`` the older one."""
     version: str | None = None
-    """A release line of that library; none: 4.3 of Java's, 2.16 of librdkafka, 1.22 of
-    franz-go."""
+    """A release line of that library. Of Java's: 4.3 (none), 4.4; of librdkafka: 2.16 (none), 2.14
+    with the consumer protocol, 2.8 and 2.5 with the classic one; of franz-go: 1.22 (none)."""
     client_assignors: ClientAssignorsSpec | None = None
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
     ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly;
-    librdkafka and franz-go take no list with both sorts here, and have no ``sticky``."""
+    franz-go's goes by the one that the group has chosen. librdkafka takes no list with both sorts,
+    and has no ``sticky``."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
@@ -143,6 +151,8 @@ class ClientSpec:
         if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
             raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_assignors(self.assignors, self.kind)
+        if self.greedy_auto_commit and not can_be_greedy(self.kind):
+            raise ValueError(f"greedy_auto_commit: {self.kind} has no such setting: leave it out")
         if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
                 f"session_timeout_ms ({self.session_timeout_ms}) must be > heartbeat_interval_ms "

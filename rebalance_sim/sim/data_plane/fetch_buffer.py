@@ -31,6 +31,10 @@ class FetchSettings(Protocol):
         """How long the application is away after a ``poll`` with few records."""
 
     @property
+    def processing_max_ms(self) -> int | None:
+        """Times away are drawn up to this; None: they are not."""
+
+    @property
     def max_poll_interval_ms(self) -> int:
         """How long the application may stay away from ``poll``."""
 
@@ -147,7 +151,7 @@ class Intake:
         self._flows = Flows(
             fetch_records=spec.max_partition_fetch_records,
             latency_ms=self._latency_ms * self._link.factor,
-            capacity=None if rate is None else rate * PARTS_PER_MS,
+            capacity=capacity_of(spec),
             polls=polls,
             watcher=self,
             now_ms=self._clock.simulated_ms,
@@ -435,3 +439,19 @@ class Intake:
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed out the first record of a flow."""
         self._progress.of(flow.partition).on_first_record(flow, at_ms)
+
+
+def capacity_of(spec: FetchSettings) -> int | None:
+    """What is processed in each millisecond, in parts of a record; None: whatever comes.
+
+    A batch that fits into the interval is handed out once in it, so that ``poll`` is a limit, too:
+    on average, where times away are drawn. With workers the application polls at all times.
+    """
+    if spec.workers is not None:
+        return spec.workers.records_per_second * PARTS_PER_MS
+    rate = spec.processing_records_per_second
+    limits = [] if rate is None else [rate * PARTS_PER_MS]
+    twice_away_ms = spec.processing_ms + (spec.processing_max_ms or spec.processing_ms)
+    if twice_away_ms:
+        limits.append(max(1, 2 * spec.max_poll_records * PARTS // twice_away_ms))
+    return min(limits, default=None)

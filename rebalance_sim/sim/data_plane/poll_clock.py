@@ -7,8 +7,9 @@ application's grid. Applications whose fullest batch fits into the interval need
 
 from __future__ import annotations
 
-PARTS = 1_000_000
-"""Records are counted in millionths, so that every rate is a whole number in each millisecond."""
+PARTS = 1_000_000_000
+"""Records are counted in billionths: every rate is a whole number in each millisecond, and so is an
+equal share of one record a minute."""
 
 
 class PollClock:

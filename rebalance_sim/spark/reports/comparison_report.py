@@ -40,9 +40,10 @@ NOTES = (
     "partitions every ten seconds, if not more often. Lag begins with a partition's first "
     "consumer: a late start shows in the time without an owner, not in the lag.",
     "A protocol with a run that did not pass has no figures, but says what became of its runs: "
-    "seeds that survive are the easy ones. A seed counts when its run ended `ok` or `known` under "
-    "all other protocols. A metric that a run does not have (no partition moved, so none waited) "
-    "leaves its seed out of that row; `seeds` is how many are left, the same under each protocol.",
+    "seeds that survive are the easy ones. A seed counts when its run ended `ok`, `known` or "
+    "`partly-judged` under all other protocols. A metric that a run does not have (no partition "
+    "moved, so none waited) leaves its seed out of that row; `seeds` is how many are left, under "
+    "each protocol the same.",
 )
 
 
@@ -96,30 +97,32 @@ def _answer(summary: ComparisonSummary) -> doc.Verdict:
         f"{best.protocol} has the least {words_of(CHOSEN_BY)}: median {value} partition-seconds "
         f"{interval} over {best.seeds:,} seeds"
     )
+    is_sure = best.protocol == summary.base
     if best.protocol != summary.base and not math.isnan(best.difference):
         less = Median(value=best.difference, low=best.difference_low, high=best.difference_high)
         change, reach = in_unit(CHOSEN_BY, less)
         words += f"; against {summary.base}, seed by seed, {change} {reach}"
-        if not best.difference_high < 0:
-            words += ", which may be chance"
-    return doc.Verdict(f"{words}.", "known" if summary.failed else "good")
+        is_sure = best.difference_high < 0
+        words += "" if is_sure else ", which may be chance"
+    return doc.Verdict(f"{words}.", "known" if summary.failed else "good" if is_sure else "")
 
 
 def _costs(summary: ComparisonSummary) -> Iterator[doc.Part]:
     if metrics := list(paired_values(summary.values)):
         yield doc.Heading("What rebalances cost")
-        yield (
-            "Boxes are the middle half of the seeds, whiskers go from 5 to 95 %; lines are the "
-            "share of seeds with at most so much."
-        )
         yield doc.Plot(
             "Distributions over seeds",
             lambda: [[page_plots.boxes(metric, rows) for metric, rows in metrics[:BOXES_DRAWN]]],
-            "distributions",
-            lambda: stills.distributions(metrics),
+            caption="Boxes are the middle half of the seeds, whiskers go from 5 to 95 %.",
+        )
+        yield doc.Plot(
+            "Distributions over seeds",
+            name="distributions",
+            still=lambda: stills.distributions(metrics),
+            caption="Lines are the share of seeds with at most so much.",
         )
     yield doc.Heading("Medians over seeds, with 95 % intervals")
-    yield "Less is better throughout."
+    yield "Less is better throughout. Fewer than six seeds have no interval."
     yield doc.Table(headline_rows(summary))
     if summary.failures:
         yield doc.Heading("Runs to look at")
@@ -201,10 +204,12 @@ def compared_line(summary: ComparisonSummary) -> str:
     """How many seeds are compared, under which protocols, and why not under all."""
     plan = summary.plan
     compared = f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds of {plan.base}"
-    if not summary.failed:
-        return f"{compared} passed under all {len(plan.protocols)} protocols and are compared"
-    failed = ", ".join(f"{name} ({words})" for name, words in summary.failed.items())
-    return f"{compared} passed under {len(summary.values)} protocols; no figures of {failed}"
+    if summary.failed:
+        failed = ", ".join(f"{name} ({words})" for name, words in summary.failed.items())
+        return f"{compared} passed under {len(summary.values)} protocols; no figures of {failed}"
+    line = f"{compared} passed under all {len(plan.protocols)} protocols and are compared"
+    left = len(plan.seeds) - summary.seeds_compared
+    return f"{line}; {left:,} not judged under all of them" if left else line
 
 
 def headline_rows(

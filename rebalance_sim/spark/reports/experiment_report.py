@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import isnan
 from re import sub
 
 from rebalance_sim.scenarios.documents import document as doc
@@ -28,7 +29,8 @@ NOTES = (
     "twenty misses 0 by chance.",
     "A cell in which a run did not pass has no figure, but says what became of its runs: seeds "
     "that survive are the easy ones. All other cells have the same seeds, as many as stand beside "
-    "the figures: those that ended `ok` or `known`, and have the metric, in each of these cells.",
+    "the figures: those that ended `ok`, `known` or `partly-judged`, and have the metric, in each "
+    "of these cells.",
 )
 
 
@@ -55,9 +57,10 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     title = title_of(metrics[0])
     if not sure:
         seeds = max((one.seeds for one, _ in known), default=0)
-        return doc.Verdict(
-            f"No choice changes {title} by more than chance, with {seeds:,} seeds.", ""
-        )
+        words = f"No choice changes {title} by more than chance, with {seeds:,} seeds."
+        if all(isnan(found.low) for _, found in known):
+            words = f"Not known: {seeds:,} seeds are too few to tell a change from chance."
+        return doc.Verdict(words, "")
     first, change = max(sure, key=lambda one: abs(one[1].value))
     within = f" (in {first.group})" if first.group else ""
     share = "" if first.relative is None else f" ({first.relative:+.0%})"
@@ -86,7 +89,8 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
     if experiment.metrics and effects:
         first = title_of(experiment.metrics[0])
         yield f"What each choice changes of {first}, seed by seed:"
-        yield doc.Table([header, *[row for row in effects if row[0] == first][:EFFECTS_FIRST]])
+        of_first = [row[1:] for row in effects if row[0] == first]
+        yield doc.Table([header[1:], *of_first[:EFFECTS_FIRST]])
     if summary.failed:
         yield doc.Heading("Cells without a figure: runs did not pass")
         yield doc.Table(failed_rows(summary))
@@ -117,7 +121,7 @@ def _rest(summary: ExperimentSummary) -> Iterator[doc.Part]:
     yield doc.Fold("What each choice changes, all metrics", [doc.Table(effect_rows(summary))])
     rest = "more rows: see `experiment_runs.parquet`"
     yield doc.Fold("Medians, cell by cell", [doc.Table(headline_rows(summary), CELLS_LISTED, rest)])
-    rows = [["cause", "rebalances", "median length, s", "partitions moved"]]
+    rows = [["cause", "rebalances", "median length (s)", "partitions moved"]]
     for cause, found in summary.rebalances.groupby("cause", sort=True):
         length = number(float(found["duration_ms"].median()) / 1000)
         rows.append([str(cause), f"{len(found):,}", length, f"{int(found['moved'].sum()):,}"])

@@ -91,7 +91,7 @@ def in_unit(metric: str, median: Median) -> tuple[str, str]:
         shown_in_unit(metric, one) for one in (median.value, median.low, median.high)
     )
     if math.isnan(median.low):
-        return value, "(too few seeds for an interval)"
+        return value, "(too few seeds)"
     return value, f"[{low}, {high}]"
 
 

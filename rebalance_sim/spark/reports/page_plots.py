@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rebalance_sim.scenarios.documents.figures import small_figure
+from rebalance_sim.scenarios.documents.figures import small_figure, whole_axis
 from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.units import number, unit_of, words_of
 from rebalance_sim.spark.store.tables import NO_VERDICT
@@ -25,6 +25,8 @@ INK = "#333333"
 _KINDS = {GREEN: "good", AMBER: "known", RED: "bad", GREY: ""}
 GREY_FILL = "#e4e4e4"
 BINS = 30
+_TICKS_MOST = 5
+"""Values of a parameter that each have a tick of their own."""
 
 _MARKS = (("circle", 12), ("square-open", 12), ("circle", 7), ("diamond-open", 16), ("circle", 4))
 """Points that coincide can be distinguished: each leaves something of the others to be seen."""
@@ -33,9 +35,9 @@ SERIES: Mapping[str, str] = {
     "members": "members of the group",
     "unowned_partitions": "partitions without an owner",
     "group_epoch": "group epoch",
-    "event_purgatory_time_ms_max": "longest wait for a commit (ms)",
+    "event_purgatory_time_ms_max": "longest wait for a commit (s)",
 }
-"""Metric that is drawn over time -> what stands above it."""
+"""Metric that is drawn over time -> what stands above it, with its unit where it is no count."""
 
 
 def colour_of(outcome: str) -> str:
@@ -90,7 +92,7 @@ def _stacked(
     ]  # fmt: skip
     x_title = "share of runs (%)" if totals else "runs"
     figure = small_figure(bars, height=100 + per_row * len(names), x_title=x_title)
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
     figure.update_layout(barmode="stack", legend=legend, margin_t=45)
     return figure.update_yaxes(autorange="reversed", tickfont_size=11)
 
@@ -114,8 +116,9 @@ def histogram(metric: str, counts: Mapping[float, int], median: float) -> Any:
     title = words_of(metric)
     figure = small_figure([bars], title=title, x_title=unit, y_title="runs")
     words = {"text": f"median {number(median / scale)}", "font_size": 11}
-    figure.add_vline(x=median / scale, line={"color": RED, "width": 1.5}, annotation=words)
-    return figure.update_yaxes(rangemode="tozero")
+    line = {"color": RED, "width": 1.5}
+    figure.add_vline(x=median / scale, line=line, annotation=words, annotation_yanchor="bottom")
+    return figure.update_yaxes(whole_axis(max(heights)))
 
 
 def boxes(metric: str, values: pd.DataFrame) -> Any:
@@ -139,7 +142,8 @@ def boxes(metric: str, values: pd.DataFrame) -> Any:
          "marker": {"symbol": "line-ns-open", "size": 14, "color": INK, "line": {"width": 2}}},
     ]  # fmt: skip
     title = f"{words_of(metric)}, n = {len(values):,} seeds"
-    figure = small_figure(drawn, title=title, x_title=unit, height=110 + 34 * len(names))
+    height = 110 + 34 * len(names)
+    figure = small_figure(drawn, title=title, x_title=unit or "count", height=height)
     figure.update_yaxes(autorange="reversed", tickfont_size=11)
     return figure.update_xaxes(rangemode="tozero")
 
@@ -153,7 +157,8 @@ def bands_over_time(series: pd.DataFrame) -> dict[str, pd.DataFrame]:
         rows = series[series["metric"] == metric]
         if len(rows):
             # Of what several brokers or groups show, the highest.
-            of_seeds = rows.groupby(["at_ms", "seed"])["value"].max().groupby("at_ms")
+            values = rows.groupby(["at_ms", "seed"])["value"].max() / unit_of(metric)[1]
+            of_seeds = values.groupby("at_ms")
             band = (
                 of_seeds.quantile([0.1, 0.5, 0.9])
                 .unstack()
@@ -180,7 +185,7 @@ def band_over_time(title: str, band: pd.DataFrame) -> Any:
          "line": {"color": GREY, "width": 1, "dash": "dot"}, "line_width": 1},
     ]  # fmt: skip
     figure = small_figure(lines, title=title, x_title="simulated time (s)")
-    axis = {"overlaying": "y", "side": "right", "rangemode": "tozero", "showgrid": False}
+    axis = {"overlaying": "y", "side": "right", "showgrid": False, **whole_axis(band["runs"].max())}
     runs = {"text": "runs", "font": {"color": GREY, "size": 11}}
     figure.update_layout(yaxis2={**axis, "title": runs}, margin_r=50)
     return figure.update_yaxes(rangemode="tozero")
@@ -191,7 +196,8 @@ def curve(title: str, x_title: str, xs: Sequence[float], ys: Sequence[float]) ->
     line = {"type": "scatter", "mode": "lines", "x": xs, "y": ys,
             "line": {"shape": "hv", "color": BLUE},
             "hovertemplate": f"%{{x:,}} {x_title}: %{{y:,}}<extra></extra>"}  # fmt: skip
-    return small_figure([line], title=title, x_title=x_title).update_yaxes(rangemode="tozero")
+    figure = small_figure([line], title=title, x_title=x_title)
+    return figure.update_xaxes(rangemode="tozero").update_yaxes(whole_axis(max(ys, default=0)))
 
 
 def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
@@ -206,9 +212,10 @@ def shares(rows: Sequence[tuple[str, float, float, float]], title: str) -> Any:
         "hovertemplate": "%{y}: %{x:.3g} % (%{customdata[0]:.3g} .. %{customdata[1]:.3g})"
         "<extra></extra>",
     }  # fmt: skip
-    least = min((value for value in values if value > 0), default=1.0)
+    least = min((value for value in (*lows, *values) if value > 0), default=1.0)
     figure = small_figure([points], x_title=title, height=100 + 17 * len(rows))
-    figure.update_xaxes(type="log", range=[math.log10(least) - 0.7, 2.1])
+    ticks = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]
+    figure.update_xaxes(type="log", range=[math.log10(least) - 0.2, 2.1], tickvals=ticks)
     return figure.update_yaxes(autorange="reversed", tickfont_size=10)
 
 
@@ -216,7 +223,7 @@ def panels(plot: MetricPlot, row: tuple[Panel, ...]) -> list[Any]:
     """Small figures that share their vertical axis, so that protocols can be held side by side."""
     tops = (high for panel in row for line in panel.lines for high in line.highs)
     top = 1.06 * max(tops, default=0.0) or 1.0
-    return [_panel(plot, panel).update_yaxes(range=[0, top]) for panel in row]
+    return [_panel(plot, panel).update_yaxes(range=[-0.04 * top, top]) for panel in row]
 
 
 def _panel(plot: MetricPlot, panel: Panel) -> Any:
@@ -224,7 +231,7 @@ def _panel(plot: MetricPlot, panel: Panel) -> Any:
         {
             "type": "scatter", "x": list(line.xs), "y": list(line.medians),
             "error_y": _reach(line.lows, line.medians, line.highs),
-            "mode": "lines+markers" if line.is_joined else "markers",
+            "mode": "lines+markers" if line.is_joined else "markers", "cliponaxis": False,
             "name": line.name or plot.metric, "showlegend": bool(line.name),
             "marker": {"color": colour, "symbol": symbol, "size": size, "line": {"width": 2}},
             "line": {"color": colour, "width": 2},
@@ -239,13 +246,14 @@ def _panel(plot: MetricPlot, panel: Panel) -> Any:
             "marker": {"color": RED, "symbol": "x", "size": 9}, "cliponaxis": False,
         }  # fmt: skip
         traces.append(crosses)
-    titles = {"title": panel.title, "x_title": panel.x_title, "y_title": plot.unit}
+    titles = {"title": panel.title, "x_title": panel.x_title, "y_title": plot.unit or "count"}
     figure = small_figure(traces, **titles, height=320)
     figure.update_layout(
         showlegend=any(line.name for line in panel.lines), legend_orientation="h", legend_y=-0.22
     )
     if panel.is_numeric:
-        return figure.update_xaxes(type="log" if panel.is_log else "linear")
+        figure.update_xaxes(type="log" if panel.is_log else "linear", tickformat=",")
+        return figure.update_xaxes(tickvals=panel.xs) if len(panel.xs) <= _TICKS_MOST else figure
     order = {"categoryorder": "array", "categoryarray": list(panel.xs)}
     return figure.update_xaxes(type="category", **order)
 

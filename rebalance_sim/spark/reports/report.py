@@ -13,6 +13,7 @@ from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_wo
 from rebalance_sim.scenarios.result import UNPROVEN
 from rebalance_sim.scenarios.units import compared, explained, shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.reports.intervals import Median, in_unit, median_of_counts
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.store.opening import open_store
@@ -22,7 +23,6 @@ from rebalance_sim.spark.store.summary import Sighting, Summary
 from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 from rebalance_sim.spark.traces import traces_in
 
-NORMAL_95 = 1.96
 FAILURES_SHOWN = 5
 FAILURES_LISTED = 20
 DIFFERING_SHOWN = 3
@@ -60,13 +60,12 @@ class KnownFinding(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSummary:
-    """One metric over all runs that report it; ``ci95`` is half the width of its interval."""
+    """One metric over all runs that report it."""
 
     name: str
     runs: int
     mean: float
-    ci95: float
-    p50: float
+    median: Median
     p95: float
     p99: float
     max: float
@@ -238,8 +237,7 @@ def _metrics(total: Summary) -> Iterator[MetricSummary]:
             name=name,
             runs=values.count,
             mean=values.mean,
-            ci95=NORMAL_95 * values.deviation / math.sqrt(values.count),
-            p50=values.quantile(0.5),
+            median=median_of_counts(values.counts),
             p95=values.quantile(0.95),
             p99=values.quantile(0.99),
             max=values.max,
@@ -280,12 +278,14 @@ def in_order(metrics: Sequence[MetricSummary]) -> list[MetricSummary]:
 
 def metric_rows(metrics: Sequence[MetricSummary]) -> list[list[str]]:
     """One row for each metric."""
-    rows = [["metric", "runs", "median", "95 % below", "99 % below", "max", "mean ± 95 %"]]
+    rows = [["metric", "runs", "median [95 %]", "p95", "p99", "max", "mean"]]
     for one in in_order(metrics):
-        values = (one.p50, one.p95, one.p99, one.max, one.mean, one.ci95)
-        *values_shown, mean, reach = (shown_in_unit(one.name, value) for value in values)
-        row = [explained(one.name), f"{one.runs:,}", *values_shown, f"{mean} ± {reach}"]
-        rows.append(row)
+        middle, interval = in_unit(one.name, one.median)
+        if math.isnan(one.median.low):
+            interval = ""
+        values = (one.p95, one.p99, one.max, one.mean)
+        shown = [shown_in_unit(one.name, value) for value in values]
+        rows.append([explained(one.name), f"{one.runs:,}", f"{middle} {interval}".rstrip(), *shown])
     return rows
 
 
@@ -300,7 +300,7 @@ def client_line(summary: SweepSummary) -> str:
         some = sum(count for value, count in summary.distributions[name].items() if value)
         counts.append(f"{words} in {some:,}")
     longest = metrics[LIMITED[-1]]
-    ends = [f"{shown_in_unit(longest.name, end)} s" for end in (longest.p50, longest.max)]
+    ends = [f"{shown_in_unit(longest.name, end)} s" for end in (longest.median.value, longest.max)]
     return (
         f"clients: {', '.join(counts)} of {metrics[LIMITED[0]].runs:,} runs; longest time of a "
         f"partition without an owner: median {ends[0]}, at most {ends[1]}"

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.pages.timeline import Timeline
-from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.units import title_of
 from rebalance_sim.spark.reports.experiment import MetricPlot, Panel
 from rebalance_sim.spark.reports.intervals import Share
 from rebalance_sim.spark.reports.page_plots import BLUE, GREY, RED, binned, colour_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METRICS_DRAWN = 24
 SITUATIONS_DRAWN = 40
@@ -25,9 +26,16 @@ AFTERWARDS_MS = 2_000
 _PANEL_WIDTH, _PANEL_HEIGHT = 3.1, 2.6
 
 
+def _figure(size: tuple[float, float]) -> Figure:
+    # Matplotlib takes long to import: a dry run, or a worker of a sweep, draws nothing.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained")
+
+
 def outcomes(counts: Mapping[str, int]) -> Figure:
     """A bar for each outcome."""
-    figure = Figure(figsize=(7, 0.6 + 0.35 * len(counts)), layout="constrained")
+    figure = _figure((7, 0.6 + 0.35 * len(counts)))
     axes = figure.subplots()
     names = list(counts)[::-1]
     bars = axes.barh(names, [counts[name] for name in names], color=[*map(colour_of, names)])
@@ -40,7 +48,7 @@ def outcomes(counts: Mapping[str, int]) -> Figure:
 def _grid(count: int, columns: int, width: float = 10, height: float = 2.4) -> tuple[Figure, Any]:
     """Small axes, of which the first ``count`` are used."""
     rows = max(1, -(-count // columns))
-    figure = Figure(figsize=(width, height * rows), layout="constrained")
+    figure = _figure((width, height * rows))
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in grid:
         axes.tick_params(labelsize=8)
@@ -52,7 +60,7 @@ def _grid(count: int, columns: int, width: float = 10, height: float = 2.4) -> t
 def shares_over_moments(words: str, shares: Sequence[tuple[float, Share]]) -> Figure:
     """The share of runs over the moment, in seconds, at which they branched off; its interval is
     shaded."""
-    figure = Figure(figsize=(7, 3), layout="constrained")
+    figure = _figure((7, 3))
     axes = figure.subplots()
     seconds = [at_s for at_s, _ in shares]
     lows, highs = [one.low for _, one in shares], [one.high for _, one in shares]
@@ -80,7 +88,7 @@ def histograms(distributions: Mapping[str, Mapping[float, int]]) -> Figure:
 def coverage(runs: Mapping[str, int]) -> Figure:
     """The situations that fewest runs visited, rarest first: there a sweep proves least."""
     rarest = dict(islice(runs.items(), SITUATIONS_DRAWN))
-    figure = Figure(figsize=(8, 0.8 + 0.2 * len(rarest)), layout="constrained")
+    figure = _figure((8, 0.8 + 0.2 * len(rarest)))
     axes = figure.subplots()
     axes.barh(list(rarest), list(rarest.values()), color=BLUE)
     axes.invert_yaxis()
@@ -121,6 +129,8 @@ def distributions(metrics: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
 
 def ownership(timelines: Mapping[str, Timeline], fault_times: Sequence[int]) -> Figure:
     """Who could fetch what in one seed, under each protocol."""
+    from rebalance_sim.scenarios.plots import plot_ownership_of
+
     found = {}
     until_ms = 1
     for name, timeline in timelines.items():
@@ -135,7 +145,7 @@ def figure_of(plot: MetricPlot) -> Figure:
     """A metric with all its panels, which share their vertical axis."""
     lines, columns = len(plot.rows), len(plot.rows[0])
     size = (_PANEL_WIDTH * max(2, columns), _PANEL_HEIGHT * lines + 0.5)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = _figure(size)
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
     for row, of_row in zip(plot.rows, grid, strict=True):
         for panel, axes in zip(row, of_row, strict=True):

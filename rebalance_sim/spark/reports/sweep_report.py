@@ -13,7 +13,7 @@ from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
 from rebalance_sim.scenarios.pages.timeline_rows import TimelineTrace
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, read_trace
 from rebalance_sim.scenarios.traces.story import led_to
-from rebalance_sim.scenarios.units import compared, simulated_time, title_of
+from rebalance_sim.scenarios.units import compared, number, simulated_time, unit_of, words_of
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.intervals import in_unit, median_of_counts
@@ -84,7 +84,7 @@ def _head(summary: SweepSummary) -> Iterator[doc.Part]:
     yield doc.Tiles(list(_figures(summary)))
     yield doc.Plot(
         "Outcomes",
-        lambda: [[page_plots.outcome_bars({"runs": summary.outcomes})]],
+        lambda: [[page_plots.outcome_bars({"": summary.outcomes})]],
         "outcomes",
         lambda: stills.outcomes(summary.outcomes),
     )
@@ -108,7 +108,7 @@ def _answer(summary: SweepSummary) -> tuple[str, str]:
     if kind in ("good", "known"):
         in_part = ", or in part" if "partly-judged" in summary.outcomes else ""
         left = summary.runs - judged
-        rest = f"; {left:,} were not judged{in_part}" if left else ""
+        rest = f"; {left:,} {'was' if left == 1 else 'were'} not judged{in_part}" if left else ""
         words += f", in {judged:,} of {runs} runs{rest}."
     if not summary.is_complete:
         words += f" Not complete: {summary.runs:,} of {len(summary.plan.seeds):,} seeds have run."
@@ -121,8 +121,9 @@ def _figures(summary: SweepSummary) -> Iterator[tuple[str, str, str]]:
         if counts := summary.distributions.get(name):
             found = median_of_counts(counts)
             value, interval = in_unit(name, found)
-            words = f"{title_of(name)}: median of {sum(counts.values()):,} runs {interval}"
-            yield value, words, ""
+            interval = interval.replace("[", "95 % interval [")
+            words = f"{words_of(name)}: median of {sum(counts.values()):,} runs, {interval}"
+            yield f"{value} {unit_of(name)[0]}", words, ""
 
 
 def _failures(store: Store, summary: SweepSummary) -> Iterator[doc.Part]:
@@ -192,7 +193,12 @@ def _costs(summary: SweepSummary) -> Iterator[doc.Part]:
         first, more = costs[:HISTOGRAMS_FIRST], costs[HISTOGRAMS_FIRST:HISTOGRAMS_DRAWN]
 
         def drawn(chosen: Sequence[MetricSummary]) -> list[list[Any]]:
-            return [[page_plots.histogram(one.name, found[one.name], one.p50) for one in chosen]]
+            return [
+                [
+                    page_plots.histogram(one.name, found[one.name], one.median.value)
+                    for one in chosen
+                ]
+            ]
 
         yield doc.Plot(
             "Metrics",
@@ -233,9 +239,9 @@ def _over_time(summary: SweepSummary, series: pd.DataFrame) -> Iterator[doc.Part
         yield doc.Heading("Over time")
         yield (
             f"Of up to {plan.metrics_seeds:,} seeds, evenly spread, sampled every "
-            f"{plan.metrics_interval_ms:,} ms of simulated time: the median and the middle 80 % of "
-            "the runs that still go on; the dotted line, on the right, is how many those are. The "
-            "whole series are the table `metrics`."
+            f"{number(plan.metrics_interval_ms / 1000)} s of simulated time: the median and the "
+            "middle 80 % of the runs that are not over; the dotted line, on the right, is how many "
+            "those are. The whole series are the table `metrics`."
         )
         bands = page_plots.bands_over_time(series)
         yield doc.Plot(

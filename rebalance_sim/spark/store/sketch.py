@@ -15,12 +15,10 @@ anything else is off by 0.5 % at most, and a decade has 900 different values."""
 
 @dataclass(slots=True)
 class Sketch:
-    """Counts of rounded values. Number, total, deviation and maximum are those of the values."""
+    """Counts of rounded values. Number, total and maximum are those of the values."""
 
     count: int = 0
     total: float = 0.0
-    squares: float = 0.0
-    """Sum of the squared distances from the mean."""
     max: float = -math.inf
     counts: Counter[float] = field(default_factory=Counter)
 
@@ -30,11 +28,9 @@ class Sketch:
         values = list(values)
         if not values:
             return cls()
-        mean = math.fsum(values) / len(values)
         return cls(
             count=len(values),
             total=math.fsum(values),
-            squares=math.fsum((value - mean) ** 2 for value in values),
             max=max(values),
             counts=Counter(float(f"{value:.{DIGITS}g}") for value in values),
         )
@@ -43,11 +39,6 @@ class Sketch:
         """Take in the values of another one."""
         if not other.count:
             return
-        if self.count:
-            apart = other.mean - self.mean
-            share = self.count * other.count / (self.count + other.count)
-            self.squares += apart * apart * share
-        self.squares += other.squares
         self.total += other.total
         self.count += other.count
         self.max = max(self.max, other.max)
@@ -57,11 +48,6 @@ class Sketch:
     def mean(self) -> float:
         """The mean; NaN of no values."""
         return self.total / self.count if self.count else math.nan
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the population that the values are a sample of."""
-        return math.sqrt(self.squares / (self.count - 1)) if self.count > 1 else 0.0
 
     def quantile(self, share: float) -> float:
         """The value below which this share of the values lies, interpolated between neighbours."""
@@ -74,14 +60,14 @@ class Sketch:
     def to_json(self) -> list[Any]:
         """Numbers only, as short as they can be."""
         pairs = [[_short(value), count] for value, count in sorted(self.counts.items())]
-        return [self.count, _short(self.total), _short(self.squares), _short(self.max), pairs]
+        return [self.count, _short(self.total), _short(self.max), pairs]
 
     @classmethod
     def from_json(cls, data: list[Any]) -> Sketch:
         """What ``to_json`` gave."""
-        count, total, squares, most, pairs = data
+        count, total, most, pairs = data
         counts = Counter({float(value): number for value, number in pairs})
-        return cls(count, float(total), float(squares), float(most), counts)
+        return cls(count, float(total), float(most), counts)
 
     def _at(self, place: int) -> float:
         seen = 0

@@ -80,9 +80,10 @@ def nothing_before_it_is_told_of_a_loss(recording: Recording) -> list[str]:
 
 
 def no_more_than_max_poll_records(recording: Recording) -> list[str]:
-    """An application whose full batch outlasts its poll interval is handed at most
-    ``max_poll_records`` at once, and in any time so many more than it can process in it: all
-    batches but the last one, short ones too, are processed before that is handed out.
+    """An application without workers is handed at most ``max_poll_records`` at once, and in any
+    time so many more for each time that it may be away in it. One whose full batch outlasts that is
+    handed so many more as it can process: all batches but the last one, short ones too, are
+    processed before that is handed out.
 
     What is handed out is counted in parts of a record, in shares that may change in the middle of a
     batch, so each partition may be a record off at either end; and a batch lasts for whole
@@ -96,15 +97,19 @@ def no_more_than_max_poll_records(recording: Recording) -> list[str]:
     for (*process, since_ms, at_ms), deliveries in at_once.items():
         spec = of[deliveries[0].client, deliveries[0].incarnation].moments[0][2].spec
         rate, most = spec.processing_records_per_second, spec.max_poll_records
-        if not recording.spec.data_plane or rate is None:
-            continue
-        batch_ms = most * 1_000 // rate
-        if batch_ms <= spec.processing_ms:
+        if not recording.spec.data_plane or spec.workers is not None:
             continue
         span_ms = at_ms - since_ms
-        batches = span_ms // batch_ms + 2
-        processed = span_ms * rate // 1_000
-        room = most + processed + 2 * len(deliveries) + batches * max(1, rate // 1_000)
+        batch_ms = most * 1_000 // rate if rate else 0
+        twice_away_ms = spec.processing_ms + (spec.processing_max_ms or spec.processing_ms)
+        if rate and batch_ms > spec.processing_ms:
+            batches = span_ms // batch_ms + 2
+            more = span_ms * rate // 1_000 + batches * max(1, rate // 1_000)
+        elif twice_away_ms:
+            more = 2 * span_ms * most // twice_away_ms
+        else:
+            continue
+        room = most + more + 2 * len(deliveries)
         total = sum(one.end - one.start for one in deliveries)
         if total > room:
             found.append(f"{at_ms} ms: {process} is handed {total}, not {room} since {since_ms} ms")

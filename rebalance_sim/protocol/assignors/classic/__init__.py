@@ -6,7 +6,8 @@
 - ``sticky``: the two sticky ones of the Java client; ``claims`` settles who may keep what,
   ``sticky_identical`` and ``sticky_general`` balance groups with equal and with different
   subscriptions.
-- ``librdkafka_sticky``: the cooperative one as librdkafka computes it.
+- ``librdkafka_sticky``: the cooperative one as librdkafka computes it; ``franz_sticky``: both as
+  franz-go does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rebalance_sim.protocol.assignors.classic.classic_simple import (
 )
 from rebalance_sim.protocol.assignors.classic.franz_sticky import (
     FranzCooperativeStickyAssignor,
+    FranzStickyAssignor,
 )
 from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import (
     LibrdkafkaCooperativeStickyAssignor,
@@ -68,9 +70,14 @@ LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
 
 
 FRANZ_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
-    _by_name(ClassicRangeAssignor(), RoundRobinAssignor(), FranzCooperativeStickyAssignor())
+    _by_name(
+        ClassicRangeAssignor(),
+        RoundRobinAssignor(),
+        FranzStickyAssignor(),
+        FranzCooperativeStickyAssignor(),
+    )
 )
-"""The same, as far as they are modelled of franz-go."""
+"""The same, as franz-go has them."""
 
 
 def register(kind: type[Any]) -> None:

@@ -19,7 +19,7 @@ from rebalance_sim.protocol.assignors.classic.sticky import Shares, StickyRules,
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
 
 
-class _HeaviestFirst(GeneralBalancing):
+class HeaviestFirst(GeneralBalancing):
     """Among equal subscriptions, what is looked at first is what the heaviest members have."""
 
     def __init__(
@@ -61,7 +61,7 @@ class LibrdkafkaCooperativeStickyAssignor(StickyRules):
     name = "cooperative-sticky"
     supports_cooperative = True
     balances_equals_alike = True
-    balancing = _HeaviestFirst
+    balancing = HeaviestFirst
 
     def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
         """What is transferring stays with no one until its old owner has given it up."""

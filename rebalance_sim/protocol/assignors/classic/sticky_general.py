@@ -79,7 +79,8 @@ class GeneralBalancing:
         return result
 
     def assign(self) -> dict[str, list[NamedPartition]]:
-        """Member id -> partitions. Raises EndlessAssignmentError (only with a defect)."""
+        """Member id -> partitions. Raises EndlessAssignmentError (with a defect, or of an older
+        release)."""
         started_empty = not self.holder
         new = [p for p in self.partitions if p not in self.holder]
         for partition in new if self.racks is None else self._give_by_racks(new, self.racks):
@@ -119,6 +120,10 @@ class GeneralBalancing:
         is not with the least loaded is not with any other."""
         return len(self.shares[holder]) > len(self.shares[other]) + 1
 
+    def is_balanced(self) -> bool:
+        """Is there nothing left to improve? Asked before each partition is looked at."""
+        return self.loads.are_even()
+
     # -- the improvement ---------------------------------------------------------------------
 
     def _improve(self, partitions: Iterable[NamedPartition]) -> bool:
@@ -129,7 +134,7 @@ class GeneralBalancing:
             squares = self._squares()
             moved = False
             for partition in partitions:
-                if self.loads.are_even():
+                if self.is_balanced():
                     break
                 moved = self._improve_one(partition) or moved
             if not moved:

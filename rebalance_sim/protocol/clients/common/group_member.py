@@ -99,6 +99,12 @@ class GroupMember(MemberCore):
     commits_without_poll: ClassVar[bool] = False
     """Whether it does so as a rule, and every host has to ask ``reads_positions``."""
 
+    commits_what_moved: ClassVar[bool] = False
+    """Whether what is committed already is left out of a commit."""
+
+    heartbeats_after_answer: ClassVar[bool] = False
+    """Whether the interval of a heartbeat begins with the answer to the last one."""
+
     polls_at_once: ClassVar[bool] = False
     """Whether a ``poll`` that waits for records notices at once what has come to be due (classic
     §4.2); else it looks every ``retry.backoff.ms`` (client §0.1)."""

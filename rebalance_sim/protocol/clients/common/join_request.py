@@ -20,9 +20,11 @@ def join_request(
     last_assigned: tuple[NamedPartitions, ...] | None,
     last_generation_id: int,
     reason: str = "",
+    eager_say_owned: bool = True,
 ) -> JoinGroupRequest:
     """The request with one protocol for each assignor, which adds what it has to say itself: about
-    what was assigned last, in which generation."""
+    what was assigned last, in which generation. ``eager_say_owned``: eager ones say what the
+    subscription has for owned, too."""
     return JoinGroupRequest(
         group_id=config.group_id,
         member_id=member_id,
@@ -35,6 +37,11 @@ def join_request(
                 assignor.name,
                 replace(
                     subscription,
+                    owned_partitions=(
+                        subscription.owned_partitions
+                        if eager_say_owned or assignor.supports_cooperative
+                        else ()
+                    ),
                     user_data=assignor.user_data(
                         last_assigned=last_assigned, last_generation_id=last_generation_id
                     ),

@@ -25,7 +25,8 @@ class MemberConfig:
     ``Disconnected``. ``uses_topic_ids`` says how offset requests name topics: by id where they can,
     as kafka-clients 4.3 does (True), always by name, as older ones and others do (False), or in
     neither way (None): a topic is known by its id, and one that is gone is unknown, whatever has
-    its name. Raises ValueError where a consumer would refuse to start.
+    its name. ``greedy_auto_commit`` is franz-go's. Raises ValueError where a consumer would refuse
+    to start.
     """
 
     group_id: str
@@ -34,6 +35,7 @@ class MemberConfig:
     max_poll_interval_ms: int = 300_000
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
+    greedy_auto_commit: bool = False
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     request_timeout_ms: int = 30_000

@@ -73,6 +73,8 @@ class FranzCommits(CommitQueue):
             state = self._core.subscription.assigned.get(partition)
             if state is not None and state.has_valid_position:
                 self._dirty[partition] = position
+                if self._core.config.greedy_auto_commit:
+                    self._head[partition] = position
 
     def promote(self) -> None:
         """A poll begins: the application is done with what it was handed."""

@@ -70,6 +70,7 @@ class FranzCore(MemberCore):
         self.topic_names: Mapping[str, str] = {}
         self.partition_counts: Mapping[str, int] = {}
         self.is_cooperative = True
+        self.is_downgraded = False  # to eager, and what it had before is still to be revoked
         self.now_assigned: frozenset[TopicPartition] | None = None
         self.last_assigned: frozenset[TopicPartition] = frozenset()
         self.fetching: frozenset[TopicPartition] = frozenset()

@@ -66,6 +66,8 @@ class FranzMachine(FranzCore, GroupMember):
     client joins no more: another one takes its place when the application subscribes again.
     """
 
+    commits_what_moved: ClassVar[bool] = True
+    heartbeats_after_answer: ClassVar[bool] = True
     polls_at_once: ClassVar[bool] = True
     joins_without_topics: ClassVar[bool] = False
     signs_once: ClassVar[bool] = True

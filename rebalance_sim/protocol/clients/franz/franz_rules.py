@@ -17,5 +17,9 @@ class FranzRules(CommitRules):
     tells_of_what_it_has = True
     """A member that leaves has all revoked that it was assigned, and not what it was given last."""
 
+    revokes_before_eager_sync = True
+    """A member of a cooperative group that goes over to eager revokes what it has before it syncs,
+    and not when it has been given something else."""
+
     names_instance_in_leave = True
     """The leave of a static member of the consumer protocol says which instance it is."""

@@ -87,6 +87,25 @@ class Session:
         else:
             then()
 
+    def drop_all(self, then: Then) -> None:
+        """The group has gone from cooperative to eager: what is left of the last session is
+        revoked, as if that had been eager."""
+        core = self._core
+        held = core.last_assigned
+        if not held:
+            core.is_downgraded = False
+            then()
+            return
+        done = partial(self._after_drop, then)
+        self._call_back(CallbackKind.REVOKED, held, partial(self._stop, held), done)
+
+    def _after_drop(self, then: Then) -> None:
+        core = self._core
+        given = core.now_assigned
+        self._forget()
+        core.now_assigned, core.is_downgraded = given, False
+        then()
+
     # --- its beginning ----------------------------------------------------------------------------
 
     def begin(self) -> None:

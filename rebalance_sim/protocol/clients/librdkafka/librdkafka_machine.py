@@ -73,6 +73,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     watches_connection: ClassVar[bool] = True
     commits_without_poll: ClassVar[bool] = True
+    commits_what_moved: ClassVar[bool] = True
     polls_at_once: ClassVar[bool] = True
     signs_once: ClassVar[bool] = True
     heeds_failed_callbacks: ClassVar[bool] = False

@@ -4,6 +4,7 @@ What librdkafka 2.16.0 gets wrong is in ``protocol/defects``. Source: client §1
 """
 
 from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 
 class LibrdkafkaRules(CommitRules):
@@ -18,6 +19,14 @@ class LibrdkafkaRules(CommitRules):
     says_everything_after_late_answer = True
     """A heartbeat whose answer did not come in time is followed by a full one."""
 
+    leaves_when_application_returns = True
+    """A member whose application is away from ``poll`` for too long leaves when it is back, and has
+    given up what it had; else at once."""
+
+    def is_fatal(self, error_code: ErrorCode) -> bool:
+        """Whether a heartbeat that is refused with an error which no retry changes ends it all."""
+        return True
+
     # --- the classic protocol ---------------------------------------------------------------------
 
     loses_partitions_of_unknown_member = True
@@ -26,3 +35,7 @@ class LibrdkafkaRules(CommitRules):
     leader_watches_topics_of_all = True
     """A leader joins again when any topic of the group that it has assigned is not what it was, and
     not only one that it subscribes to itself (classic §4.2)."""
+
+    keeps_generation_while_rebalancing = True
+    """A commit that is refused with ILLEGAL_GENERATION while the client rebalances, or joins, says
+    nothing about the generation of by then."""

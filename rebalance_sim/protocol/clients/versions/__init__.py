@@ -22,7 +22,7 @@ CLIENT_VERSIONS = tuple(declared_in(__name__, "VERSION", ClientVersion))
 def versions_of(kind: str) -> tuple[str, ...]:
     """What a client of this kind may name as its version; the first is the one without a name."""
     known = KINDS[kind]
-    return (known.version, *(v.name for v in CLIENT_VERSIONS if v.library == known.library))
+    return (known.version, *(v.name for v in CLIENT_VERSIONS if v.is_of(known)))
 
 
 def check_version(version: str | None, kind: str | None, name: str = "version") -> None:
@@ -40,11 +40,15 @@ def version_in(kind: str, version: str | None) -> str | None:
     return version if version in versions_of(kind) else None
 
 
+def client_rule_set(kind: ClientKind, version: str | None, semantics: RuleSet) -> RuleSet:
+    """What a client decides with: the changes of its version, those of the semantics in front."""
+    mine = (v for v in CLIENT_VERSIONS if v.name == version and v.is_of(kind))
+    own = (change for one in mine for change in one.changes)
+    return RuleSet(changes=(*own, *semantics.changes))
+
+
 def client_rules(kind: ClientKind, version: str | None, semantics: RuleSet) -> type[Any] | None:
-    """The rules of a member: those of its version, with what the semantics change in front. None:
-    the kind has none."""
+    """The rules of a member, in that rule set. None: the kind has none."""
     if kind.rules is None:
         return None
-    mine = (v for v in CLIENT_VERSIONS if (v.library, v.name) == (kind.library, version))
-    own = (change for one in mine for change in one.changes)
-    return RuleSet(changes=(*own, *semantics.changes)).rules(kind.rules)
+    return client_rule_set(kind, version, semantics).rules(kind.rules)

@@ -21,5 +21,4 @@ KIND = ClientKind(
     rules=FranzRules,
     assignors=FRANZ_ASSIGNORS,
     default_assignors=("cooperative-sticky",),
-    mixes_assignors=False,
 )

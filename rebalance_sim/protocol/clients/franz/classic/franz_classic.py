@@ -86,7 +86,9 @@ class FranzClassicMember(FranzClassicCore):
             state = FranzClassicState.SYNCING
         elif manager.is_joining:
             state = FranzClassicState.JOINING
-        return ClassicView(self.is_cooperative, state, manager.is_joining)
+        # Who goes over to eager still has everything until the session begins.
+        keeps = self.is_cooperative or self.is_downgraded
+        return ClassicView(keeps, state, manager.is_joining)
 
     def _state_shown(self) -> ClientState:
         if self.is_leaving:

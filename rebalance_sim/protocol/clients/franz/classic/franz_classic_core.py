@@ -32,6 +32,19 @@ class FranzClassicCore(FranzMachine):
     def _owned(self) -> frozenset[TopicPartition]:
         return self.last_assigned | (self.now_assigned or _NOTHING)
 
+    def adopt_mode(self, protocol_name: str | None) -> None:
+        """The group has chosen one of the balancers, by the votes of its members."""
+        for assignor in self.config.assignors:
+            if assignor.name == protocol_name:
+                chosen = assignor.supports_cooperative
+                self.is_downgraded = not chosen and (self.is_downgraded or self.is_cooperative)
+                self.is_cooperative = chosen
+
+    def forget_membership(self) -> None:
+        """As a client that begins."""
+        self.adopt_generation("", NO_GENERATION)
+        self.is_cooperative, self.is_downgraded = self.config.is_cooperative, False
+
     def adopt_generation(self, member_id: str, generation_id: int) -> None:
         """Take an id and a generation over, or the lack of either."""
         self.member_id = member_id

@@ -6,6 +6,7 @@ Source: franz §7.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
 from rebalance_sim.protocol.clients.common.application import Application
@@ -20,6 +21,7 @@ from rebalance_sim.protocol.clients.common.effects import (
 from rebalance_sim.protocol.clients.common.join_request import join_request
 from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topics_of_all
 from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
+from rebalance_sim.protocol.clients.franz.classic import reasons
 from rebalance_sim.protocol.clients.franz.classic.franz_classic_core import FranzClassicCore
 from rebalance_sim.protocol.clients.franz.coordinator_requests import Coordinator, RetriedRequest
 from rebalance_sim.protocol.clients.franz.franz_commits import FranzCommits
@@ -46,23 +48,6 @@ _LEAVE_LIMIT_MS = 30_000
 _FAST_CHECK_MS = 500
 """After so long a cooperative member sends the first heartbeat of a session."""
 
-_FIRST = "beginning to manage the group lifecycle"
-_NORMAL = "rejoining from normal rebalance"
-_REVOKED = "after revoking what we lost from a rebalance"
-_ERRED = "rejoining after we previously errored and backed off"
-_MORE_TOPICS = "rejoining because there are more topics to consume, our interests have changed"
-_GROWN = "rejoining because we are the leader and noticed some topics have new partitions"
-_OTHERS_GROWN = (
-    "leader detected that partitions on topics another member is consuming have changed, "
-    "rejoining to trigger rebalance"
-)
-_OLD_PLAN = (
-    "instance group leader restarted and was reassigned old plan, our topic interests changed and "
-    "we must rejoin to force a rebalance"
-)
-_COMMIT = "offset commit error"
-_LEAVE = "client leaving group per normal operation"
-
 
 class Manage:
     """The membership of one member. ``is_joining``: from its JoinGroup to the end of its SyncGroup;
@@ -86,7 +71,7 @@ class Manage:
         self._syncs = RetriedRequest(core, coordinator, limit_ms=limit_ms)
         self._beats = RetriedRequest(core, coordinator, limit_ms=limit_ms)
         self._leave = RetriedRequest(core, coordinator, limit_ms=_LEAVE_LIMIT_MS)
-        self._reason = _FIRST
+        self._reason = reasons.FIRST
         self._errors = 0
         self._join_due_ms: int | None = None
         self._waits_for_commits = False  # the join that is due
@@ -101,6 +86,7 @@ class Manage:
         self._others: Mapping[str, int] = {}  # that a leader has assigned, and does not consume
         self._rejoin_owed = False
         self._is_stuck = False
+        self._planned: Assignment | None = None  # a leader's own, where its plan is not wanted
         self.is_joining = False
         self.is_giving_up = False
         self.is_rejoin_due = False
@@ -180,9 +166,9 @@ class Manage:
 
     def start(self) -> None:
         """See ``GroupManager``."""
-        self._reason, self._errors = _FIRST, 0
+        self._reason, self._errors = reasons.FIRST, 0
         self._commits.restart_interval()
-        self._core.adopt_generation("", NO_GENERATION)
+        self._core.forget_membership()
         self._using = {}
         self._note_topics()
         self._join()
@@ -207,13 +193,14 @@ class Manage:
             core.member_id,
             Subscription(
                 topics=topics,
-                owned_partitions=owned if core.is_cooperative else (),
+                owned_partitions=owned,
                 generation_id=core.generation_id,
                 rack_id=config.client_rack or None,
             ),
             last_assigned=owned,
             last_generation_id=core.generation_id,
             reason=self._reason,
+            eager_say_owned=False,
         )
         timeout_ms = _OVERHEAD_MS + config.max_poll_interval_ms
         self._joins.send(SendJoinGroup, request, self._on_joined, timeout_ms=timeout_ms)
@@ -233,14 +220,22 @@ class Manage:
                 self._restart()
         else:
             core.adopt_generation(response.member_id, response.generation_id)
+            core.adopt_mode(response.protocol_name)
             self._is_leader = response.leader == response.member_id
-            if not self._is_leader:
-                self._sync(response, {})
-            elif topics_of_all(response) <= core.partition_counts.keys():
-                self._lead(response)
+            if core.is_downgraded and core.rules.revokes_before_eager_sync:
+                self._session.drop_all(partial(self._go_on, response))
             else:
-                self._awaiting = response
-                core.effects.append(RequestMetadata())
+                self._go_on(response)
+
+    def _go_on(self, response: JoinGroupResponse) -> None:
+        core = self._core
+        if not self._is_leader:
+            self._sync(response, {})
+        elif topics_of_all(response) <= core.partition_counts.keys():
+            self._lead(response)
+        else:
+            self._awaiting = response
+            core.effects.append(RequestMetadata())
 
     def _restart(self) -> None:
         """A join or a sync that begins again: not for who leaves."""
@@ -264,9 +259,6 @@ class Manage:
         self._sync(response, {} if response.skip_assignment else plan)
         if response.skip_assignment:
             self._planned = plan.get(core.member_id)
-
-    _planned: Assignment | None = None
-    """What a leader whose plan the coordinator does not want would have had by it."""
 
     def _sync(self, response: JoinGroupResponse, plan: Mapping[str, Assignment]) -> None:
         core = self._core
@@ -300,7 +292,7 @@ class Manage:
             named = given.partitions
         core.give(core.catalogue.by_id(named))
         if self._planned is not None and self._planned.partitions != named:
-            self._rejoin = _OLD_PLAN
+            self._rejoin = reasons.OLD_PLAN
         self.is_joining = self.is_refused = False
         self._rejoin_owed = False
         self._commits.commit_on_interval()  # it may have waited for this
@@ -308,6 +300,8 @@ class Manage:
 
     def _begin_session(self) -> None:
         core = self._core
+        if core.is_downgraded:  # no heartbeat goes out while all is revoked
+            return self._session.drop_all(self._begin_session)
         self._beat_due_ms = core.now_ms + core.config.heartbeat_interval_ms
         self._fast_due_ms = core.now_ms + _FAST_CHECK_MS if core.is_cooperative else None
         self._end_error = None
@@ -320,7 +314,7 @@ class Manage:
     def _on_prerevoked(self, has_lost: bool) -> None:
         if has_lost:
             self._rejoin_owed = True
-            self._rejoin = _REVOKED
+            self._rejoin = reasons.REVOKED
 
     # --- heartbeats -------------------------------------------------------------------------------
 
@@ -349,7 +343,7 @@ class Manage:
         if self.is_rejoin_due:
             self._end_error = code if response is not None else _E.REQUEST_TIMED_OUT
         elif code is _E.REBALANCE_IN_PROGRESS:
-            self._reason = _NORMAL
+            self._reason = reasons.NORMAL
             self._end_session()
         else:
             self._on_session_error(code)
@@ -383,7 +377,7 @@ class Manage:
 
     def _on_commit_refused(self) -> None:
         if self._beat_due_ms is not None:
-            self._rejoin = _COMMIT
+            self._rejoin = reasons.COMMIT
             self._core.change_count += 1
 
     def _on_session_error(self, code: ErrorCode | None) -> None:
@@ -414,7 +408,7 @@ class Manage:
             self._send_leave()
             return
         self._is_leader = False
-        self._reason = _ERRED
+        self._reason = reasons.ERRED
         self._join_due_ms = core.now_ms + core.retry_backoff_ms(self._errors)
 
     # --- topics -----------------------------------------------------------------------------------
@@ -426,7 +420,7 @@ class Manage:
         for topic in gone:
             del self._using[topic]
         if gone:
-            self._rejoin = _MORE_TOPICS
+            self._rejoin = reasons.MORE_TOPICS
         self.look_at_topics()
 
     def _note_topics(self) -> tuple[bool, bool]:
@@ -452,11 +446,11 @@ class Manage:
             return
         has_new, has_grown = self._note_topics()
         if has_new:
-            self._rejoin = _MORE_TOPICS
+            self._rejoin = reasons.MORE_TOPICS
         elif self._is_leader and has_grown:
-            self._rejoin = _GROWN
+            self._rejoin = reasons.GROWN
         elif self._is_leader and self._others != core.catalogue.counts_of(self._others):
-            self._rejoin = _OTHERS_GROWN
+            self._rejoin = reasons.OTHERS_GROWN
         core.change_count += 1
 
     # --- leaving ----------------------------------------------------------------------------------
@@ -487,7 +481,7 @@ class Manage:
             SendLeaveGroup,
             LeaveGroupRequest(
                 group_id=core.config.group_id,
-                members=(MemberIdentity(core.member_id, static_id, _LEAVE),),
+                members=(MemberIdentity(core.member_id, static_id, reasons.LEAVE),),
             ),
             self._on_leave_over,
         )

@@ -106,12 +106,7 @@ class ClassicCommits(JavaCommits[Commit]):
             return
         is_outdated = signed != core.generation
         is_preparing = core.classic_state is ClassicState.PREPARING_REBALANCE
-        if (
-            is_outdated
-            and is_preparing
-            and reaction.then is not Then.REJOIN
-            and core.rules.overlooks_outdated_commit_errors
-        ):
+        if is_outdated and is_preparing and reaction.then is not Then.REJOIN:
             # It is about a generation that is over; the rebalance under way takes care.
             if reaction.reset is not Reset.NOTHING or reaction.then is Then.RAISE:
                 error_code = ErrorCode.REBALANCE_IN_PROGRESS

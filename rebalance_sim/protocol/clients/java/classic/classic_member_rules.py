@@ -37,9 +37,6 @@ class ClassicMemberRules(CommitRules):
     stops_fetching_before_commit = True
     """EAGER: what is about to be revoked is not fetched while it is committed."""
 
-    overlooks_outdated_commit_errors = True
-    """A refused commit of a generation that is over says nothing about the present one."""
-
     gives_up_lost_topics = True
     """Before a JoinGroup, a commit that was refused because a topic is gone is not repeated
     (classic §4.3, classic-deleted-topic-delay)."""

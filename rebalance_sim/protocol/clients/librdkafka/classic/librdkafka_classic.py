@@ -75,10 +75,14 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
     def _on_membership_lost(self, error_code: ErrorCode) -> None:
         """A commit was refused; one that joins already has learnt of it by other ways."""
         state = self.join_state
-        if state is JoinState.STEADY or state is JoinState.WAIT_UNASSIGN_TO_COMPLETE:
+        if error_code is ErrorCode.ILLEGAL_GENERATION and self._rebalance.is_running:
+            if not self.rules.keeps_generation_while_rebalancing:
+                self.drop_generation()
+        elif state is JoinState.STEADY:
             self.forget_identity(error_code)
-        if state is JoinState.STEADY:
             self._rebalance.give_up_and_rejoin(is_lost=True)
+        elif state is JoinState.WAIT_UNASSIGN_TO_COMPLETE:
+            self.forget_identity(error_code)
 
     # --- events -----------------------------------------------------------------------------------
 

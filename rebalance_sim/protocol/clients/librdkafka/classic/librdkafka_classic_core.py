@@ -74,6 +74,12 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         self.adopt_generation(self.member_id if is_known else "", NO_GENERATION)
         self.session_due_ms = None
 
+    def drop_generation(self) -> None:
+        """The number of the generation is thrown away, and nothing else: what is sent from now on
+        says -1, until a JoinGroup is answered."""
+        self.adopt_generation(self.member_id, NO_GENERATION)
+        self.commit_identity = CommitIdentity(self.member_id, NO_GENERATION)
+
     def note_alive(self) -> None:
         """The coordinator has answered as it answers a member: the session restarts."""
         self.session_due_ms = self.now_ms + self.config.session_timeout_ms

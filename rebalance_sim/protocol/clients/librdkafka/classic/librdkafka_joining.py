@@ -188,7 +188,7 @@ class Joining:
         return (
             core.subscription.exists
             and core.member_id == response.member_id
-            and core.generation_id == response.generation_id
+            and core.generation_id in (response.generation_id, NO_GENERATION)
         )
 
     def on_subscription_changed(self) -> None:

@@ -44,6 +44,7 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         self.must_rejoin = False  # fenced, or away from poll for too long; nothing is done yet
         self.is_rejoining = False  # what is assigned is being given up for that
         self.waits_for_poll = False  # the poll timer has run out, and the application is not back
+        self.has_left_early = False  # then it has left already, with what it still has to give up
 
         self.last_heartbeat_ms = self.now_ms
         self.heartbeat_backoff_ms = 0
@@ -141,7 +142,7 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         if self.is_terminating:
             return _S.PREPARE_LEAVING if self.join_state.is_in_between else _S.UNSUBSCRIBED
         if self.must_rejoin or self.is_rejoining:
-            return _S.FENCED
+            return _S.STALE if self.has_left_early else _S.FENCED
         if self.is_leaving:
             return _S.UNSUBSCRIBED
         if self.join_state is _INIT:

@@ -119,7 +119,11 @@ class ConsumerRebalance(Rebalance):
         """All but the end of heartbeats, the leave too, waits for the application."""
         core = self._core
         core.must_rejoin = core.waits_for_poll = True
-        core.leave_when_unassigned()
+        if core.rules.leaves_when_application_returns:
+            core.leave_when_unassigned()
+        elif not core.will_leave:
+            core.has_left_early = core.is_leaving = True
+            self.send_leave()
         core.expedite_heartbeat()
 
     def terminate(self) -> None:

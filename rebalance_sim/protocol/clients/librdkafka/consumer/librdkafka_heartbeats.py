@@ -111,7 +111,7 @@ class Heartbeats:
             self._rebalance.give_up_and_rejoin(is_lost=True)
         is_full = core.sends_full_request
         if core.join_state is _INIT:
-            core.is_rejoining = False
+            core.is_rejoining = core.has_left_early = False
             self._rebalance.apply_next_subscription()
             is_full = True
         if self._retry_due_ms is not None and core.now_ms >= self._retry_due_ms:
@@ -280,6 +280,9 @@ class Heartbeats:
             self._look_again(request)
         elif error_code in _RETRIED:
             self._repeat(request)
+        elif not core.rules.is_fatal(error_code):
+            if not core.heartbeat_interval_ms:
+                self._repeat(request)
         else:
             core.is_fatal = True
             self._application.queue_error(error_code, message or error_code.name)

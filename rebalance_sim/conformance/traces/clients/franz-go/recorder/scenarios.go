@@ -17,7 +17,10 @@ var (
 	nextGen = body{"group.protocol": "consumer"}
 	classic = body{"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky",
 		"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
-	eager = with(classic, "partition.assignment.strategy", "range")
+	eager  = with(classic, "partition.assignment.strategy", "range")
+	sticky = with(classic, "partition.assignment.strategy", "sticky")
+	greedy = with(with(eager, "greedy.auto.commit", "true"), "auto.commit.interval.ms", "1000")
+	mixed  = with(classic, "partition.assignment.strategy", "cooperative-sticky,range")
 )
 
 func with(settings body, key string, value any) body {
@@ -37,8 +40,16 @@ func options(settings body) []kgo.Opt {
 		return nil
 	}
 	opts := []kgo.Opt{kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(time.Second)}
-	if settings["partition.assignment.strategy"] == "range" {
+	switch settings["partition.assignment.strategy"] {
+	case "range":
 		opts = append(opts, kgo.Balancers(kgo.RangeBalancer()))
+	case "sticky":
+		opts = append(opts, kgo.Balancers(kgo.StickyBalancer()))
+	case "cooperative-sticky,range":
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer()))
+	}
+	if settings["greedy.auto.commit"] == "true" {
+		opts = append(opts, kgo.GreedyAutoCommit(), kgo.AutoCommitInterval(time.Second))
 	}
 	return opts
 }
@@ -252,6 +263,26 @@ func leaveLost(r *recorder) {
 	a.close()
 }
 
+// downgraded has a member join that knows eager balancers only.
+func downgraded(r *recorder) {
+	a := r.begins("A", mixed)
+	seconds(3.2)
+	b := r.begins("B", eager)
+	seconds(5)
+	b.close()
+	seconds(4)
+	a.close()
+}
+
+// greedily has a member stay with its records until they are committed.
+func greedily(r *recorder) {
+	a := r.begins("A", greedy)
+	seconds(3.2)
+	a.stay(3 * time.Second)
+	seconds(2)
+	a.close()
+}
+
 var scenarios = []scenario{
 	{"join_consume_close", "One member joins, consumes and closes.", joinClose(nextGen)},
 	{"two_members", "B joins, A gives up half; B closes, A gets it back.", twoMembers(nextGen)},
@@ -272,6 +303,9 @@ var scenarios = []scenario{
 	{"classic_join_close", "One classic member joins, consumes and closes.", joinClose(classic)},
 	{"classic_cooperative", "B joins, A gives up half; B closes, A gets it back.", twoMembers(classic)},
 	{"classic_eager", "The same with the range balancer.", twoMembers(eager)},
+	{"classic_sticky", "The same with the sticky balancer, which is eager.", twoMembers(sticky)},
+	{"classic_downgraded", "A has cooperative-sticky and range. B joins, which has range, and closes.", downgraded},
+	{"classic_greedy_commit", "A stays with its records for 3 s, and commits them meanwhile: GreedyAutoCommit.", greedily},
 	{"classic_killed", "B is gone without a word.", killed(classic)},
 	{"classic_commit_in_revoked_callback", "A commits, and commits in OnPartitionsRevoked.", commits(classic)},
 	{"classic_slow_revoked_callback", "OnPartitionsRevoked of A takes 2.5 s.", slowRevoked(classic)},
