@@ -3,11 +3,14 @@ repository."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 MOST_BYTES = 2_000_000
@@ -25,12 +28,23 @@ def test_there_are_notebooks() -> None:
     assert "case_studies" in [path.stem for path in NOTEBOOKS]
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[AsyncKernelManager]:
+    """One for all: it takes longer to start than most notebooks take to run."""
+    manager = AsyncKernelManager(kernel_name="python3")
+    yield manager
+    if manager.has_kernel:
+        asyncio.run(manager.shutdown_kernel(now=True))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_plots(path: Path) -> None:
+def test_a_notebook_runs_and_shows_plots(path: Path, kernel: AsyncKernelManager) -> None:
     notebook = nbformat.read(path, as_version=4)
     stored = _digests(notebook)
     folder = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=folder).execute()
+    # What another has defined is none of this one's.
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {path.parent}"))
+    NotebookClient(notebook, timeout=300, km=kernel, resources=folder).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in shown)
     assert not [output for output in shown if output.output_type == "error"]

@@ -92,43 +92,43 @@ class MergingCoordinator(CoordinatorStates):
         return found
 
 
-@pytest.mark.parametrize(
-    "scope",
-    [
-        Scope(disturbances=(Disturbance.CONNECTION_LOST, Disturbance.SESSION_TIMEOUT)),
-        Scope(disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.COORDINATOR_MOVE)),
-        Scope(disturbances=(Disturbance.UNSUBSCRIBE, Disturbance.CLOSE)),
-        Scope(disturbances=(Disturbance.CALLBACK_FAILURE, Disturbance.TOPIC_GROWTH)),
-        Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True, slow_lookups=True),
-        Scope(disturbances=(Disturbance.CONNECTION_LOST,), slow_metadata=True),
-        Scope(kinds=("eager", "cooperative"), max_disturbances=0, slow_metadata=True),
-        Scope(
-            disturbances=(Disturbance.CRASH, Disturbance.CLOSE, Disturbance.SESSION_TIMEOUT),
-            instances=("x", "y"),
-            returns=True,
-        ),
-        Scope(
-            disturbances=(Disturbance.CONNECTION_LOST, Disturbance.COORDINATOR_MOVE),
-            kinds=("eager", "eager"),
-        ),
-        Scope(
-            disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.SESSION_TIMEOUT),
-            kinds=("cooperative", "cooperative"),
-            auto_commit=True,
-        ),
-        Scope(
-            disturbances=(Disturbance.CRASH, Disturbance.REBALANCE_TIMEOUT),
-            kinds=("eager", "eager"),
-            instances=("x", "y"),
-            returns=True,
-        ),
-        Scope(disturbances=(Disturbance.CONNECTION_LOST,), kinds=("eager", "consumer")),
-    ],
-    ids=lambda scope: "-".join(
-        (*(one.value for one in scope.disturbances), *scope.kinds, *scope.instances)
+SCOPES = [
+    Scope(disturbances=(Disturbance.CONNECTION_LOST, Disturbance.SESSION_TIMEOUT)),
+    Scope(disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.COORDINATOR_MOVE)),
+    Scope(disturbances=(Disturbance.UNSUBSCRIBE, Disturbance.CLOSE)),
+    Scope(disturbances=(Disturbance.CALLBACK_FAILURE, Disturbance.TOPIC_GROWTH)),
+    Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True, slow_lookups=True),
+    Scope(disturbances=(Disturbance.CONNECTION_LOST,), slow_metadata=True),
+    Scope(kinds=("eager", "cooperative"), max_disturbances=0, slow_metadata=True),
+    Scope(
+        disturbances=(Disturbance.CRASH, Disturbance.CLOSE, Disturbance.SESSION_TIMEOUT),
+        instances=("x", "y"),
+        returns=True,
     ),
-)
-def test_merged_states_go_on_alike(scope: Scope) -> None:
+    Scope(
+        disturbances=(Disturbance.CONNECTION_LOST, Disturbance.COORDINATOR_MOVE),
+        kinds=("eager", "eager"),
+    ),
+    Scope(
+        disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.SESSION_TIMEOUT),
+        kinds=("cooperative", "cooperative"),
+        auto_commit=True,
+    ),
+    Scope(
+        disturbances=(Disturbance.CRASH, Disturbance.REBALANCE_TIMEOUT),
+        kinds=("eager", "eager"),
+        instances=("x", "y"),
+        returns=True,
+    ),
+    Scope(disturbances=(Disturbance.CONNECTION_LOST,), kinds=("eager", "consumer")),
+]
+
+
+def _name(scope: Scope) -> str:
+    return "-".join((*(one.value for one in scope.disturbances), *scope.kinds, *scope.instances))
+
+
+def _check_merged(scope: Scope, max_states: int) -> None:
     explorer = Explorer(scope)
     for nodes in explorer.nodes:
         nodes.members.__class__ = MergingMembers
@@ -136,7 +136,7 @@ def test_merged_states_go_on_alike(scope: Scope) -> None:
     coordinator = explorer.coordinator.states
     coordinator.__class__ = MergingCoordinator
     coordinator.others = {}
-    explorer.run(max_states=30_000)
+    explorer.run(max_states=max_states)
 
     merged = [sum(map(len, nodes.members.others.values())) for nodes in explorer.nodes]
     assert min(merged) > 100
@@ -144,6 +144,17 @@ def test_merged_states_go_on_alike(scope: Scope) -> None:
         assert nodes.members.differences() == []
     assert sum(map(len, coordinator.others.values())) > 10
     assert coordinator.differences() == []
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=_name)
+def test_merged_states_go_on_alike(scope: Scope) -> None:
+    _check_merged(scope, max_states=15_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", SCOPES, ids=_name)
+def test_so_do_those_of_many_more_states(scope: Scope) -> None:
+    _check_merged(scope, max_states=60_000)
 
 
 def test_a_key_that_leaves_out_what_matters_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
