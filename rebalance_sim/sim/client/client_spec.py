@@ -73,8 +73,7 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself; with ``transactions`` it does not, and must not be told
-    to."""
+    """Whether the client commits by itself. With ``transactions`` it does not: leave it out."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
     greedy_auto_commit: bool = False
@@ -130,9 +129,9 @@ class ClientSpec:
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
-    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly;
-    franz-go's goes by the one that the group has chosen. librdkafka takes no list with both sorts,
-    and has no ``sticky``."""
+    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly. franz-go
+    does as the assignor wants that the group has chosen. librdkafka takes no list with both sorts:
+    it has no ``sticky`` either."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
