@@ -73,8 +73,7 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself; it must not be set beside ``transactions``, with which
-    it does not."""
+    """Whether the client commits by itself. With ``transactions`` it does not: leave it out."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
     greedy_auto_commit: bool = False
@@ -101,15 +100,13 @@ class ClientSpec:
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     """Where it starts in a partition for which nothing is committed."""
     max_poll_records: int = 500
-    """How many records a ``poll`` hands out at most, in a world with a data plane; with other
-    libraries what the application asks for: ``PollRecords`` of franz-go, or
-    ``rd_kafka_consume_batch_queue``."""
+    """How many records a ``poll`` hands out at most, in a world with a data plane."""
     max_partition_fetch_records: int = 1_000
     """What one fetch brings of a partition at most, and so what is buffered of it, in a world
     with a data plane: in place of ``max.partition.fetch.bytes``."""
     processing_records_per_second: int | None = None
     """How fast the application processes records, in a world with a data plane; none: it takes
-    ``processing_ms`` for whatever a ``poll`` hands out."""
+    ``processing_ms`` for whatever comes."""
     workers: WorkersSpec | None = None
     """Workers that process what ``poll`` returns, in place of the thread that polls; none: there
     are none."""
@@ -132,9 +129,9 @@ class ClientSpec:
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
-    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly.
-    franz-go does as the assignor says that the group has chosen. librdkafka takes no list with
-    both sorts, and has no ``sticky``."""
+    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly. franz-go
+    does as the assignor wants that the group has chosen. librdkafka takes no list with both sorts:
+    it has no ``sticky`` either."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000
