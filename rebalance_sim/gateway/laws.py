@@ -34,6 +34,9 @@ class _CommittedKept(CommittedKept):
 
 
 _OF_COORDINATOR = tuple(_CommittedKept if one is CommittedKept else one for one in PROPERTIES)
+SWEPT_FROM = 100
+"""So many groups are watched before those are forgotten of which there is nothing."""
+
 FROM_OUTSIDE: tuple[type[Property], ...] = tuple(
     one for one in PROPERTIES if one.is_seen_from_outside and one.kind is not Kind.SOMETIMES
 )
@@ -99,6 +102,7 @@ class Laws:
         self._checkers: dict[str, Checker] = {}
         self._of_clients: dict[str, Checker] = {}
         self._reported: dict[Checker, int] = {}
+        self._sweeps_at = SWEPT_FROM
 
     @property
     def group_ids(self) -> tuple[str, ...]:
@@ -107,13 +111,32 @@ class Laws:
 
     def watch(self, group_id: str, shard: GroupHost) -> None:
         """Watch a group from now on; nothing if that is so already."""
-        if group_id in self._checkers or len(self._checkers) >= MAX_GROUPS:
+        if group_id in self._checkers:
+            return
+        if len(self._checkers) >= self._sweeps_at:
+            self._sweep(shard)
+        if len(self._checkers) >= MAX_GROUPS:
             return
         view = _Group(group_id, shard, self._config, self._semantics)
         checker = self._checkers[group_id] = Checker(
             view, properties=_OF_COORDINATOR, stop_at_first=False
         )
         self._begin(checker, shard)
+
+    def _sweep(self, shard: GroupHost) -> None:
+        """Watch no group any more of which there is nothing: names may be many. It is watched
+        again when it is named again."""
+        coordinator = shard.coordinator
+        offsets = coordinator.offsets
+        for group_id in list(self._checkers):
+            if not (
+                group_id in self._of_clients
+                or coordinator.project(group_id) is not None
+                or offsets.committed_of_group(group_id)
+                or offsets.pending.partitions_of(group_id)
+            ):
+                del self._reported[self._checkers.pop(group_id)]
+        self._sweeps_at = max(SWEPT_FROM, 2 * len(self._checkers))
 
     def after_step(self, step: Step) -> None:
         """Show a step to the groups that it concerns."""

@@ -216,8 +216,8 @@ class Server:
 
     @property
     def group_ids(self) -> Sequence[str]:
-        """The groups that requests have named."""
-        return self.laws.group_ids
+        """The groups that requests have named; without traces, those that are watched."""
+        return self.recordings.group_ids if self._records_traces else self.laws.group_ids
 
     def state(self, group_id: str) -> str:
         """The state of a group, as Kafka names it; empty without a group."""

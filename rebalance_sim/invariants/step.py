@@ -68,7 +68,8 @@ class StepKind(StrEnum):
     on a commit; None where topics or settings changed, or the log was loaded)."""
     LEAPT = "leapt"
     """A time in which a world at rest does nothing but the same was left out: event (how many
-    milliseconds). ``at_ms`` is the same before and after it."""
+    milliseconds), timers (those that came nearer by as much: sessions of members that are gone).
+    ``at_ms`` is the same before and after it."""
 
 
 class ShardView(Protocol):

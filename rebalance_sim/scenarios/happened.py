@@ -93,7 +93,7 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
         "settled",
         "not stable at the end"
         if settling_ms < 0
-        else f"{_seconds(metrics, 'settling_ms')} after the last fault",
+        else f"{_seconds(metrics, 'settling_ms')} after the last fault began or ended",
     )
     for phase in result.phases:
         yield from _phase(phase, metrics)

@@ -225,8 +225,13 @@ _HEADLINES = (
     ("member_stopped_ms", "s", "standstill of members, summed over members"),
     ("records_redelivered", "", "records delivered again"),
     ("records_lost", "", "records lost"),
+    ("fatal_clients", "", "clients that ended with an error"),
 )
 """Metrics that people ask for first, each with its unit and in words (docs/results.md)."""
+
+
+_LOSSES = frozenset({"records_lost", "fatal_clients"})
+"""Of these any is to be looked at, though every property held."""
 
 
 def verdict_of(result: RunResult) -> Verdict:
@@ -242,7 +247,9 @@ def headlines(result: RunResult) -> Iterator[tuple[str, str, str]]:
     """Tiles of the figures that the run has measured."""
     for name, unit, words in _HEADLINES:
         if name in result.metrics:
-            yield f"{shown_in_unit(name, result.metrics[name])} {unit}".strip(), words, ""
+            value = result.metrics[name]
+            kind = "bad" if value and name in _LOSSES else ""
+            yield f"{shown_in_unit(name, value)} {unit}".strip(), words, kind
 
 
 def findings(result: RunResult) -> Iterator[Part]:

@@ -37,6 +37,7 @@ from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
     MOMENT_MS,
     RestingWorld,
+    Session,
     all_is_routine,
     has_its_members,
     is_at_rest,
@@ -44,6 +45,7 @@ from rebalance_sim.sim.rest import (
     is_routine,
     longest_heartbeat_ms,
     project,
+    sessions_of_gone,
 )
 from rebalance_sim.sim.steps import Steps
 
@@ -108,6 +110,8 @@ class Leaps:
         """When to look next, at the earliest."""
         self._proven: set[tuple[object, ...]] = set()
         """Topics and votes with which the world was at rest."""
+        self._gone: tuple[Session, ...] = ()
+        """Of the world as it was looked at last."""
         self._asked: dict[str, int] | None = None
         """Clients that were to commit on the way of a leap and did: how many offsets."""
         self.gained: dict[str, int] = {}
@@ -155,6 +159,12 @@ class Leaps:
             else:
                 rates = {}
             goal_ms = self._goal_ms(until_ms)
+            if rates and self._gone:
+                ends_ms = min(one.at_ms for one in self._gone)
+                goal_ms = min(goal_ms, ends_ms + clock.leapt_ms - _BEFORE_PLANNED_MS)
+                if goal_ms <= clock.simulated_ms:
+                    self._looks_ms = max(ends_ms, clock.now_ms) + 1
+                    continue
             if rates and not is_quiet:
                 if not self._leap_to_fault(goal_ms, rates):
                     return False
@@ -177,6 +187,7 @@ class Leaps:
         of since the last change: a defect may have its coordinator answer with a change again.
         Members with assignors of their own always have to be: they may have news for them."""
         world, clock = self._world, self._clock
+        self._gone = ()
         if world.injector.holds_up:
             return False
         clients = world.clients().values()
@@ -184,12 +195,16 @@ class Leaps:
         votes = sorted(filter(None, (spec.server_assignor for spec in alive)))
         has_choice = len(set(votes)) > 1
         key = (world.controller.image_since_ms, *(votes if has_choice else ()))
-        if key not in self._proven or any(spec.client_assignors for spec in alive):
+        is_quiet = clock.simulated_ms >= world.spec.duration_ms
+        if not is_quiet:
+            self._gone = tuple(sessions_of_gone(world))
+        is_known = key in self._proven and not self._gone
+        if not is_known or any(spec.client_assignors for spec in alive):
             heard_ms = self._moved_ms + longest_heartbeat_ms(clients) + _SETTLES_MS
             if clock.now_ms < heard_ms:
                 self._looks_ms = heard_ms
                 return False
-        if not is_at_rest(world, self._moved_ms):
+        if not is_at_rest(world, self._moved_ms, gone=self._gone):
             return False
         self._proven.add(key)
         return True
@@ -256,7 +271,8 @@ class Leaps:
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
-        self._world.steps.leapt(span_ms)
+        sessions = [one.shard.timers.bring_nearer(one.key, span_ms) for one in self._gone]
+        self._world.steps.leapt(span_ms, tuple(sessions))
 
     def _serves_all(self) -> bool:
         """Let time pass until every application takes records: one that waits for its commit at

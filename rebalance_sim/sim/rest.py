@@ -7,7 +7,8 @@ It is seen from what the world is, without waiting for what it does. A world is 
 - every client that runs is in a group or has left it, polls, and knows the group's epoch; its
   requests that are on their way are of the routine, as they were sent since then, and it has asked
   for nothing else;
-- every group is stable, and its members are those clients: any other will be removed;
+- every group is stable, and its members are those clients, or are gone: those will be removed when
+  their sessions end, which bounds a leap, and until then a group may wait for what they own;
 - every call that waits in the clock is planned, or belongs to that routine;
 - no timer of a coordinator is armed but sessions, and their members have renewed them;
 - every client has seen the topics there are, and so has every coordinator.
@@ -17,8 +18,8 @@ Then no one's own time leads to anything but the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.operation import ClassicTimer
@@ -43,10 +44,11 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
     Tick,
 )
+from rebalance_sim.protocol.consumer.consumer_group import GroupState
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.group_type import Projection
-from rebalance_sim.protocol.runtime.outcome import ShardTimer
+from rebalance_sim.protocol.runtime.outcome import ShardTimer, TimerKey
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.broker.controller import Controller
@@ -136,15 +138,54 @@ def _has_error(response: Any) -> bool:
     return errors is not None and any(errors.values())
 
 
-def is_at_rest(world: RestingWorld, moved_ms: int) -> bool:
-    """Whether a world is at rest, that has done nothing but a routine since ``moved_ms``."""
+class Session(NamedTuple):
+    """What is armed for a member that is gone: its session, and at which shard."""
+
+    shard: ShardHost
+    key: TimerKey
+
+    @property
+    def at_ms(self) -> int:
+        """When it ends."""
+        return self.shard.armed_timers[self.key].at_ms
+
+
+def sessions_of_gone(world: RestingWorld) -> list[Session]:
+    """The sessions of members whose processes are gone: nothing will be heard of them any more."""
+    found = []
+    for group in world.groups.values():
+        shard = group.acting_shard()
+        if shard is None:
+            continue
+        for member_id in sorted(_gone_members(group)):
+            for kind in (ConsumerTimer.SESSION, ClassicTimer.SESSION):
+                key = TimerKey(kind, group.group_id, member_id)
+                if key in shard.armed_timers:
+                    found.append(Session(shard, key))
+    return found
+
+
+def _gone_members(group: Group) -> set[str]:
+    found = project(group)
+    return set() if found is None else set(found.members) - _present(group)
+
+
+def _present(group: Group) -> set[str]:
+    members = [c.member for c in group.clients().values() if c.is_alive]
+    return {member.member_id for member in members if member.state.is_in_group}
+
+
+def is_at_rest(world: RestingWorld, moved_ms: int, *, gone: Collection[Session] = ()) -> bool:
+    """Whether a world is at rest, that has done nothing but a routine since ``moved_ms``, but for
+    the sessions of members that are ``gone``."""
     clock, clients = world.clock, world.clients().values()
     waited_ms = clock.now_ms - moved_ms
     return (
         clock.now_ms > world.controller.image_since_ms + longest_heartbeat_ms(clients)
         and all(_has_all(one) and is_in_routine(one, most_ms=waited_ms) for one in clients)
         and all(
-            has_its_members(one) and _reaches_coordinator(one, world)
+            (has_its_members(one) or _waits_for_gone(one, gone))
+            and _reaches_coordinator(one, world)
             for one in world.groups.values()
         )
         and all_is_routine(world)
@@ -234,9 +275,22 @@ def has_its_members(group: Group, *, may_storm: bool = False) -> bool:
     storms = may_storm and any(one.state is ClientState.ACKNOWLEDGING for one in members)
     if not (storms or group.is_stable()):
         return False
-    present = {member.member_id for member in members if member.state.is_in_group}
     found = project(group)
-    return present == (set() if found is None else set(found.members))
+    return _present(group) == (set() if found is None else set(found.members))
+
+
+def _waits_for_gone(group: Group, sessions: Collection[Session]) -> bool:
+    """Whether a group has members that are gone, each with a session that will end, and waits for
+    nothing else, if for anything."""
+    found, gone = project(group), _gone_members(group)
+    watched = {one.key.member_id for one in sessions if one.key.group_id == group.group_id}
+    return (
+        found is not None
+        and bool(gone)
+        and gone == watched
+        and _present(group) < set(found.members)
+        and (found.is_settled or found.state == GroupState.RECONCILING.value)
+    )
 
 
 def _renews_sessions(shard: ShardHost, world: RestingWorld) -> bool:

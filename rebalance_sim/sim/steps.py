@@ -187,10 +187,11 @@ class Steps:
         self._show(step)
         self._metrics.on_fault()
 
-    def leapt(self, span_ms: int) -> None:
-        """So much time was left out."""
+    def leapt(self, span_ms: int, timers: tuple[TimerCommand, ...] = ()) -> None:
+        """So much time was left out, by which these timers of coordinators came nearer."""
         step = self._kept[StepKind.LEAPT]
         step.event = span_ms
+        step.timers = timers
         self._show(step)
 
     def last(self) -> str:

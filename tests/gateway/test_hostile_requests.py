@@ -9,14 +9,16 @@ import socket
 import struct
 
 import pytest
-from frames import fetch_frame, mutated, new_server, random_frame, send
+from frames import fetch_frame, frame, mutated, new_server, random_frame, schema_of, send
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_clients import until
 
 import rebalance_sim as rs
 from rebalance_sim.gateway import server as server_module
-from rebalance_sim.gateway.wire import frames
+from rebalance_sim.gateway.laws import SWEPT_FROM
+from rebalance_sim.gateway.wire import codec, frames
+from rebalance_sim.gateway.wire.frames import APIS
 
 
 async def _survives(seeds: range, *, is_mutated: bool) -> None:
@@ -144,3 +146,28 @@ def test_clients_that_go_in_the_middle_leave_nothing_behind():
         assert server._open == {}
         assert server._room.left == frames.MAX_BYTES_UNDER_WAY
         broker.assert_ok()
+
+
+def test_groups_of_which_there_is_nothing_are_forgotten_and_those_that_are_there_watched():
+    async def name() -> None:
+        server = new_server(records_traces=False)
+
+        def ask(group_id: str) -> bytes:
+            message = {"group_id": group_id, "generation_id": 1, "member_id": "m"}
+            return frame(
+                APIS["Heartbeat"], 3, codec.write(schema_of(APIS["Heartbeat"], 3), message)
+            )
+
+        api = APIS["ConsumerGroupHeartbeat"]
+        joins = {"group_id": "there", "member_id": "m", "member_epoch": 0, "topic_partitions": []}
+        joins |= {"rebalance_timeout": 60_000, "subscribed_topic_names": ["orders"]}
+        await send(server, frame(api, 1, codec.write(schema_of(api, 1), joins)), 5)
+        for number in range(1_500):
+            await send(server, ask(f"named-{number}"), 5)
+            assert len(server.group_ids) <= SWEPT_FROM
+        assert server.group_ids[0] == "there"
+        assert "named-1499" in server.group_ids
+        assert server.violations == server.escapes == []
+        server.host.stop()
+
+    asyncio.run(name())

@@ -21,3 +21,10 @@ def test_a_leave_names_the_reasons_of_its_members() -> None:
     assert _leave(first, second, third) == (
         "LeaveGroup of a, seat, b: bored, the consumer is being closed"
     )
+
+
+def test_partitions_that_follow_one_another_are_told_by_the_first_and_the_last() -> None:
+    few = [f"orders:1/{number}" for number in (3, 0, 1, 2)]
+    assert Wording(()).partitions(few) == "orders-0,1,2,3"
+    many = [f"orders:1/{number}" for number in (*range(20), 30, 31, 40)]
+    assert Wording(()).partitions(many) == "orders-0..19,30,31,40"

@@ -70,3 +70,18 @@ def test_a_slow_job_for_each_poll_is_done_sixty_times_an_hour(partitions: int, a
     """However many partitions share the one application: each has part of a record in hand."""
     result = run(parse_scenario(SLOW.format(partitions=partitions, away=away)))
     assert 60 - partitions <= result.metrics["records_processed"] <= 61
+
+
+def test_a_call_waits_for_the_end_of_a_batch_and_for_no_poll_that_has_returned() -> None:
+    """The last that its client saw was a ``poll`` that waited for the first record."""
+    text = SCENARIO.format(most=MOST, poll_ms=POLL_MS, rate=", processing_records_per_second = 900")
+    world = World(parse_scenario(text).world)
+    world.advance_to(1)
+    process = world.clients()["a"]
+    while not process.member.fetchable:
+        world.advance_to(world.clock.now_ms + 1)
+    world.advance_to(world.clock.now_ms + 2 * POLL_MS)
+    before = world.metrics.counters()["commits_sent"]
+    process.application.commit()
+    world.advance_to(world.clock.now_ms + POLL_MS + MOST * 1_000 // 900 + 1)
+    assert world.metrics.counters()["commits_sent"] == before + 1

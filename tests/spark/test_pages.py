@@ -12,6 +12,7 @@ from sample_plans import with_options
 from rebalance_sim.cli.main import invoke
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.documents.document import Document, Fold, Table
+from rebalance_sim.scenarios.documents.figures import whole_axis
 from rebalance_sim.scenarios.documents.html_page import asset, html_page
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
@@ -225,6 +226,19 @@ def test_numbers_are_in_units_for_people() -> None:
     assert title_of("fences") == "fences"
     assert shown_in_unit("unowned_partition_ms", 150_000) == "150"
     assert shown_in_unit("partition_moves", 1_500) == "1,500"
+
+
+def test_an_axis_of_counts_has_no_line_between_whole_numbers() -> None:
+    assert whole_axis(2)["dtick"] == 1
+    assert "dtick" not in whole_axis(40)
+    few = histogram("settling_ms", {1_000.0: 1, 9_000.0: 2}, 9_000.0)
+    assert few.layout.yaxis.dtick == 1
+
+
+def test_a_figure_without_words_for_what_it_counts_has_a_unit() -> None:
+    assert title_of("lag_records_max") == "the highest lag of a partition (records)"
+    assert title_of("deploy.lag_record_seconds").endswith("(record-seconds)")
+    assert title_of("rebalances") == "rises of the epoch of a consumer group"
 
 
 def test_a_histogram_counts_every_run() -> None:

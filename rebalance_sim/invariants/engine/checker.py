@@ -431,6 +431,10 @@ class Checker:
 
     def _leapt(self, step: Step) -> None:
         self.liveness.on_leap(step.at_ms, step.event)
+        for timer in step.timers:
+            shard = self._view.acting_shard()
+            if shard is not None and timer.key.group_id == self.model.group_id:
+                self.model.ledger_of(shard).note_leap(timer.key.member_id, step.event)
 
 
 def _ignore(step: Step) -> None:

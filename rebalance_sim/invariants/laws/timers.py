@@ -167,6 +167,8 @@ class RemovalDue(Property):
                 begin_ms = step.at_ms if since_ms is None else since_ms
                 limit_ms = self.model.config_history.session_timeout_ms(shard, begin_ms)
             waited_ms = -1 if since_ms is None else step.at_ms - since_ms
+            if key.kind == "session":
+                waited_ms += change.ledger.left_out_ms(member_id, since_ms)
             if key.member_id == member_id and waited_ms >= limit_ms:
                 continue
             return Finding(

@@ -178,6 +178,8 @@ class GroupLedger:
         self.classic_ms: dict[str, int] = {}
         """When a classic request of a member was taken last, or it was converted: its session began
         no later."""
+        self._left_out: dict[str, tuple[int | None, int]] = {}
+        """When the session of a member began of which a leap left something out, and how much."""
         self.state_since_ms: dict[str, int] = {}
         """Since when each member has been in its present state and epoch."""
         self.heartbeat_interval_ms = self.session_timeout_ms = 0
@@ -347,6 +349,16 @@ class GroupLedger:
                 self.state_since_ms.pop(member_id, None)
             elif before is None or (before.state, before.epoch) != (after.state, after.epoch):
                 self.state_since_ms[member_id] = at_ms
+
+    def note_leap(self, member_id: str, span_ms: int) -> None:
+        """So much of the session of a member was left out: it ends sooner by as much."""
+        since_ms = self.heard_ms.get(member_id)
+        self._left_out[member_id] = since_ms, self.left_out_ms(member_id, since_ms) + span_ms
+
+    def left_out_ms(self, member_id: str, since_ms: int | None) -> int:
+        """How much was left out of the session of a member that began then."""
+        known_ms, span_ms = self._left_out.get(member_id, (None, 0))
+        return span_ms if known_ms == since_ms else 0
 
     def note_classic_request(self, request: Request, response: Response | None, at_ms: int) -> None:
         """A classic member is heard of by whatever it sends but a leave, unless it is refused. Not

@@ -53,7 +53,7 @@ def html_page(document: doc.Document) -> str:
     check_plotly()
     from plotly.io import templates
 
-    body = _fragment(document, _as_data)
+    body = html_fragment(document)
     page = asset("page.html").replace("{title}", html.escape(document.title.replace("`", "")))
     page = page.replace("{body}", body).replace("{style}", asset("page.css"))
     page = page.replace("{template}", _json(templates["plotly_white"].to_plotly_json()))
@@ -63,17 +63,20 @@ def html_page(document: doc.Document) -> str:
 
 
 def html_fragment(document: doc.Document) -> str:
-    """The document for a notebook: without the library of plots, and with no more style than it
-    needs."""
-    return _fragment(document, _drawn_at_once)
-
-
-def _fragment(document: doc.Document, draw: Any) -> str:
+    """The document without style, and without the library of plots: for a notebook, if it has no
+    plots (``html_frame``)."""
     title = f"<h1>{_text(document.title)}</h1>"
-    return "\n".join([title, *_html(document.parts, count(1), draw)])
+    return "\n".join([title, *_html(document.parts, count(1))])
 
 
-def _html(parts: Iterable[doc.Part], numbers: Iterator[int], draw: Any) -> Iterator[str]:
+def html_frame(document: doc.Document) -> str:
+    """The page in a frame of its own: a notebook has neither its style nor its library. Raises
+    ScenarioError if Plotly is not installed."""
+    page = html.escape(html_page(document))
+    return f'<iframe srcdoc="{page}" style="width:100%; height:900px; border:0"></iframe>'
+
+
+def _html(parts: Iterable[doc.Part], numbers: Iterator[int]) -> Iterator[str]:
     """``numbers`` are those of figures: ids by lot would differ between equal pages."""
     for part in parts:
         match part:
@@ -94,7 +97,7 @@ def _html(parts: Iterable[doc.Part], numbers: Iterator[int], draw: Any) -> Itera
                 yield _table(rows)
             case doc.Plot():
                 for row in part.drawn() if part.drawn else ():
-                    drawn = [draw(figure, next(numbers)) for figure in row]
+                    drawn = [_as_data(figure, next(numbers)) for figure in row]
                     if len(drawn) == 1:
                         yield f"<div class='figure'>{drawn[0]}</div>"
                     elif drawn:
@@ -107,7 +110,7 @@ def _html(parts: Iterable[doc.Part], numbers: Iterator[int], draw: Any) -> Itera
             case doc.Fold():
                 state = " open" if part.is_open else ""
                 yield f"<details{state}><summary>{_text(part.title)}</summary>"
-                yield from _html(part.parts, numbers, draw)
+                yield from _html(part.parts, numbers)
                 yield "</details>"
 
 
@@ -153,23 +156,6 @@ def _as_data(figure: Any, number: int) -> str:
     return (
         f"<div class=plot id=figure-{number} style='height:{height}px'></div>"
         f"<script type='application/json'>{_json(drawn)}</script>"
-    )
-
-
-def _drawn_at_once(figure: Any, number: int) -> str:
-    from plotly.io import templates, to_html
-
-    drawn = figure.to_dict()
-    drawn["layout"]["template"] = templates["plotly_white"].to_plotly_json()
-    return str(
-        to_html(
-            drawn,
-            validate=False,
-            include_plotlyjs=False,
-            full_html=False,
-            config={"responsive": True, "displayModeBar": False},
-            div_id=f"figure-{number}",
-        )
     )
 
 

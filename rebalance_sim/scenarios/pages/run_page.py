@@ -12,7 +12,7 @@ from rebalance_sim.invariants.step import Step
 from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.documents.figures import small_figure, whole_axis
 from rebalance_sim.scenarios.documents.files import write_file
-from rebalance_sim.scenarios.documents.html_page import COLOURS, html_fragment, html_page
+from rebalance_sim.scenarios.documents.html_page import COLOURS, html_frame, html_page
 from rebalance_sim.scenarios.happened import lines_of
 from rebalance_sim.scenarios.pages.steps import step_rows
 from rebalance_sim.scenarios.pages.timeline import Timeline, make_timeline
@@ -57,7 +57,7 @@ class RunPage(doc.Document):
     """The page of a run: a notebook shows it, and ``save`` writes it as a file of HTML."""
 
     def _repr_html_(self) -> str:
-        return html_fragment(self)
+        return html_frame(self)
 
     def save(self, file: Path | str) -> None:
         """Write the page. Raises ScenarioError without Plotly, and for a file that cannot be

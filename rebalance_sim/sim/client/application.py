@@ -389,13 +389,18 @@ class Application:
             return False
         now_ms = self._clock.now_ms
         free_ms = self._back_ms()
-        if not self._conditions.is_stalled and not isinstance(self._to_do[0], Close):
-            # ``close`` follows a wakeup, which ends a ``poll``; whatever else is called waits.
+        if self._conditions.is_stalled or isinstance(self._to_do[0], Close):
+            pass  # ``close`` follows a wakeup, which ends a ``poll``; other calls wait.
+        elif not self._has_batches():
             free_ms = max(free_ms, self._loop.call_ms(now_ms, self._process.spec.poll_timeout_ms))
         if free_ms > now_ms:
             self.wake_at(free_ms)
             return False
         return True
+
+    def _has_batches(self) -> bool:
+        """Whether batches say when it polls: a ``poll`` that waited has returned with the first."""
+        return self.intake is not None and self.intake.batches_keep_it and self.intake.has_records
 
     def _act(self, event: Event | EndTransaction) -> None:
         """One call of the application; ``unsubscribe``, ``close`` and ``commitSync`` block it."""
