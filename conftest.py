@@ -24,8 +24,40 @@ gc.set_threshold(100_000, *gc.get_threshold()[1:])
 CLUSTERS = frozenset({"cluster_master", "connect_url", "hdfs"})
 """Fixtures of a whole session that start servers: what uses one runs in the same process."""
 
-LONG_FIRST = ("cluster",)
-"""Groups of tests that take ten seconds and more, the longest first."""
+LONG_FIRST = (
+    "cluster",
+    "tests/notebooks/test_notebooks.py",
+    "tests/docs/test_commands.py",
+    "tests/cli/test_regress_command.py",
+    "tests/cli/test_sweep_command.py",
+    "tests/spark/test_sweep.py",
+    "tests/spark/test_observability.py",
+    "tests/spark/test_long_sweeps.py",
+    "tests/gateway/test_certify.py",
+    "tests/gateway/test_real_clients.py",
+    "tests/cli/test_hunt_command.py",
+    "tests/cli/test_branch_command.py",
+    "tests/cli/test_plugins.py",
+    "tests/cli/test_experiment_command.py",
+    "tests/spark/test_experiments.py",
+    "tests/spark/test_comparison.py",
+    "tests/spark/test_hunts.py",
+    "tests/scenarios/test_corrected_verdicts.py",
+    "tests/sim/test_random_worlds.py",
+    "tests/scenarios/explore/test_merged_states.py",
+    "tests/scenarios/explore/test_explorer.py",
+    "tests/conformance/test_tolerances.py",
+    "tests/conformance/test_broker_traces.py",
+    "tests/sim/figures/test_phases.py",
+    "tests/sim/figures/test_figures.py",
+    "tests/sim/laws/test_laws.py",
+    "tests/scenarios/test_generate.py",
+    "tests/scenarios/test_defects.py",
+    "tests/sim/test_recorded_polls.py",
+    "tests/sim/test_admin_client.py",
+)
+"""Groups of tests that take ten seconds and more. First those that fork: a process that has run
+many tests is large, and slow to fork."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
