@@ -31,6 +31,7 @@ QUIET_MS = 120_000
 RESTARTS_FROM_MS = 120_000
 DOWN_MS = 500
 TENTHS = 10
+MAX_STEPS = 100_000_000
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def main() -> None:
 
 
 def _leap(spec: WorldSpec) -> None:
-    result = run(Scenario(name="large group", world=spec), leaps=True)
+    result = run(Scenario(name="large group", world=spec, max_steps=MAX_STEPS), leaps=True)
     if result.outcome not in PASSING:
         raise SystemExit(f"{result.outcome}: {result.reason}")
     print(

@@ -276,14 +276,14 @@ class Leaps:
 
     def _serves_all(self) -> bool:
         """Let time pass until every application takes records: one that waits for its commit at
-        this very moment would do so for the whole leap."""
+        this very moment would do so for the whole leap. False: something else happened."""
         moved_ms = self._moved_ms
         latest_ms = self._clock.simulated_ms + MOMENT_MS
         while not all(map(_takes_records, self._world.clients().values())):
             at_ms = self._clock.simulated_ms + 1
             if at_ms > latest_ms or not self._clock.run_until(at_ms):
                 return False
-        return self._moved_ms == moved_ms
+        return self._moved_ms == moved_ms and all(one.is_armed for one in self._gone)
 
     # --- what is left out -------------------------------------------------------------------------
 

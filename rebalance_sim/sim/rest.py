@@ -145,6 +145,11 @@ class Session(NamedTuple):
     key: TimerKey
 
     @property
+    def is_armed(self) -> bool:
+        """Whether it has still to end."""
+        return self.key in self.shard.armed_timers
+
+    @property
     def at_ms(self) -> int:
         """When it ends."""
         return self.shard.armed_timers[self.key].at_ms

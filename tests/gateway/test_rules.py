@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_sim.gateway.rules import Rule, Rules
+import rebalance_sim as rs
+from rebalance_sim.gateway.rules import Action, Rule, Rules
 from rebalance_sim.gateway.settings import GatewaySettings, load_settings
 from rebalance_sim.gateway.wire.frames import APIS, Request
 from rebalance_sim.scenarios.codec import decode
@@ -94,3 +95,38 @@ def test_the_first_rule_that_is_due_is_applied_and_all_count():
     first = rules.add(action="close", nth=2)
     second = rules.add(action="silence", nth=1, times=0)
     assert [rules.take(request()) for _ in range(3)] == [second, first, second]
+
+
+def test_only_who_asks_for_stable_offsets_is_told_that_they_are_not():
+    rule = Rule(action=Action.ERROR, api="OffsetFetch", error="UNSTABLE_OFFSET_COMMIT")
+    api = APIS["OffsetFetch"]
+    asked = Request(api, 7, 1, "c1", {"group_id": "g", "require_stable": True})
+    assert rule.matches(asked)
+    assert not rule.matches(asked._replace(message={"group_id": "g", "require_stable": False}))
+    assert not rule.matches(asked._replace(version=3, message={"group_id": "g"}))
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "problem"),
+    [
+        (lambda broker: broker.add_records("none", [b"x"]), KeyError, "there is no topic 'none'"),
+        (lambda broker: broker.add_records("orders", ["x"]), TypeError, "bytes, got 'x'"),
+        (lambda broker: broker.add_records("orders", [b"x"], 9), IndexError, "and no 9"),
+        (lambda broker: broker.set_topic("orders", 2), ValueError, "cannot have fewer"),
+        (lambda broker: broker.set_topic("a b", 2), ValueError, "'a b' is no name of a topic"),
+        (lambda broker: broker.delete_topic("none"), KeyError, "there are: orders"),
+        (lambda broker: broker.move_coordinator(load_ms=-1), ValueError, "are 0 or more"),
+    ],
+)
+def test_what_a_gateway_cannot_do_is_said_in_a_line(act, kind, problem):
+    with rs.Gateway(topics={"orders": 4}) as broker:
+        with pytest.raises(kind) as refused:
+            act(broker)
+        assert problem in str(refused.value)
+        assert broker._here.topics.counts == {"orders": 4}
+        broker.assert_ok()
+
+
+def test_a_topic_with_a_name_that_is_none_is_refused():
+    with pytest.raises(ScenarioError, match=r"^topics\.a b: 'a b' is no name of a topic"):
+        rs.Gateway(topics={"a b": 1})

@@ -200,7 +200,7 @@ def test_an_answer_without_an_error_is_not_asked_of_who_wants_refusals():
 
 def long_committed(monkeypatch) -> CoordinatorWorld:
     """A world that has committed more than is kept record by record."""
-    monkeypatch.setattr(log, "_KEPT", 4)
+    monkeypatch.setattr(log.CommittedKept, "kept", 4)
     world = settled()
     for number in range(20):
         world.join(f"m{number:02}", "missing")

@@ -48,7 +48,9 @@ def test_the_fullest_gives_its_last() -> None:
     assert grouped("x0 x1") == shares["a"]
 
 
-def plan(owner_of: Mapping[NamedPartition, str], generations: Mapping[str, int]) -> dict[str, set]:
+def plan(
+    owner_of: Mapping[NamedPartition, str], generations: Mapping[str, int]
+) -> dict[str, set[NamedPartition]]:
     members = [member(m, "xy", generation=generations.get(m, 1)) for m in MEMBERS]
     claims = {
         m: Claim(tuple(p for p in EVERY if owner_of.get(p) == m), generations.get(m, 1))

@@ -137,7 +137,7 @@ def test_the_interactive_plot_says_what_happened(timeline: rs.Timeline) -> None:
     figure = timeline.interactive()
     shown = [trace.name for trace in figure.data if trace.showlegend is not False]
     gaps = ["no owner", "no owner, the last one crashed"]
-    assert shown == ["group epoch", "what happened", *gaps, "a", "b"]
+    assert shown == ["group epoch", "starts, crashes, loads", *gaps, "a", "b"]
     said = [text for trace in figure.data for text in trace.hovertext or ()]
     assert "20.000 s: a crashes" in said
     assert "broker_crash: 30.000 .. 35.000 s (5.000 s)" in said

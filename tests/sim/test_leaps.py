@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import client, spec
 
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
@@ -185,6 +186,32 @@ def test_counters_go_on_at_their_rate_and_nothing_else_changes(has_data_plane: b
     assert {name for name in whole if leapt[name] != whole[name]} <= counters
     for name in counters:
         assert leapt[name] == pytest.approx(whole[name], rel=0.02)
+
+
+@pytest.mark.parametrize("kind", ["java", "librdkafka"])
+def test_the_session_of_a_member_that_is_gone_ends_when_it_would_have(kind: str) -> None:
+    """A session timeout of five minutes, of which most is left out; what is judged of removals is
+    judged with all of it."""
+    config = CoordinatorConfig(
+        group_consumer_session_timeout_ms=300_000,
+        group_consumer_max_session_timeout_ms=300_000,
+    )
+    of = spec(
+        client("a", kind=kind, enable_auto_commit=True),
+        client("b", kind=kind, enable_auto_commit=True),
+        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+        faults=(ClientCrash(at_ms=100_000, client="a"),),
+        config=config,
+        duration_ms=600_000,
+        quiet_period_ms=1_500_000,
+    )
+    leapt, whole = both(of)
+    assert (leapt.outcome, leapt.violations) == ("ok", ())
+    waited_ms = whole.metrics["crash_detection_ms_max"]
+    assert waited_ms > 290_000
+    # The crash comes somewhere in the interval of a heartbeat, at another place than in the other.
+    assert leapt.metrics["crash_detection_ms_max"] == pytest.approx(waited_ms, abs=5_100)
+    assert max(span for _, span in leapt.leaps if span < 300_000) > 250_000
 
 
 KINDS: dict[str, dict[str, Any]] = {

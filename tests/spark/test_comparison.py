@@ -182,6 +182,20 @@ def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
     assert "![" not in text
 
 
+def test_a_verdict_that_may_be_chance_is_not_green_and_seeds_without_a_verdict_are_named(
+    tmp_path: Path,
+) -> None:
+    a_comparison(tmp_path / "out", seeds="0:4")
+    folder = ResultFolder(tmp_path / "out")
+    rows = folder.rows("b000000.parquet")
+    rows[0] |= {"outcome": "not-judged", "reason": "too short"}
+    folder.write_batch(read_plan(tmp_path / "out"), 0, rows)
+    text = a_comparison(tmp_path / "out", seeds="0:4").report.read_text()
+    assert "3 of 4 seeds of calm passed under all" in text
+    assert "are compared; 1 not judged under all of them" in text
+    assert "verdict good" not in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_a_seed_can_be_chosen_to_be_drawn(copy: Path) -> None:
     summary = a_comparison(copy, timeline_seed=5)
     assert "## Who could fetch what, in seed 5" in summary.report.read_text()

@@ -21,6 +21,7 @@ from rebalance_sim.spark.reports.difference import Difference, OtherRun, differe
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, summary_of
 from rebalance_sim.spark.reports.experiment_report import (
     CELLS_LISTED,
+    answer_of,
     effect_rows,
     experiment_document,
     headline_rows,
@@ -97,6 +98,17 @@ def test_medians_and_effects_are_those_of_the_rows_by_hand() -> None:
 def test_a_time_of_a_group_that_never_settles_is_no_time() -> None:
     rows = [row for row in headline_rows(a_summary()) if row[0] == title_of("settling_ms")]
     assert [row[3:] for row in rows] == [["5", "3 (too few seeds)"]] * 4
+
+
+def test_the_verdict_has_its_unit_and_says_when_seeds_are_too_few() -> None:
+    assert answer_of(a_summary()).text == (
+        "Times a partition changed its consumer: latency_ms 50 instead of 5 changes it most, by 2 "
+        "[2, 2] (+6%), over 6 seeds. Of 2 choices 1 change it by more than chance."
+    )
+    # Of the six seeds one never settles, and five have no interval.
+    few = answer_of(a_summary(metrics=["settling_ms"]))
+    assert few.kind == ""
+    assert few.text == "Not known: 5 seeds are too few to tell a change from chance."
 
 
 def test_a_metric_that_no_run_has_is_left_out() -> None:

@@ -129,9 +129,9 @@ class ClientSpec:
     """Those of KIP-848's text, which no other semantics have."""
     assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """Of a client that speaks the classic protocol, the most preferred first. With
-    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly. franz-go
-    does as the assignor wants that the group has chosen. librdkafka takes no list with both sorts:
-    it has no ``sticky`` either."""
+    ``cooperative-sticky`` alone it rebalances cooperatively, with any other list eagerly. That of
+    franz-go does as the assignor says that the group has chosen. With librdkafka no list may have
+    both sorts, or ``sticky``."""
     session_timeout_ms: int = 45_000
     """Of a client that speaks the classic protocol; others have it from the coordinator."""
     heartbeat_interval_ms: int = 3_000

@@ -97,13 +97,14 @@ def _answer(summary: ComparisonSummary) -> doc.Verdict:
         f"{best.protocol} has the least {words_of(CHOSEN_BY)}: median {value} partition-seconds "
         f"{interval} over {best.seeds:,} seeds"
     )
-    is_sure = best.protocol == summary.base
+    others = [one for one in found if one.protocol != best.protocol]
+    is_sure = best.protocol == summary.base and all(one.difference_low > 0 for one in others)
     if best.protocol != summary.base and not math.isnan(best.difference):
         less = Median(value=best.difference, low=best.difference_low, high=best.difference_high)
         change, reach = in_unit(CHOSEN_BY, less)
         words += f"; against {summary.base}, seed by seed, {change} {reach}"
         is_sure = best.difference_high < 0
-        words += "" if is_sure else ", which may be chance"
+    words += "" if is_sure or len(found) == 1 else ", which may be chance"
     return doc.Verdict(f"{words}.", "known" if summary.failed else "good" if is_sure else "")
 
 

@@ -8,7 +8,7 @@ from math import isnan
 from re import sub
 
 from rebalance_sim.scenarios.documents import document as doc
-from rebalance_sim.scenarios.units import number, title_of
+from rebalance_sim.scenarios.units import number, title_of, unit_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, shown
 from rebalance_sim.spark.reports.intervals import in_unit
@@ -64,10 +64,13 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     first, change = max(sure, key=lambda one: abs(one[1].value))
     within = f" (in {first.group})" if first.group else ""
     share = "" if first.relative is None else f" ({first.relative:+.0%})"
+    value, interval = in_unit(metrics[0], change)
+    words = words_of(metrics[0])
     return doc.Verdict(
-        f"{first.choice} {first.value} instead of {first.base}{within} changes {title} most: by "
-        f"{' '.join(in_unit(metrics[0], change))}{share}, over {first.seeds:,} seeds. Of "
-        f"{len(effects):,} choices {len(sure):,} change it by more than chance.",
+        f"{words[:1].upper()}{words[1:]}: {first.choice} {first.value} instead of {first.base}"
+        f"{within} changes it most, by {' '.join(filter(None, (value, unit_of(metrics[0])[0])))} "
+        f"{interval}{share}, over {first.seeds:,} seeds. Of {len(effects):,} choices "
+        f"{len(sure):,} change it by more than chance.",
         kind,
     )
 
@@ -88,7 +91,7 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
     header, *effects = effect_rows(summary)
     if experiment.metrics and effects:
         first = title_of(experiment.metrics[0])
-        yield f"What each choice changes of {first}, seed by seed:"
+        yield f"What each choice changes, seed by seed: {first}."
         of_first = [row[1:] for row in effects if row[0] == first]
         yield doc.Table([header[1:], *of_first[:EFFECTS_FIRST]])
     if summary.failed:

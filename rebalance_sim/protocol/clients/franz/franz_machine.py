@@ -129,7 +129,7 @@ class FranzMachine(FranzCore, GroupMember):
             while self.later:
                 self.later.popleft()()
             before = (self.change_count, len(self.effects))
-            if self._is_away:
+            if self._commits_between_polls:
                 self._commits.commit_on_interval()
             self._look_for_topics()
             self._manager.run()
@@ -142,10 +142,12 @@ class FranzMachine(FranzCore, GroupMember):
                 return
 
     @property
-    def _is_away(self) -> bool:
-        """Whether the application does not poll: commits on the interval do not wait for it."""
+    def _commits_between_polls(self) -> bool:
+        """Whether commits on the interval do not wait for a poll: the application does not poll, or
+        what it was handed out is committed at once."""
         application = self._application
-        return not application.is_polling or application.running is not None
+        is_away = not application.is_polling or application.running is not None
+        return is_away or self.config.greedy_auto_commit
 
     # the application
 
@@ -263,7 +265,7 @@ class FranzMachine(FranzCore, GroupMember):
             self._manager.deadline_ms,
             self._fetches.deadline_ms,
             self._commits.deadline_ms,
-            self._commits.next_interval_ms if self._is_away else None,
+            self._commits.next_interval_ms if self._commits_between_polls else None,
             self._coordinator.deadline_ms,
         )
 
@@ -279,8 +281,10 @@ class FranzMachine(FranzCore, GroupMember):
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Nothing is committed, or given up, but in a poll, and while the application leaves: the
-        host reports what was handed out before those by itself."""
-        return False
+        host reports what was handed out before those by itself. But a greedy one commits on its
+        interval what has been handed out since."""
+        due_ms = self._commits.next_interval_ms if self.config.greedy_auto_commit else None
+        return due_ms is not None and due_ms <= now_ms
 
     # --- what invariants, traces and hosts read ---------------------------------------------------
 
