@@ -42,6 +42,7 @@ LONG_FIRST = (
     "tests/spark/test_experiments.py",
     "tests/spark/test_comparison.py",
     "tests/spark/test_hunts.py",
+    "tests/pinned/test_pinned.py",
     "tests/scenarios/test_corrected_verdicts.py",
     "tests/sim/test_random_worlds.py",
     "tests/scenarios/explore/test_merged_states.py",
@@ -59,17 +60,24 @@ LONG_FIRST = (
 """Groups of tests that take ten seconds and more. First those that fork: a process that has run
 many tests is large, and slow to fork."""
 
+IN_PARTS = {"tests/pinned/test_pinned.py": 8}
+"""Files whose tests share nothing, and that are too long for one process: into how many groups."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups that ``--dist loadgroup`` keeps together, the long ones first: one that begins last
     leaves the other cores without work. A file is a group, for what its tests share."""
-    group = {item: item.nodeid.partition("::")[0] for item in items}
-    clustered = {group[item] for item in items if CLUSTERS & {*getattr(item, "fixturenames", ())}}
+    files = [item.nodeid.partition("::")[0] for item in items]
+    fixtures = [CLUSTERS & {*getattr(item, "fixturenames", ())} for item in items]
+    clustered = {file for file, used in zip(files, fixtures, strict=True) if used}
     places = {name: place for place, name in enumerate(LONG_FIRST)}
-    for item, file in group.items():
-        group[item] = "cluster" if file in clustered else file
-        item.add_marker(pytest.mark.xdist_group(group[item]))
-    items.sort(key=lambda item: places.get(group[item], len(places)))
+    ordered = []
+    for number, (item, file) in enumerate(zip(items, files, strict=True)):
+        name = "cluster" if file in clustered else file
+        part = number % IN_PARTS.get(file, 1)
+        item.add_marker(pytest.mark.xdist_group(f"{name}-{part}" if part else name))
+        ordered.append((places.get(name, len(places)), part, number, item))
+    items[:] = [item for *_, item in sorted(ordered, key=lambda row: row[:3])]
 
 
 def pytest_collection_finish() -> None:

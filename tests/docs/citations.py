@@ -126,7 +126,8 @@ def documents() -> Mapping[str, Document]:
 def findings() -> frozenset[str]:
     """The anchors of docs/findings.md."""
     text = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    return frozenset(name.lower() for name in re.findall(r"(?m)^### (\S+)$", text))
+    names = re.findall(r"(?m)^### (.+)$", text)
+    return frozenset(re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-") for name in names)
 
 
 @cache
