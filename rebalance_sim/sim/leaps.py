@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator, Mapping
 from math import lcm
 from typing import Protocol
 
-from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.clients import ClientState, SendCommit
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
@@ -86,8 +86,8 @@ follows such a leap draws other numbers, while one at the end changes nothing.""
 _BEFORE_PLANNED_MS = 1_000
 """A leap ends so long before what is planned next."""
 
-_COMMITTED_MS = 50
-"""So long after clients were to commit it is looked whether they have."""
+_LONGEST_PERIOD_MS = 60_000
+"""Intervals that have less in common are not all kept."""
 
 
 class Leaps:
@@ -112,18 +112,12 @@ class Leaps:
         """Topics and votes with which the world was at rest."""
         self._gone: tuple[Session, ...] = ()
         """Of the world as it was looked at last."""
-        self._asked: dict[str, int] | None = None
-        """Clients that were to commit on the way of a leap and did: how many offsets."""
         self.gained: dict[str, int] = {}
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
         if not is_routine(step):
             self._moved_ms = step.at_ms
-        if self._asked is not None and step.kind is StepKind.CLIENT_EVENT and step.client:
-            for effect in step.effects:
-                if type(effect) is SendCommit:
-                    self._asked.setdefault(step.client.name, len(effect.request.offsets))
         self._inner.after_step(step)
 
     def at_end(self) -> None:
@@ -167,7 +161,8 @@ class Leaps:
                     continue
             if rates and not is_quiet:
                 if not self._leap_to_fault(goal_ms, rates):
-                    return False
+                    next_ms = goal_ms + _BEFORE_PLANNED_MS - clock.leapt_ms
+                    self._looks_ms = max(self._looks_ms, next_ms + 1)
             elif rates:
                 if goal_ms == until_ms and self._owes_nothing():
                     end_ms = self._world.latest_end_ms()
@@ -224,41 +219,31 @@ class Leaps:
         return max(self._clock.now_ms, settled_ms, self._looks_ms) + self._clock.leapt_ms
 
     def _leap_to_fault(self, goal_ms: int, rates: Mapping[str, float]) -> bool:
-        """Leap, and let clients commit on the way, as long before the end as any of them might have
-        committed last: what is processed after that, a fault may have delivered again. False: the
-        run was stopped."""
-        clock, records = self._clock, self._world.topic_logs.has_records
-        span_ms = goal_ms - clock.simulated_ms
-        ages_ms = list(self._metadata_ages_ms())
-        if ages_ms:
-            span_ms -= span_ms % lcm(*ages_ms)
-            goal_ms = clock.simulated_ms + span_ms
-            if span_ms <= 0:
-                self._looks_ms = clock.now_ms + min(ages_ms)
-                return True
-        committing = list(filter(commits, self._world.clients().values()))
-        if not records or not committing:
-            self._leap(span_ms, rates)
-            return True
-        longest_ms = max(every_ms for one in committing for every_ms in intervals_ms(one))
-        rest_ms = min(span_ms, max(goal_ms % longest_ms, 2 * _COMMITTED_MS))
-        self._leap(span_ms - rest_ms, rates)
-        moved_ms = self._moved_ms
-        asked: dict[str, int] = {}
-        self._asked = asked
-        for client in committing:
-            client.application.commit()
-        latest_ms = clock.simulated_ms + _COMMITTED_MS + 2 * self._longest_processing_ms
-        latest_ms = min(latest_ms, goal_ms)
-        while clock.simulated_ms < latest_ms and len(asked) < len(committing):
-            if not clock.run_until(min(clock.simulated_ms + _COMMITTED_MS, latest_ms)):
-                return False
-        self._asked = None
-        for offset_count in asked.values():  # It is one more than its intervals say.
-            self._gain({"commits_sent": -1, "records_written": -offset_count})
-        if self._moved_ms == moved_ms and self._serves_all():
-            self._leap(min(rest_ms, self._goal_ms(goal_ms) - clock.simulated_ms), rates)
-        return True
+        """Leap for whole intervals of clients, so that what comes next meets them where it would
+        without the leap: it matters how long ago a member was heard of, and has committed. So each
+        commits once more before that. False: there is too little time until then."""
+        clock = self._clock
+        clients = list(filter(commits, self._world.clients().values()))
+        if self._world.topic_logs.has_records and clients:
+            longest_ms = max(every_ms for one in clients for every_ms in intervals_ms(one))
+            goal_ms -= longest_ms + 2 * self._longest_processing_ms
+        period_ms = self._period_ms()
+        span_ms = (goal_ms - clock.simulated_ms) // period_ms * period_ms
+        self._leap(span_ms, rates)
+        return span_ms > 0
+
+    def _period_ms(self) -> int:
+        """After which time all clients that run are where they were in their intervals; where that
+        is too long, those that send heartbeats least often."""
+        clients = [one for one in self._world.clients().values() if one.is_alive]
+        heartbeats = {one.member.heartbeat_interval_ms or 1 for one in clients}
+        others = {every_ms for one in filter(commits, clients) for every_ms in intervals_ms(one)}
+        ages = set(self._metadata_ages_ms())
+        for intervals in (heartbeats | others | ages, heartbeats | ages, ages | {max(heartbeats)}):
+            period_ms = lcm(*intervals)
+            if period_ms <= _LONGEST_PERIOD_MS:
+                break
+        return period_ms
 
     def _gain(self, counts: Mapping[str, float]) -> None:
         for name, more in counts.items():
