@@ -278,6 +278,12 @@ class Leaps:
         alive = [one for one in self._world.clients().values() if one.is_alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(map(self._heartbeats_a_second, alive))
+        rebalances = self._world.metrics.rebalances
+        rates["rebalance_requests"] = sum(
+            self._heartbeats_a_second(one)
+            for one in alive
+            if rebalances.has_episode(one.member.config.group_id)
+        )
         asking = [one.member.coordinator_query_interval_ms for one in alive]
         rates["coordinator_searches_sent"] = sum(
             1_000 / every_ms for every_ms in asking if every_ms

@@ -155,6 +155,10 @@ class Rebalances:
         self.requests += request_count
         self._end_if_over(group_id, group)
 
+    def has_episode(self, group_id: str) -> bool:
+        """Whether an episode of the group has not ended yet."""
+        return self._of[group_id].began_ms is not None
+
     def on_crashed(self, client: ClientView) -> None:
         """A process was killed; to be reported before ``on_gone``."""
         group_id = client.member.config.group_id
