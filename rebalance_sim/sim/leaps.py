@@ -7,15 +7,15 @@ much, while machines, their deadlines and what is on its way stay as they are. A
 step by step, the run of a scenario in which all of that is moved nearer
 (``tests/sim/test_leaps.py``).
 
-What clients do in their intervals is added to the counters. Where a leap ends they are somewhere in
-them, as they might have been; where topics will change it lasts for whole ``metadata.max.age.ms``.
+What clients do in their intervals is added to the counters. A leap lasts for whole intervals of
+theirs: what comes next meets them where it would without the leap.
 
 A storm, in which members acknowledge again and again, is left out as well once nothing else will
 come any more. What it is takes a cycle to see, and each that is left out adds as much.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
 left out, and everything that observers measure is in ``simulated_ms`` too. Where there are records,
-clients commit once on the way to what comes next.
+a leap ends early enough for clients to commit before what comes next.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class Leaps:
         """After which time all clients that run are where they were in their intervals; where that
         is too long, those that send heartbeats least often."""
         clients = [one for one in self._world.clients().values() if one.is_alive]
-        heartbeats = {one.member.heartbeat_interval_ms or 1 for one in clients}
+        heartbeats = {1, *(one.member.heartbeat_interval_ms or 1 for one in clients)}
         others = {every_ms for one in filter(commits, clients) for every_ms in intervals_ms(one)}
         ages = set(self._metadata_ages_ms())
         for intervals in (heartbeats | others | ages, heartbeats | ages, ages | {max(heartbeats)}):
