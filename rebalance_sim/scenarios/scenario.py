@@ -153,11 +153,11 @@ def scenario_of(
     names: dict[str, list[str]] = {}
     if isinstance(world, dict) and isinstance(world.get("clients"), list):
         world["clients"] = left_out(counted(world["clients"], names))
-        check_commits(world["clients"])
     if isinstance(world, dict) and isinstance(world.get("faults"), list):
         faults = each_time(world["faults"], world)
         world["faults"] = [_of_counted(fault, names) for fault in faults]
     scenario = decode(Scenario, tables)
+    check_commits(tables["world"].get("clients", ()))
     check_protocols(tables["world"], scenario.world, values)
     return scenario
 
