@@ -22,7 +22,7 @@ from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 
 PINNED = Path(__file__).with_name("pinned.json")
 KNOWN_ISSUE_FILES = Path(__file__).parents[2] / "scenarios" / "known_issues"
-SEEDS = range(20)
+SEEDS = range(8)
 
 
 def scenarios() -> Iterator[tuple[str, Scenario]]:
