@@ -60,6 +60,7 @@ from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.group import Group
 from rebalance_sim.sim.network.network import Network
+from rebalance_sim.sim.network.pipe import Pipe
 from rebalance_sim.sim.spec import WorldSpec
 
 
@@ -310,6 +311,11 @@ def _always(owner: Any, world: RestingWorld) -> bool:
     return True
 
 
+def _comes_from_a_client_that_runs(pipe: Pipe, world: RestingWorld) -> bool:
+    """What a process has sent before it ended may come minutes later, and is no routine."""
+    return not pipe.outlives_sender
+
+
 def _only_commits(application: Application, world: RestingWorld) -> bool:
     return application.only_commits
 
@@ -333,7 +339,7 @@ _CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "ClientProcess._on_tick": _always,
     "Connection._on_connect_timeout": _always,
     "EventProcessor._on_end": _works_off,
-    "Pipe._arrive": _always,
+    "Pipe._arrive": _comes_from_a_client_that_runs,
     "Replication._watch_lag.<locals>.on_limit": _always,
     "ShardHost._on_call": _renews_sessions,
     "TopicWatch._on_missing": _has_seen_topics,

@@ -272,6 +272,14 @@ def test_a_world_is_not_at_rest_while_an_administrator_removes_a_member() -> Non
     assert leapt.metrics["rebalances"] == whole.metrics["rebalances"]
 
 
+def test_a_world_is_not_at_rest_while_a_request_of_a_dead_process_is_on_its_way() -> None:
+    """Seed 10072 of dense: a JoinGroup gets through 40 s after its process was replaced."""
+    leapt, whole = both(generate("dense", 10072).world)
+    assert leapt.leapt_ms > 0
+    assert leapt.metrics["partition_moves"] == whole.metrics["partition_moves"]
+    assert leapt.simulated_ms == whole.simulated_ms
+
+
 def test_rest_is_seen_without_waiting_for_a_heartbeat() -> None:
     """Heartbeats come each 5 s, but the first of all makes sure of these topics."""
     faults = [

@@ -183,7 +183,7 @@ class Connection:
         was_open = self.state is ConnectionState.OPEN
         self.state = _CLOSED
         if was_open and self.is_served:
-            self._up.send(_Packet.FIN)
+            self._up.close(_Packet.FIN)
         else:
             self._network.remove(self)
 

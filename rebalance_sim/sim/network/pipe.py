@@ -48,6 +48,7 @@ class Pipe:
         "_messages",
         "_node_id",
         "blocked",
+        "is_closed",
     )
 
     def __init__(
@@ -69,6 +70,17 @@ class Pipe:
         self._held = 0
         self._held_since_ms: int | None = None  # until something gets through again
         self.blocked = False
+        self.is_closed = False
+
+    @property
+    def outlives_sender(self) -> bool:
+        """Whether something is on its way that was sent before the sender closed, or died."""
+        return self.is_closed and len(self._messages) > 1
+
+    def close(self, last: Any) -> None:
+        """Send this, and nothing after it."""
+        self.is_closed = True
+        self.send(last)
 
     def send(self, message: Any) -> None:
         """Let the message arrive after a delay, and after everything sent before."""
