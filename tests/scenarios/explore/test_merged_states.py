@@ -151,8 +151,24 @@ def test_merged_states_go_on_alike(scope: Scope) -> None:
     _check_merged(scope, max_states=15_000)
 
 
+_MERGED_TOO_FAR = "two states of the coordinator, with an answer held for a, go on differently"
+_KNOWN = "poll_timeout-session_timeout-cooperative-cooperative"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("scope", SCOPES, ids=_name)
+@pytest.mark.parametrize(
+    "scope",
+    [
+        pytest.param(
+            scope,
+            id=_name(scope),
+            marks=pytest.mark.xfail(strict=True, reason=_MERGED_TOO_FAR)
+            if _name(scope) == _KNOWN
+            else (),
+        )
+        for scope in SCOPES
+    ],
+)
 def test_so_do_those_of_many_more_states(scope: Scope) -> None:
     _check_merged(scope, max_states=60_000)
 
