@@ -86,10 +86,11 @@ async def _read(first: bytes, reader: asyncio.StreamReader) -> tuple[str, list[s
     method, _, rest = line.partition(" ")
     path = rest.partition(" ")[0].partition("?")[0]
     sizes = [row.partition(":")[2] for row in rows if row.lower().startswith("content-length:")]
-    size = int(sizes[0]) if sizes and sizes[0].strip().isdecimal() else 0
-    if size > MAX_BODY_BYTES:
+    digits = sizes[0].strip().lstrip("0") if sizes and sizes[0].strip().isdecimal() else ""
+    # Python refuses to read a number of thousands of digits.
+    if len(digits) > len(str(MAX_BODY_BYTES)) or int(digits or "0") > MAX_BODY_BYTES:
         raise _Refused(HTTPStatus.BAD_REQUEST, f"a body has at most {MAX_BODY_BYTES} bytes")
-    data = await reader.readexactly(size)
+    data = await reader.readexactly(int(digits or "0"))
     try:
         body = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError) as problem:

@@ -85,7 +85,8 @@ def test_what_will_not_do_is_said_in_a_line(method, path, body, status, problem)
 @pytest.mark.parametrize(
     "data",
     [b"GET / HTTP/1.1\r\n", b"GARBAGE\r\n\r\n", b"G" * 200_000, b"POST /rules HTTP/1.1\r\n"
-     b"Content-Length: 9999999999\r\n\r\n", b"PUT\r\nContent-Length: 2\r\n\r\n{]"],
+     b"Content-Length: 9999999999\r\n\r\n", b"PUT\r\nContent-Length: 2\r\n\r\n{]",
+     b"POST /rules HTTP/1.1\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n"],
 )  # fmt: skip
 def test_half_a_request_or_none_at_all_does_no_harm(data):
     with gateway() as broker:
