@@ -132,7 +132,7 @@ def test_a_request_whose_answer_is_lost_is_sent_again_and_counts_once(api):
 
 
 def test_a_batch_that_is_sent_again_is_written_once():
-    """By an idempotent producer; of one that is not, nobody can tell."""
+    """By an idempotent producer; of one that is not, no one can tell."""
 
     async def produce(records: bytes) -> tuple[list[int], int]:
         server = new_server()

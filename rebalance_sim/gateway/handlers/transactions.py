@@ -33,7 +33,8 @@ _TRY_AGAIN = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-_producer_ids = count(1)
+_producer_ids = count(1 << 62)
+"""Of producers without a transactional id; the core counts the others from 1."""
 
 
 def _code(call: Call, code: ErrorCode) -> ErrorCode:
@@ -42,6 +43,11 @@ def _code(call: Call, code: ErrorCode) -> ErrorCode:
     if is_fenced and call.version < _FIRST_OF_FENCED[call.request.api.name]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
+
+
+def _producer(said: Message) -> dict[str, Any]:
+    """Who asks, as a request of the core names it."""
+    return {name: said[name] for name in ("transactional_id", "producer_id", "producer_epoch")}
 
 
 async def init_producer_id(call: Call) -> Message:
@@ -139,9 +145,7 @@ async def add_offsets(call: Call) -> Message:
     added = await call.ask(
         AddOffsetsToTxnRequest(
             group_id=said["group_id"],
-            transactional_id=said["transactional_id"],
-            producer_id=said["producer_id"],
-            producer_epoch=said["producer_epoch"],
+            **_producer(said),
         )
     )
     return {"error_code": _code(call, added.error_code)}
@@ -162,9 +166,7 @@ async def commit_offsets(call: Call) -> Message:
         answer = await call.ask(
             TxnOffsetCommitRequest(
                 group_id=said["group_id"],
-                transactional_id=said["transactional_id"],
-                producer_id=said["producer_id"],
-                producer_epoch=said["producer_epoch"],
+                **_producer(said),
                 offsets={one: p["committed_offset"] for _, pairs in rows for one, p in pairs},
                 generation_id=said.get("generation_id", -1),
                 member_id=said.get("member_id", ""),
@@ -192,9 +194,7 @@ async def end(call: Call) -> Message:
     said = call.message
     ended = await call.ask(
         EndTxnRequest(
-            transactional_id=said["transactional_id"],
-            producer_id=said["producer_id"],
-            producer_epoch=said["producer_epoch"],
+            **_producer(said),
             committed=said["committed"],
             api_version=call.version,
         )
