@@ -35,7 +35,7 @@ def test_each_protocol_has_the_releases_that_differ_in_it() -> None:
 
 
 def refused_in(state: JoinState, name: str, version: str | None) -> LibrdkafkaClassicStory:
-    """``a`` and ``b`` share foo, ``c`` joins for bar; a commit of before is refused when one of the
+    """``a`` and ``b`` share foo, ``c`` joins for bar; an earlier commit is refused when one of the
     former, of which ``a`` leads, has come to ``state``."""
     story = LibrdkafkaClassicStory(
         topics={"foo": 4, "bar": 1}, assignors=(COOPERATIVE,), enable_auto_commit=False

@@ -389,9 +389,9 @@ class Application:
             return False
         now_ms = self._clock.now_ms
         free_ms = self._back_ms()
-        if self._conditions.is_stalled or isinstance(self._to_do[0], Close):
-            pass  # ``close`` follows a wakeup, which ends a ``poll``; other calls wait.
-        elif not self._has_batches():
+        # ``close`` follows a wakeup, which ends a ``poll``; other calls wait.
+        is_at_once = self._conditions.is_stalled or isinstance(self._to_do[0], Close)
+        if not is_at_once and not self._has_batches():
             free_ms = max(free_ms, self._loop.call_ms(now_ms, self._process.spec.poll_timeout_ms))
         if free_ms > now_ms:
             self.wake_at(free_ms)

@@ -43,12 +43,12 @@ class Pipe:
         "_extra_ms",
         "_held",
         "_held_since_ms",
+        "_is_closed",
         "_last_ms",
         "_link",
         "_messages",
         "_node_id",
         "blocked",
-        "is_closed",
     )
 
     def __init__(
@@ -70,16 +70,16 @@ class Pipe:
         self._held = 0
         self._held_since_ms: int | None = None  # until something gets through again
         self.blocked = False
-        self.is_closed = False
+        self._is_closed = False
 
     @property
     def outlives_sender(self) -> bool:
         """Whether something is on its way that was sent before the sender closed, or died."""
-        return self.is_closed and len(self._messages) > 1
+        return self._is_closed and len(self._messages) > 1
 
     def close(self, last: Any) -> None:
         """Send this, and nothing after it."""
-        self.is_closed = True
+        self._is_closed = True
         self.send(last)
 
     def send(self, message: Any) -> None:
