@@ -19,7 +19,7 @@ import typer
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import check_folder, print_json, say
-from rebalance_sim.cli.serve import need_wire_library
+from rebalance_sim.cli.serve import need_libraries
 
 if TYPE_CHECKING:
     from rebalance_sim.gateway.certify.certify import Result
@@ -59,7 +59,7 @@ def certify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> int:
     """Run scenarios with any Kafka consumer, and report what held."""
-    need_wire_library("certify")
+    need_libraries("certify")
     check_folder("certify", "--out", out)
     _check_command("--command", command, _NEEDED)
     if static_command is not None:

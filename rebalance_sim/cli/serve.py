@@ -61,7 +61,7 @@ def serve(
     ] = False,
 ) -> int:
     """Serve Kafka clients on this machine by the simulated coordinator, with faults by rule."""
-    need_wire_library("serve")
+    need_libraries("serve")
     settings = _settings(file, topic or [], semantics, defect or [])
     check_folder("serve", "--record", record)
     if host == "0.0.0.0" and advertised_host is None:
@@ -82,10 +82,13 @@ class _Asked(NamedTuple):
     stop_at_violation: bool
 
 
-def need_wire_library(command: str) -> None:
-    """Raises BadInput where the library of the wire protocol is missing."""
-    if importlib.util.find_spec("kio") is None:
-        raise BadInput(f"{command} needs the library kio: pip install 'rebalance-sim[gateway]'")
+def need_libraries(command: str) -> None:
+    """Raises BadInput where a library of the wire protocol, or of HTTP, is missing."""
+    for library in ("kio", "h11"):
+        if importlib.util.find_spec(library) is None:
+            raise BadInput(
+                f"{command} needs the library {library}: pip install 'rebalance-sim[gateway]'"
+            )
 
 
 def _settings(

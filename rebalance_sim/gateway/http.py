@@ -15,6 +15,8 @@ from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import unquote
 
+import h11
+
 from rebalance_sim.gateway.recording import Recordings
 from rebalance_sim.gateway.rules import Rules
 from rebalance_sim.gateway.topics import Topics
@@ -24,6 +26,7 @@ from rebalance_sim.scenarios.errors import ScenarioError
 FIRST_BYTES = frozenset({b"G", b"P", b"D"})
 """With which GET, POST and DELETE begin; a frame begins with its size, which is not so large."""
 MAX_BODY_BYTES = 1024 * 1024
+_PART_BYTES = 64 * 1024
 _TIMEOUT_S = 10.0
 
 
@@ -62,41 +65,57 @@ async def serve(
     site: Site, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """Answer one request, which begins with ``first``."""
+    connection = h11.Connection(h11.SERVER)
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            method, path, body = await _read(first, reader)
+            method, path, body = await _read(connection, first, reader)
         status, answer = HTTPStatus.OK, _answer(site, method, path, body)
-    except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+    except TimeoutError:
         return
     except _Refused as problem:
         status, answer = problem.status, {"error": str(problem)}
+    except h11.RemoteProtocolError as problem:
+        status, answer = HTTPStatus(problem.error_status_hint), {"error": str(problem)}
     data = json.dumps(answer).encode() + b"\n"
-    writer.write(
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode()
-        + data
-    )
+    headers = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(data)),
+        "Connection": "close",
+    }
+    for event in (
+        h11.Response(status_code=status.value, reason=status.phrase, headers=list(headers.items())),
+        h11.Data(data),
+        h11.EndOfMessage(),
+    ):
+        writer.write(connection.send(event) or b"")
     with suppress(ConnectionError):
         await writer.drain()
 
 
-async def _read(first: bytes, reader: asyncio.StreamReader) -> tuple[str, list[str], Any]:
-    head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    line, *rows = head.split("\r\n")
-    method, _, rest = line.partition(" ")
-    path = rest.partition(" ")[0].partition("?")[0]
-    sizes = [row.partition(":")[2] for row in rows if row.lower().startswith("content-length:")]
-    digits = sizes[0].strip().lstrip("0") if sizes and sizes[0].strip().isdecimal() else ""
-    # Python refuses to read a number of thousands of digits.
-    if len(digits) > len(str(MAX_BODY_BYTES)) or int(digits or "0") > MAX_BODY_BYTES:
-        raise _Refused(HTTPStatus.BAD_REQUEST, f"a body has at most {MAX_BODY_BYTES} bytes")
-    data = await reader.readexactly(int(digits or "0"))
+async def _read(
+    connection: h11.Connection, first: bytes, reader: asyncio.StreamReader
+) -> tuple[str, list[str], Any]:
+    connection.receive_data(first)
+    method, target, data = "", "", b""
+    while not isinstance(event := connection.next_event(), h11.EndOfMessage):
+        match event:
+            case h11.Request():
+                method, target = event.method.decode(), event.target.decode("latin-1")
+            case h11.Data():
+                data += event.data
+                if len(data) > MAX_BODY_BYTES:
+                    raise _Refused(
+                        HTTPStatus.BAD_REQUEST, f"a body has at most {MAX_BODY_BYTES} bytes"
+                    )
+            case h11.NEED_DATA:
+                connection.receive_data(await reader.read(_PART_BYTES))
     try:
         body = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError) as problem:
         raise _Refused(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {problem}") from None
     if not isinstance(body, dict):
         raise _Refused(HTTPStatus.BAD_REQUEST, "the body is an object of JSON")
+    path = target.partition("?")[0]
     return method, [unquote(part) for part in path.split("/") if part], body
 
 

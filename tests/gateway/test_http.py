@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from contextlib import suppress
+from http.client import HTTPConnection
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -80,6 +81,15 @@ def test_what_will_not_do_is_said_in_a_line(method, path, body, status, problem)
         assert problem in said
         assert "\n" not in said
         broker.assert_ok()
+
+
+def test_a_body_may_come_in_chunks():
+    with gateway(topics={}) as broker:
+        host, port = broker.bootstrap.split(":")
+        connection = HTTPConnection(host, int(port), timeout=10)
+        connection.request("POST", "/topics/orders", iter([b'{"parti', b'tions": 3}']))
+        assert connection.getresponse().status == 200
+        assert ask(broker, "GET", "/")["topics"] == {"orders": 3}
 
 
 @pytest.mark.parametrize(
