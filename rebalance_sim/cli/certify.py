@@ -20,6 +20,7 @@ from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import check_folder, print_json, say
 from rebalance_sim.cli.serve import need_libraries
+from rebalance_sim.spark.plan import SeedRange
 
 if TYPE_CHECKING:
     from rebalance_sim.gateway.certify.certify import Result
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _NEEDED = ("{bootstrap}", "{group}", "{topic}")
 _INSTANCE_ID = "{instance_id}"
+_SEEDS_MOST = 10_000
 _LIMITS = (
     "The gateway coordinates groups and keeps a few records in memory. It is no broker for data: "
     "one node, no TLS or SASL, no quotas or share groups. What held, held once."
@@ -48,6 +50,13 @@ def certify(
         list[str] | None,
         typer.Option(help="Only these, as in join.one or 'move.*'; may be repeated."),
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="Scenarios that these seeds draw, as in 0:20; beside them only what --scenario "
+            "names."
+        ),
+    ] = None,
     deadline: Annotated[
         float,
         typer.Option(min=1, help="Seconds that each thing may take; more than its timeouts."),
@@ -68,7 +77,7 @@ def certify(
     from rebalance_sim.gateway.certify.certify import certify as run_all
     from rebalance_sim.gateway.certify.trial import Command
 
-    chosen = _chosen(scenario or ["*"])
+    chosen = _chosen(scenario or ([] if seeds else ["*"]), seeds)
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         results = run_all(
@@ -110,14 +119,21 @@ def _check_command(option: str, text: str, needed: tuple[str, ...]) -> None:
         raise wrong(f"there is no program {program!r}; give its path, or build it first")
 
 
-def _chosen(patterns: Sequence[str]) -> list[Scenario]:
+def _chosen(patterns: Sequence[str], seeds: str | None) -> list[Scenario]:
+    from rebalance_sim.gateway.certify.drawn import drawn
     from rebalance_sim.gateway.certify.scenarios import SCENARIOS
 
     for pattern in patterns:
         if not any(fnmatchcase(one.name, pattern) for one in SCENARIOS):
             names = ", ".join(one.name for one in SCENARIOS)
             raise BadInput(f"--scenario {pattern!r}: there is none of: {names}")
-    return [one for one in SCENARIOS if any(fnmatchcase(one.name, each) for each in patterns)]
+    named = [one for one in SCENARIOS if any(fnmatchcase(one.name, each) for each in patterns)]
+    if seeds is None:
+        return named
+    numbers = SeedRange.parse(seeds)
+    if len(numbers) > _SEEDS_MOST:
+        raise BadInput(f"--seeds {seeds}: at most {_SEEDS_MOST:,} at a time")
+    return named + [drawn(seed) for seed in range(numbers.first, numbers.end)]
 
 
 def _show(result: Result) -> None:

@@ -74,8 +74,10 @@ class Call:
         """The coordinator's answer to a request of the core."""
         self.site.notice_ends(self.request.client_id)
         answers: list[Any] = []
-        number = self.site.reports.sent(self.request.client_id, request)
-        if number:
+        # Who has given a request up before it came is past sending it.
+        if not self.is_settled and (
+            number := self.site.reports.sent(self.request.client_id, request)
+        ):
             self.asked.append((number, request, answers))
         answers.append(await self._answer(request))
         return answers[0]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from random import Random
 from typing import Any
 
 from rebalance_sim.gateway.wire.codec import Message
@@ -89,6 +90,9 @@ class Rule:
     """The first of the matching requests to be concerned, from 1."""
     times: int = 1
     """How many from then on are concerned; 0: all."""
+    probability: float = 1.0
+    """With which one of them is concerned, as the seed of the gateway draws it; ``times`` counts
+    those that are."""
     delay_ms: int = 0
     """Of the three delays; of the two losses it may be left out."""
     error: str = ""
@@ -105,6 +109,10 @@ class Rule:
         for name, least in (("nth", 1), ("times", 0), ("lost_records", 0)):
             if getattr(self, name) < least:
                 raise ScenarioError(f"must be >= {least}, got {getattr(self, name)}", place=name)
+        if not 0 < self.probability <= 1:
+            raise ScenarioError(
+                f"must be above 0 and at most 1, got {self.probability:g}", place="probability"
+            )
         self._check_times()
         if (self.action is Action.ERROR) != bool(self.error):
             word = "needs" if self.action is Action.ERROR else "has no"
@@ -148,11 +156,35 @@ class Rule:
 MAX_RULES = 1_000
 
 
-class Rules:
-    """The rules in force. They may be changed from any thread."""
+@dataclass(slots=True)
+class _InForce:
+    """A rule, the matching requests that were seen, and how many of them it is applied to."""
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        self._rows: list[list[Any]] = [[rule, 0] for rule in rules]
+    rule: Rule
+    draws: Random
+    seen: int = 0
+    hits: int = 0
+
+    def concerns_next(self) -> bool:
+        """Count one more matching request; whether the rule is applied to it."""
+        self.seen += 1
+        rule = self.rule
+        if self.seen < rule.nth or (rule.times and self.hits == rule.times):
+            return False
+        is_drawn = rule.probability == 1 or self.draws.random() < rule.probability
+        self.hits += is_drawn
+        return is_drawn
+
+
+class Rules:
+    """The rules in force. They may be changed from any thread. ``seed`` decides the draws of each
+    rule: they are the same for the same matching requests, whatever other rules there are."""
+
+    def __init__(self, rules: Iterable[Rule] = (), *, seed: int = 0) -> None:
+        self._seed = seed
+        self._rows: list[_InForce] = []
+        for rule in rules:
+            self.add(rule)
 
     def add(self, rule: Rule | None = None, **keys: Any) -> Rule:
         """Put a rule into force: a value, or its keys as a file has them.
@@ -162,7 +194,8 @@ class Rules:
         if len(self._rows) >= MAX_RULES:
             raise ScenarioError(f"there are {MAX_RULES} rules already: take some away")
         rule = decode(Rule, keys) if rule is None else rule
-        self._rows = [*self._rows, [rule, 0]]
+        draws = Random(f"{self._seed} {len(self._rows)}")
+        self._rows = [*self._rows, _InForce(rule, draws)]
         return rule
 
     def clear(self) -> None:
@@ -172,28 +205,18 @@ class Rules:
     @property
     def hits(self) -> Sequence[int]:
         """How many requests each rule was applied to, in the order of the rules."""
-        return [hits for _, hits in self.in_force]
+        return [row.hits for row in self._rows]
 
     @property
     def in_force(self) -> Sequence[tuple[Rule, int]]:
         """The rules, each with how many requests it was applied to."""
-        return [(rule, _applied(rule, seen)) for rule, seen in self._rows]
+        return [(row.rule, row.hits) for row in self._rows]
 
     def take(self, request: Request) -> Rule | None:
         """Count a request; the first rule that is to be applied to it, if there is one."""
-        found = None
-        for row in self._rows:
-            rule, seen = row
-            if rule.matches(request):
-                row[1] = seen + 1
-                if found is None and _applied(rule, seen + 1) > _applied(rule, seen):
-                    found = rule
-        return found
-
-
-def _applied(rule: Rule, seen: int) -> int:
-    count = max(0, seen - rule.nth + 1)
-    return min(count, rule.times) if rule.times else count
+        matching = [row for row in self._rows if row.rule.matches(request)]
+        due = [row.rule for row in matching if row.concerns_next()]
+        return due[0] if due else None
 
 
 def groups_in(message: Message) -> Sequence[str]:

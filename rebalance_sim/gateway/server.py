@@ -96,7 +96,7 @@ class Server:
     ) -> None:
         semantics = as_on_a_broker(settings.rules_of_protocol())
         self.settings = settings
-        self.rules = Rules(settings.rules)
+        self.rules = Rules(settings.rules, seed=settings.seed)
         self.topics = Topics()
         for name, count in settings.topics.items():
             self.topics.set(name, count)

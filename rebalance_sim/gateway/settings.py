@@ -31,6 +31,8 @@ class GatewaySettings:
     """Settings of the coordinator, as of scenarios."""
     rules: tuple[Rule, ...] = ()
     """Faults by rule."""
+    seed: int = 0
+    """Of what rules with a probability draw."""
 
     def __post_init__(self) -> None:
         self.rules_of_protocol()

@@ -13,7 +13,9 @@ from real_clients import command, consumer, franz_command, java_command, read, u
 
 import rebalance_sim as rs
 from rebalance_sim.cli.main import invoke
+from rebalance_sim.gateway.certify.drawn import drawn
 from rebalance_sim.gateway.certify.scenarios import SCENARIOS
+from rebalance_sim.gateway.rules import Action
 
 CLIENTS = {
     "librdkafka-classic": ("librdkafka", "classic"),
@@ -62,6 +64,22 @@ def test_a_client_that_keeps_to_the_protocol_is_certified(capsys, tmp_path):
         **dict.fromkeys(("lost.sync", "static.restart"), "not run"),
     }
     assert json.loads((tmp_path / "join.two" / "trace.json").read_text())["steps"]
+
+
+def test_a_seed_draws_what_is_done_and_what_goes_wrong():
+    scenarios = [drawn(seed) for seed in range(200)]
+    assert [one.about for one in scenarios] == [drawn(seed).about for seed in range(200)]
+    text = " ".join(one.about for one in scenarios)
+    assert all(action in text for action in Action)
+
+
+def test_scenarios_of_seeds_are_run_beside_those_that_are_named(capsys, tmp_path):
+    words = command("librdkafka", "classic")
+    # Of this seed FindCoordinator is refused now and then, and nothing else goes wrong.
+    asked = ("--command", words, "--seeds", "3:4", "--scenario", "join.one")
+    code, outcomes = certify(capsys, *asked, "--out", str(tmp_path))
+    assert (code, outcomes) == (0, {"join.one": "held", "seed.3": "held"})
+    assert json.loads((tmp_path / "seed.3" / "trace.json").read_text())["steps"]
 
 
 def test_a_client_that_does_not_leave_is_found_out(capsys, tmp_path):
@@ -131,6 +149,8 @@ def test_a_command_that_is_no_client_is_said_in_a_line(capsys, words, detail):
     ("arguments", "problem"),
     [
         (["--scenario", "join.none"], "--scenario 'join.none': there is none of: join.one"),
+        (["--seeds", "3"], "seed range '3': write first:end, as in 0:2000"),
+        (["--seeds", "0:20000"], "--seeds 0:20000: at most 10,000 at a time"),
         (["--static-command", "x"], "--static-command 'x': has no {instance_id}"),
     ],
 )

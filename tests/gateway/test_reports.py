@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from real_clients import consumer, gateway, share
+from real_clients import consumer, gateway, share, until
 
 import rebalance_sim as rs
 
@@ -148,6 +148,27 @@ def test_a_partition_that_is_not_given_up_is_found_three_times(broker):
     assert "cross.exclusive_consumption" in found(broker)
     for client in clients:
         client.close()
+
+
+def test_a_request_that_comes_after_its_sender_gave_it_up_is_not_in_flight(broker):
+    # Later than librdkafka waits for it: its interval, which it looks at once a second.
+    broker.rules.add(api="ConsumerGroupHeartbeat", nth=3, action="delay_request", delay_ms=2_000)
+    reporter = Reporter(broker, "c")
+    reporter.tell("started", auto_offset_reset="earliest")
+    client = consumer(broker, "consumer", client_id="c")
+    share([client], 4)
+    reporter.tell("assigned", partitions={"orders": [*range(4)]})
+    exchanges = broker._here._exchanges
+
+    def goes_on_after_it() -> bool:
+        client.poll(0.05)
+        sent = [one for one in exchanges if one.api == "ConsumerGroupHeartbeat"]
+        late = [number for number, one in enumerate(sent) if one.fault]
+        return bool(late) and sent[-1].at_ms > sent[late[0]].at_ms + 3_000
+
+    until(goes_on_after_it)
+    broker.assert_ok()
+    client.close()
 
 
 def test_what_is_owed_is_told_and_waited_for(broker):

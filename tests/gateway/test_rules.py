@@ -24,6 +24,11 @@ def request(api: str = "Heartbeat", client_id: str = "c1", group: str = "g") -> 
         ({"action": "close", "api": "Heartbeet"}, "api: no API 'Heartbeet'; did you mean 'Heartb"),
         ({"action": "close", "nth": 0}, "nth: must be >= 1, got 0"),
         ({"action": "close", "times": -1}, "times: must be >= 0, got -1"),
+        (
+            {"action": "close", "probability": 0},
+            "probability: must be above 0 and at most 1, got 0",
+        ),
+        ({"action": "close", "probability": 1.1}, "at most 1, got 1.1"),
         ({"action": "delay_answer"}, "delay_ms: the action delay_answer needs delay_ms"),
         ({"action": "close", "delay_ms": 5}, "delay_ms: the action close has no delay_ms"),
         ({"action": "delay_commit", "delay_ms": 10**9}, "delay_ms: must be from 0 to 600000"),
@@ -88,6 +93,29 @@ def test_without_an_end_a_rule_is_applied_from_the_nth_request_on():
     rules = Rules()
     rule = rules.add(action="close", nth=2, times=0)
     assert [rules.take(request()) for _ in range(4)] == [None, rule, rule, rule]
+
+
+def test_a_rule_with_a_probability_is_applied_to_the_share_that_its_seed_draws():
+    def taken(seed: int, **keys: object) -> list[bool]:
+        rules = Rules(seed=seed)
+        rules.add(action="close", api="Heartbeat", probability=0.25, **keys)
+        # What is of another API takes no draw away.
+        others = Rules(seed=seed)
+        others.add(action="close", api="Heartbeat", probability=0.25, **keys)
+        drawn = [rules.take(request()) is not None for _ in range(400)]
+        for one in drawn:
+            assert others.take(request("LeaveGroup")) is None
+            assert (others.take(request()) is not None) == one
+        assert rules.hits == [sum(drawn)]
+        return drawn
+
+    whole = taken(7, times=0)
+    assert whole == taken(7, times=0) != taken(8, times=0)
+    # 100 expected; a binomial share is that far off once in 100,000 seeds.
+    assert 62 < sum(whole) < 138
+    first, *_ = [number for number, one in enumerate(whole) if one]
+    assert taken(7, times=1) == [number == first for number in range(400)]
+    assert not any(taken(7, times=0, nth=50)[:49])
 
 
 def test_the_first_rule_that_is_due_is_applied_and_all_count():

@@ -92,7 +92,7 @@ def _run(
     began = time.monotonic()
     outcome, problem = Outcome.FAILED, ""
     not_judged: tuple[str, ...] = ()
-    with Gateway(replace(settings, rules=scenario.rules)) as broker:
+    with Gateway(replace(settings, rules=scenario.rules, seed=scenario.seed)) as broker:
         try:
             with Trial(broker, command, deadline_s=deadline_s, out=out) as trial:
                 scenario.script(trial)

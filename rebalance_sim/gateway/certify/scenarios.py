@@ -17,13 +17,15 @@ _LOST_MS = 3_000
 
 
 class Scenario(NamedTuple):
-    """``script`` raises DidNotHold. ``is_static``: it needs a command with ``{instance_id}``."""
+    """``script`` raises DidNotHold. ``is_static``: it needs a command with ``{instance_id}``.
+    ``seed``: of the draws of its rules."""
 
     name: str
     about: str
     script: Callable[[Trial], None]
     rules: tuple[Rule, ...] = ()
     is_static: bool = False
+    seed: int = 0
 
 
 # -- scripts ---------------------------------------------------------------------------------------

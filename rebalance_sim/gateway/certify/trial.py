@@ -77,6 +77,11 @@ class Trial:
 
     # -- clients ---------------------------------------------------------------------------------
 
+    @property
+    def running(self) -> Sequence[int]:
+        """The numbers of the clients that were started and neither stopped nor killed."""
+        return [number for number, is_to_run in enumerate(self._is_to_run) if is_to_run]
+
     def start(self, count: int = 1, *, instance_id: str | None = None) -> None:
         """Start processes of the client."""
         for _ in range(count):
@@ -132,7 +137,7 @@ class Trial:
             if time.monotonic() > end:
                 raise NotConcerned
             time.sleep(_POLL_S)
-        self.settles(sum(self._is_to_run))
+        self.settles(len(self.running))
 
     def not_judged(self) -> tuple[str, ...]:
         """What of this scenario would not have been noticed."""
@@ -173,10 +178,14 @@ class Trial:
 
     def consumes(self, records: int = 40) -> None:
         """Records are added, and all that there are come to be committed."""
-        rows = [b"%d" % number for number in range(self._records, self._records + records)]
-        self._records += records
-        self.broker.add_records(TOPIC, rows)
+        self.add_records(records)
         self.commits_everything()
+
+    def add_records(self, count: int) -> None:
+        """Add so many records, to all partitions in turn."""
+        rows = [b"%d" % number for number in range(self._records, self._records + count)]
+        self._records += count
+        self.broker.add_records(TOPIC, rows)
 
     def commits_everything(self) -> None:
         """The committed offsets come to be the ends of all partitions that have records."""
