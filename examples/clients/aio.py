@@ -7,9 +7,11 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import KafkaConnectionError
 from reporter import Reporter
 
 
@@ -41,7 +43,11 @@ async def consume(bootstrap, group, topic, instance_id=None):
         metadata_max_age_ms=1000,
     )
     consumer.subscribe([topic], listener=Listener(reporter))
-    await consumer.start()
+    while not stopped.is_set():
+        # Its start fails where the connection to the first broker is closed.
+        with suppress(KafkaConnectionError):
+            await consumer.start()
+            break
     while not stopped.is_set():
         polled = await consumer.getmany(timeout_ms=100)
         reporter.polled(

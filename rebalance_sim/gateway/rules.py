@@ -72,6 +72,8 @@ class Action(StrEnum):
 
 _DELAYS = frozenset({Action.DELAY_REQUEST, Action.DELAY_ANSWER, Action.DELAY_COMMIT})
 _LOSSES = frozenset({Action.LOSE_ANSWER, Action.SILENCE})
+DELAYED = _DELAYS | _LOSSES
+"""Actions that have ``delay_ms``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ class Rule:
             raise ScenarioError(f"the action {self.action} loses no records", place="lost_records")
 
     def _check_times(self) -> None:
-        users = {"delay_ms": _DELAYS | _LOSSES, "load_ms": {Action.MOVE_COORDINATOR}}
+        users = {"delay_ms": DELAYED, "load_ms": {Action.MOVE_COORDINATOR}}
         for name, actions in users.items():
             value = getattr(self, name)
             if not 0 <= value <= LONGEST_MS:

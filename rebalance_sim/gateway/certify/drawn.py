@@ -8,7 +8,8 @@ from random import Random
 
 from rebalance_sim.gateway.certify.scenarios import SESSION_S, Scenario
 from rebalance_sim.gateway.certify.trial import PARTITIONS, Trial
-from rebalance_sim.gateway.rules import ANY, Action, Rule
+from rebalance_sim.gateway.rules import ANY, DELAYED, Action, Rule
+from rebalance_sim.scenarios.codec import decode
 
 _Part = Callable[[Trial, Random], None]
 _PARTS = (6, 10)
@@ -105,25 +106,21 @@ _PARTS_OF_IT: Sequence[_Part] = (
 
 
 def _rule(draws: Random) -> Rule:
+    """About requests that name a group: a client that finds no broker at its start may give up."""
     action = draws.choice(tuple(Action))
-    probability = draws.choice(_PROBABILITIES)
+    keys: dict[str, object] = {"action": action.value, "times": 0}
+    keys["probability"] = draws.choice(_PROBABILITIES)
     match action:
         case Action.ERROR:
             api = draws.choice(sorted(_REFUSALS))
-            error = draws.choice(_REFUSALS[api])
-            return Rule(action=action, api=api, error=error, times=0, probability=probability)
+            keys |= {"api": api, "error": draws.choice(_REFUSALS[api])}
         case Action.MOVE_COORDINATOR:
-            return Rule(action=action, api="OffsetCommit", times=2, probability=probability)
-        case Action.CLOSE | Action.CLOSE_AFTER:
-            return Rule(action=action, times=0, probability=probability)
-    # Of the requests that name a group.
-    return Rule(
-        action=action,
-        group="?*",
-        times=0,
-        delay_ms=draws.choice(_DELAYS_MS),
-        probability=probability,
-    )
+            keys |= {"api": "OffsetCommit", "times": 2}
+        case _:
+            keys["group"] = "?*"
+    if action in DELAYED:
+        keys["delay_ms"] = draws.choice(_DELAYS_MS)
+    return decode(Rule, keys)
 
 
 def _about(rule: Rule) -> str:
