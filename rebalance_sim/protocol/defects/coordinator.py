@@ -1,9 +1,49 @@
-"""Defects of coordinators of consumer groups that change nothing but a value of their rules."""
+"""Defects of coordinators: of consumer groups those that change only values, and of all groups."""
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
-from rebalance_sim.protocol.defects.defect import Defect, always, wrong
+from rebalance_sim.protocol.defects.defect import Defect, always, defect, wrong
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
+from rebalance_sim.protocol.wire.records import OffsetCommitValue
+
+
+@defect(
+    "mut-config-at-load",
+    "Altered settings count after the next load only",
+)
+class TakesConfigsAtLoad(CoordinatorRules):
+    """Altered settings count when the coordinator is loaded the next time."""
+
+    def configs_in_force(self, known: ConfigsInForce, reported: ConfigsInForce) -> ConfigsInForce:
+        return known
+
+
+@defect(
+    "mut-expire-early",
+    "Offsets expire at the first check",
+)
+class ExpiresEarly(CoordinatorRules):
+    """Every check takes what no member subscribes to, whatever its age."""
+
+    def offset_expires(
+        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
+    ) -> bool:
+        return not is_subscribed
+
+
+@defect(
+    "mut-expire-subscribed",
+    "Offsets of subscribed topics expire",
+)
+class ExpiresSubscribedOffsets(CoordinatorRules):
+    """Retention does not ask who subscribes to the topic."""
+
+    def offset_expires(
+        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
+    ) -> bool:
+        return age_ms >= retention_ms
+
 
 DEFECTS = (
     # The coordinator counts by topic id what classic members own by name, so that a topic

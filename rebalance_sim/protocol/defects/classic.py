@@ -1,8 +1,54 @@
-"""Defects of classic groups and of conversions that change nothing but a value of their rules."""
+"""Defects of classic groups and of conversions."""
 
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
-from rebalance_sim.protocol.defects.defect import Defect, always, wrong
+from rebalance_sim.protocol.defects.defect import Defect, always, defect, wrong
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+
+
+@defect(
+    "classic-reused-generation",
+    "A generation that is used again hides a former owner",
+    source="docs/findings.md",
+    versions="4.1.2, 4.3.1",
+    properties=("classic C10", "defects S1"),
+)
+class UsesNumbersAgain(ClassicGroupRules):
+    """Generations are counted on from the last one in the log, and a former
+    coordinator may have given the next number away as well (docs/findings.md).
+    """
+
+    fences_joins = False
+
+    def first_generation(self, term: int) -> int:
+        return 0
+
+
+@defect(
+    "KAFKA-20273",
+    "A group that is converted back does not rebalance for a target that is due",
+    source="apache/kafka#21663",
+    versions="4.0 - 4.2; fixed in 4.3",
+    properties=("defects L2",),
+)
+class RebalancesForOwnChange(MigrationRules):
+    """A group that is converted back does not rebalance for a target that is due."""
+
+    def rebalances_for_due_target(self, *, is_changed: bool) -> bool:
+        return is_changed
+
+
+@defect(
+    "PR-16290",
+    "Converted member has the session timeout of the other protocol",
+    source="apache/kafka#16290",
+    versions="3.8.0 candidate line; fixed in 3.8.0",
+)
+class ConvertsWithOtherSession(MigrationRules):
+    """A conversion gives classic members the session timeout of the consumer protocol."""
+
+    def converted_session_ms(self, session_timeout_ms: int, default_ms: int) -> int:
+        return default_ms
+
 
 DEFECTS = (
     # A refused JoinGroup makes the coordinator forget an empty consumer group.

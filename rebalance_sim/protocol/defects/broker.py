@@ -1,7 +1,37 @@
-"""Defects of brokers, and of what hosts them, that change only a value of their rules."""
+"""Defects of brokers, and of what hosts coordinators."""
 
-from rebalance_sim.protocol.defects.defect import Defect, always, wrong
+from rebalance_sim.protocol.defects.defect import Defect, always, defect, wrong
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+
+
+@defect(
+    "KAFKA-16973",
+    "Read-only answers released before loaded state is committed",
+    versions="3.7 - 3.8; fixed in 3.9",
+    properties=("defects S5", "defects S3"),
+)
+class TrustsLoadedTail(BrokerRules):
+    """An answer without records waits only for writes of this shard's own."""
+
+    def offset_to_await(self, end_offset: int, own_writes_end: int, record_count: int) -> int:
+        return end_offset if record_count else own_writes_end
+
+
+@defect(
+    "KafScale-121",
+    "Two brokers act as coordinator of one group",
+    source="KafScale#121",
+    versions="KafScale platform, February 2026 (issue open then)",
+    properties=("defects S1", "defects S5"),
+)
+class ServesAfterResignation(BrokerRules):
+    """Nothing fences a broker that has lost the group to another one."""
+
+    serves_after_resignation = True
+
+    def gives_up(self, loaded_epoch: int, resigned_epoch: int) -> bool:
+        return False
+
 
 DEFECTS = (
     # A failed write leaves a member without a timer, or with one too many.

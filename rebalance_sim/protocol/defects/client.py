@@ -1,4 +1,4 @@
-"""Defects of clients that change nothing but a value of their rules."""
+"""Defects of clients that change only values, and of several kinds."""
 
 from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 from rebalance_sim.protocol.clients.common.values import CallbackKind
@@ -7,7 +7,7 @@ from rebalance_sim.protocol.clients.java.classic.classic_member_rules import Cla
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.defects.defect import Defect, wrong
-from rebalance_sim.protocol.defects.kafka_16460 import CommitThenMark
+from rebalance_sim.protocol.defects.java_consumer import CommitThenMark
 
 DEFECTS = (
     # A leader assigns before it knows all topics of its group.
@@ -431,5 +431,17 @@ DEFECTS = (
         versions="franz-go 1.22.3",
         rules=(wrong(FranzRules, tells_of_what_it_has=False),),
         properties=("client C8",),
+    ),
+    # Found by this simulator, confirmed with franz-go 1.22.3.
+    # A cooperative group goes over to eager. A member that had kept its partitions through the
+    # JoinGroup revokes them after its SyncGroup, when others have been given them already
+    # (docs/findings.md).
+    Defect(
+        id="sim-late-downgrade",
+        title="A group goes over to eager, and partitions have two consumers for a while",
+        source="docs/findings.md",
+        versions="franz-go 1.22.3",
+        rules=(wrong(FranzRules, revokes_before_eager_sync=False),),
+        properties=("classic C9", "defects S1"),
     ),
 )
