@@ -19,7 +19,7 @@ from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.clients import ClientClose
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,

@@ -105,7 +105,7 @@ COINCIDENCE = '''
 """A client dies just when the topics have grown."""
 
 from rebalance_sim.scenarios.generate.recipes._steps import grown
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientCrash
 
 
 def death_at_growth(draw, targets, at_ms):

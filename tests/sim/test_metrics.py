@@ -10,11 +10,9 @@ from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, o
 from rebalance_sim.protocol.clients import RunCallback
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.connections import ClientPartition
+from rebalance_sim.sim.faults.topics import TopicDelete, TopicGrow
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.spec import ClientSpec, OffsetReset, TopicSpec
 

@@ -1,20 +1,100 @@
-"""The settings of a group are altered."""
+"""Settings of brokers and groups are altered."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from rebalance_sim.protocol.runtime.coordinator_config import (
     GROUP_SETTINGS,
     ConfigsInForce,
+    alter_broker_config,
 )
+from rebalance_sim.protocol.wire.errors import GroupError
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.ports import DrawRule, SettingsContext
-from rebalance_sim.sim.faults.settings_change import ASSIGNMENT_INTERVALS_MS, SettingsChange
+from rebalance_sim.sim.faults.fault import End, Fault
+from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld, SettingsContext
 from rebalance_sim.sim.faults.targets import Targets
+
+ASSIGNMENT_INTERVALS_MS = (0, 500, 1_000, 5_000)
+"""Those that are drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChange(Fault):
+    """An administrator alters settings; the controller refuses what a broker would refuse."""
+
+    alters_settings: ClassVar[bool] = True
+
+    def begin(self, world: FaultWorld) -> End | bool:
+        return world.settings.apply(self)
+
+    @abstractmethod
+    def altered(self, configs: ConfigsInForce, context: SettingsContext) -> ConfigsInForce:
+        """The settings after the change. Raises GroupError as a broker would refuse it."""
+
+
+class WithFaults(SettingsContext, Protocol):
+    """A whole specification (``WorldSpec``)."""
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What happens to the world."""
+
+
+def configs_ever_in_force(spec: WithFaults) -> Mapping[str, ConfigsInForce]:
+    """Place of each change in ``faults`` -> all settings after it, and ``start`` before the first.
+
+    Raises ValueError for a change that would be refused: the place, the words of a broker, and the
+    error code.
+    """
+    configs = ConfigsInForce(broker=spec.config)
+    found = {"start": configs}
+    changes = [
+        (fault.at_ms, index, fault)
+        for index, fault in enumerate(spec.faults)
+        if isinstance(fault, SettingsChange)
+    ]
+    for _, index, change in sorted(changes, key=lambda item: item[:2]):
+        try:
+            configs = change.altered(configs, spec)
+        except GroupError as refusal:
+            raise ValueError(f"faults[{index}]: {refusal.message} ({refusal.code.name})") from None
+        found[f"faults[{index}]"] = configs
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfigChange(SettingsChange):
+    """An administrator alters a setting of all brokers while they run.
+
+    Only the assignment interval can be; None brings the one back that they were started with.
+    """
+
+    group_consumer_assignment_interval_ms: int | None = None
+
+    @property
+    def changes(self) -> Mapping[str, int | None]:
+        """Kafka's dotted names -> new value; None deletes the setting."""
+        return {"group.consumer.assignment.interval.ms": self.group_consumer_assignment_interval_ms}
+
+    def altered(self, configs: ConfigsInForce, context: SettingsContext) -> ConfigsInForce:
+        broker = alter_broker_config(
+            context.config,
+            configs.broker,
+            self.changes,
+            has_assignment_interval=context.has_assignment_interval,
+        )
+        return ConfigsInForce(broker=broker, groups=configs.groups)
+
+    @classmethod
+    def drawn(cls, draw: Draw, rule: DrawRule, targets: Targets, at_ms: int) -> Iterator[Fault]:
+        interval_ms = draw.pick((None, *ASSIGNMENT_INTERVALS_MS))
+        if targets.has_assignment_interval:
+            yield cls(at_ms=at_ms, group_consumer_assignment_interval_ms=interval_ms)
+
 
 _SETTING_SHARE = 0.5
 _DELETED_SHARE = 0.3
