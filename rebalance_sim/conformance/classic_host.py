@@ -22,26 +22,28 @@ from rebalance_sim.conformance.classic_bodies import (
 )
 from rebalance_sim.conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, Order, ReplayHost
 from rebalance_sim.conformance.client_trace import TraceEvent
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    ClassicHeartbeatAnswered,
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     CloseConnection,
     Effect,
-    Event,
-    JoinGroupAnswered,
-    LeaveGroupAnswered,
-    Poll,
-    PollingResumed,
     RequestMetadata,
     RunCallback,
     SendClassicHeartbeat,
     SendJoinGroup,
     SendLeaveGroup,
     SendSyncGroup,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    Event,
+    JoinGroupAnswered,
+    LeaveGroupAnswered,
+    Poll,
+    PollingResumed,
     SyncGroupAnswered,
 )
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 
 _ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {

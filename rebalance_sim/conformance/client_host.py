@@ -30,32 +30,33 @@ from rebalance_sim.conformance.client_observed import (
     RecordedRequests,
 )
 from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
+from rebalance_sim.protocol.clients.common.effects import (
+    Effect,
+    FindCoordinator,
+    RunCallback,
+    SendCommit,
+    SendHeartbeat,
+    SendOffsetFetch,
+)
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     CommitAnswered,
     CommitOffsets,
     CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
-    Effect,
     Event,
-    FindCoordinator,
-    GroupMember,
     HeartbeatAnswered,
-    MembershipOperation,
     MetadataKnown,
     OffsetFetchAnswered,
     PositionsKnown,
     RecordsReturned,
-    RunCallback,
-    SendCommit,
-    SendHeartbeat,
-    SendOffsetFetch,
     Subscribe,
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode

@@ -20,19 +20,19 @@ from rebalance_sim.conformance.client_host import (
     ReplayHost,
 )
 from rebalance_sim.conformance.client_trace import TraceEvent
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.client_kind import NewMember
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.events import (
     CallbackCompleted,
-    CallbackKind,
     Disconnected,
     Event,
     Poll,
     PollingResumed,
     PollingStopped,
     RecordsReturned,
-    RunCallback,
 )
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.common.client_kind import NewMember
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.franz.franz_machine import FranzMachine
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

@@ -25,24 +25,26 @@ from rebalance_sim.conformance.librdkafka_input import (
     coordinator_changes,
     poll_check_lag_ms,
 )
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     CloseConnection,
     ConnectCoordinator,
-    ConsumerConfig,
+    Effect,
+    OwnStateChanged,
+    RunCallback,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
     CoordinatorConnected,
     CoordinatorConnectionClosed,
     Disconnected,
-    Effect,
     Event,
-    OwnStateChanged,
     Poll,
     PollingResumed,
     PollingStopped,
-    RunCallback,
 )
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState

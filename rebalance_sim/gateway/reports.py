@@ -19,22 +19,24 @@ from typing import Any
 from rebalance_sim.gateway.reported import ReportedClient, ReportedMember
 from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.client_kind import GroupProtocol
+from rebalance_sim.protocol.clients.common.effects import (
+    CommitReturned,
+    RunCallback,
+    SendCommit,
+    SendHeartbeat,
+)
+from rebalance_sim.protocol.clients.common.events import (
     CallbackCompleted,
-    CallbackKind,
     CommitAnswered,
     CommitOffsets,
-    CommitReturned,
     Disconnected,
     HeartbeatAnswered,
     PositionsKnown,
     RecordsReturned,
-    RunCallback,
-    SendCommit,
-    SendHeartbeat,
     Tick,
 )
-from rebalance_sim.protocol.clients.common.client_kind import GroupProtocol
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import JAVA_KINDS, kind_of
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode

@@ -8,8 +8,8 @@ import pytest
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
-from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS

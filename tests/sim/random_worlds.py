@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.sim.faults.brokers import (
     AppendFailure,

@@ -6,7 +6,7 @@ import pytest
 from worlds import Recorder, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, FRANZ, FRANZ_CLASSIC
 from rebalance_sim.sim.faults.clients import (
     CallbackFailure,

@@ -9,7 +9,7 @@ import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.sim.faults.clients import (
     CallbackFailure,
     CallbackSlowdown,

@@ -11,7 +11,7 @@ from worlds import client, spec
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA_KINDS
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, orders, spec
 
-from rebalance_sim.protocol.clients import RunCallback
+from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash

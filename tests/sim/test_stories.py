@@ -14,7 +14,7 @@ from worlds import (
 )
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS

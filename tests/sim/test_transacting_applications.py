@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.protocol.clients import Seek, SendOffsetsToTransaction, TransactionEnded
+from rebalance_sim.protocol.clients.common.events import (
+    Seek,
+    SendOffsetsToTransaction,
+    TransactionEnded,
+)
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, KINDS
 from rebalance_sim.protocol.wire.records import TransactionMarker
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec

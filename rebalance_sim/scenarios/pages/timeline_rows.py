@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace

@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from rebalance_sim.protocol.clients import (
-    ClientState,
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     CommitOffsets,
     EnforceRebalance,
@@ -24,6 +23,7 @@ from rebalance_sim.protocol.clients import (
     RecordsReturned,
     Subscribe,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.application_commits import ApplicationCommits
 from rebalance_sim.sim.client.client_conditions import ClientConditions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.events import (
     AssignmentInstalled,
     AssignmentPrepared,
     ClassicHeartbeatAnswered,

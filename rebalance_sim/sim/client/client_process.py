@@ -13,32 +13,34 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.effects import (
     AssignmentReceived,
     CallReturned,
-    ClientState,
-    Close,
     CloseConnection,
     CommitReturned,
     ComputeAssignment,
     ConnectCoordinator,
-    CoordinatorConnected,
-    CoordinatorConnectionClosed,
-    Disconnected,
-    Event,
     FindCoordinator,
-    PollingResumed,
     RaiseError,
     RequestMetadata,
     ResetPositions,
     RunCallback,
     SendJoinGroup,
-    Subscribe,
-    Tick,
+    SendRequest,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients import Call as BlockingCall
-from rebalance_sim.protocol.clients.common.effects import SendRequest
+from rebalance_sim.protocol.clients.common.events import (
+    Close,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
+    Disconnected,
+    Event,
+    PollingResumed,
+    Subscribe,
+    Tick,
+)
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import Call as BlockingCall
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.callback_runs import CallbackRuns

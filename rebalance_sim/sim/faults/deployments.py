@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from rebalance_sim.protocol.clients import MembershipOperation
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.clients.versions import check_version
 from rebalance_sim.sim.checks import not_none

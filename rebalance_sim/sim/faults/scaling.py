@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from rebalance_sim.protocol.clients import MembershipOperation
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, Names, Window, bound, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld, Process

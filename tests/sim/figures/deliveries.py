@@ -7,7 +7,7 @@ import re
 from marks import count, marked
 from recording import Recording
 
-from rebalance_sim.protocol.clients import Subscribe
+from rebalance_sim.protocol.clients.common.events import Subscribe
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.faults.clients import SubscriptionChange
 
