@@ -12,6 +12,8 @@ process.
 from __future__ import annotations
 
 import datetime
+import importlib
+import re
 import struct
 import uuid
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from rebalance_sim.gateway.errors import WireError
+from rebalance_sim.conformance.errors import WireError
 
 MAX_ITEMS = 100_000
 """How many items all arrays of a frame may have together; each takes far more room than a byte."""
@@ -85,6 +87,12 @@ class Reader:
             shift += 7
         raise WireError("a varint of more than 32 bits")
 
+    def skip_tagged(self) -> None:
+        """Pass over the tagged fields at the end of a header: none of them is read."""
+        for _ in range(self.count(self.varint())):
+            self.varint()
+            self.take(self.varint())
+
     def count(self, items: int) -> int:
         """So many items are announced; each takes at least a byte."""
         if items > self.left or items > self._items_left:
@@ -99,6 +107,14 @@ def write_varint(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+@cache
+def schema_of(api: str, version: int, kind: str) -> Any:
+    """The schema of a message, a class of ``kio``; ``kind`` is ``Request`` or ``Response``."""
+    folder = re.sub(r"(?<!^)(?=[A-Z])", "_", api).lower()
+    module = importlib.import_module(f"kio.schema.{folder}.v{version}.{kind.lower()}")
+    return getattr(module, f"{api}{kind}")
 
 
 def read(schema: type, reader: Reader) -> Message:

@@ -11,8 +11,8 @@ import struct
 from functools import cache
 from typing import Any
 
-from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.wire import codec
+from rebalance_sim.conformance import codec
+from rebalance_sim.conformance.errors import WireError
 from rebalance_sim.protocol.wire.embedded import (
     NEWEST_VERSION,
     Assignment,
