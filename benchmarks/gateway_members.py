@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib
 import json
 import os
 import random
@@ -29,8 +28,8 @@ import uuid
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rebalance_sim.gateway.wire import codec
-from rebalance_sim.gateway.wire.embedded import assignment_bytes, subscription_bytes
+from rebalance_sim.conformance import codec
+from rebalance_sim.conformance.embedded_bytes import assignment_bytes, subscription_bytes
 from rebalance_sim.gateway.wire.frames import APIS
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
 
@@ -42,8 +41,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def _schema(api: str, kind: str) -> Any:
-    module = f"kio.schema.{APIS[api].module}.v{VERSIONS[api]}.{kind.lower()}"
-    return getattr(importlib.import_module(module), f"{api}{kind}")
+    return codec.schema_of(api, VERSIONS[api], kind)
 
 
 class Link:

@@ -22,7 +22,7 @@ from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.runner import rare_collections, run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.deployments import ClientBounce
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.world import World

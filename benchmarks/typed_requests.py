@@ -35,8 +35,8 @@ from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES, CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
+from rebalance_sim.sim.faults.coordinators import LogCompaction
+from rebalance_sim.sim.faults.settings import BrokerConfigChange
 from rebalance_sim.sim.group import Group
 from rebalance_sim.sim.observe.routing import Router
 from rebalance_sim.sim.spec import BrokerSpec, TopicSpec, WorldSpec

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
-from rebalance_sim.protocol.clients import ComputingState
+from rebalance_sim.protocol.clients.common.member_states import ComputingState
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import (
     LEGAL_CLASSIC_TRANSITIONS,
     ClassicState,

@@ -22,41 +22,24 @@ from rebalance_sim.conformance.classic_bodies import (
 )
 from rebalance_sim.conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, Order, ReplayHost
 from rebalance_sim.conformance.client_trace import TraceEvent
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    ClassicHeartbeatAnswered,
-    CloseConnection,
-    Effect,
-    Event,
-    JoinGroupAnswered,
-    LeaveGroupAnswered,
-    Poll,
-    PollingResumed,
-    RequestMetadata,
-    RunCallback,
-    SendClassicHeartbeat,
-    SendJoinGroup,
-    SendLeaveGroup,
-    SendSyncGroup,
-    SyncGroupAnswered,
-)
+from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 
-_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
-    "JoinGroup": (JoinGroupAnswered, join_response),
-    "SyncGroup": (SyncGroupAnswered, sync_response),
-    "Heartbeat": (ClassicHeartbeatAnswered, classic_heartbeat_response),
-    "LeaveGroup": (LeaveGroupAnswered, leave_response),
+_ANSWERS: Mapping[str, tuple[Callable[..., events.Event], Callable[[Mapping[str, Any]], Any]]] = {
+    "JoinGroup": (events.JoinGroupAnswered, join_response),
+    "SyncGroup": (events.SyncGroupAnswered, sync_response),
+    "Heartbeat": (events.ClassicHeartbeatAnswered, classic_heartbeat_response),
+    "LeaveGroup": (events.LeaveGroupAnswered, leave_response),
 }
 """Api -> the event that brings its answer, and what reads a recorded one."""
 
 _REQUESTS: Mapping[type, tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    SendJoinGroup: ("JoinGroup", join_body),
-    SendSyncGroup: ("SyncGroup", sync_body),
-    SendClassicHeartbeat: ("Heartbeat", classic_heartbeat_body),
-    SendLeaveGroup: ("LeaveGroup", leave_body),
+    effects.SendJoinGroup: ("JoinGroup", join_body),
+    effects.SendSyncGroup: ("SyncGroup", sync_body),
+    effects.SendClassicHeartbeat: ("Heartbeat", classic_heartbeat_body),
+    effects.SendLeaveGroup: ("LeaveGroup", leave_body),
 }
 """Effect -> its api, and what spells the request."""
 
@@ -66,13 +49,13 @@ _WAKE_UP_MS = 1
 class ClassicExchanges(ReplayHost):
     """What hosts of all classic clients do with requests and answers."""
 
-    def on_effect(self, effect: Effect) -> None:
+    def on_effect(self, effect: effects.Effect) -> None:
         """Requests of the classic protocol; a leader asks for topics, and knows them soon."""
         if type(effect) in _REQUESTS:
             sent: Any = effect
             api, body = _REQUESTS[type(effect)]
             self.send(sent.correlation_id, api, self.as_sent(api, body(sent.request)))
-        elif isinstance(effect, RequestMetadata):
+        elif isinstance(effect, effects.RequestMetadata):
             self.at(self.now_ms + ROUND_TRIP_MS, Order.KNOWLEDGE, self.know_topics)
         else:
             super().on_effect(effect)
@@ -133,9 +116,9 @@ class ClassicHost(ClassicExchanges):
         """See ``ReplayHost``; the application polls once it has subscribed."""
         super().act(event)
         if event.get("action", "").startswith("subscribe"):
-            self.feed(PollingResumed())
+            self.feed(events.PollingResumed())
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: events.Event) -> None:
         """See ``ReplayHost``; the ``poll`` around it continues with what is due by then."""
         super().feed(event)
         due_ms = self.member.poll_due_ms
@@ -149,7 +132,7 @@ class ClassicHost(ClassicExchanges):
         self._poll_at_ms = None
         due_ms = self.member.poll_due_ms
         if due_ms is not None and due_ms <= self.now_ms and self.member.is_polling:
-            self.feed(Poll())
+            self.feed(events.Poll())
 
     def late_tick_ms(self, deadline_ms: int) -> int:
         """See ``ReplayHost``. While bytes are held back it is not seen when a heartbeat is sent;
@@ -160,14 +143,14 @@ class ClassicHost(ClassicExchanges):
 
     # --- effects ----------------------------------------------------------------------------------
 
-    def on_effect(self, effect: Effect) -> None:
+    def on_effect(self, effect: effects.Effect) -> None:
         """What this client logs nothing of is not compared; topics are there from the beginning."""
-        if isinstance(effect, CloseConnection):
+        if isinstance(effect, effects.CloseConnection):
             self.forget(self.in_flight(searches_too=False))
-        elif not isinstance(effect, RequestMetadata):
+        elif not isinstance(effect, effects.RequestMetadata):
             super().on_effect(effect)
 
-    def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
+    def end_callback(self, effect: effects.RunCallback, begin_ms: int, throws: bool) -> None:
         """See ``ReplayHost``."""
         self.observe_callback(effect, begin_ms)
-        self.feed(CallbackCompleted(failed=throws))
+        self.feed(events.CallbackCompleted(failed=throws))

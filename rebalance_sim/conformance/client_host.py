@@ -30,32 +30,9 @@ from rebalance_sim.conformance.client_observed import (
     RecordedRequests,
 )
 from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    Close,
-    CommitAnswered,
-    CommitOffsets,
-    CoordinatorFound,
-    CoordinatorSearchFailed,
-    Disconnected,
-    Effect,
-    Event,
-    FindCoordinator,
-    GroupMember,
-    HeartbeatAnswered,
-    MembershipOperation,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    PositionsKnown,
-    RecordsReturned,
-    RunCallback,
-    SendCommit,
-    SendHeartbeat,
-    SendOffsetFetch,
-    Subscribe,
-    Tick,
-    Unsubscribe,
-)
+from rebalance_sim.protocol.clients.common import effects, events
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -98,7 +75,7 @@ class ReplayHost:
     def run(self) -> list[Observed]:
         """Play everything that is recorded, and let the member's own deadlines come."""
         self.schedule_inputs()
-        self.feed(Tick())
+        self.feed(events.Tick())
         for _ in range(_EVENT_LIMIT):
             tick_ms = self._next_tick_ms()
             if self._queue and (tick_ms is None or self._queue[0][:2] <= (tick_ms, Order.TICK)):
@@ -109,7 +86,7 @@ class ReplayHost:
                 action()
             elif tick_ms is not None and tick_ms <= self._end_ms:
                 self.now_ms = max(self.now_ms, tick_ms)
-                self.feed(Tick())
+                self.feed(events.Tick())
             else:
                 return self._observed
         raise RuntimeError(f"{self.process.name}: the member does not come to rest")
@@ -129,11 +106,11 @@ class ReplayHost:
         """What a search for the coordinator looks like in a trace."""
         raise NotImplementedError
 
-    def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
+    def end_callback(self, effect: effects.RunCallback, begin_ms: int, throws: bool) -> None:
         """The running callback returns."""
         raise NotImplementedError
 
-    def on_effect(self, effect: Effect) -> None:
+    def on_effect(self, effect: effects.Effect) -> None:
         """An effect that only this kind of client has, or that only its traces show."""
 
     def delay_of_callback_ms(self) -> int:
@@ -159,7 +136,7 @@ class ReplayHost:
         for event in feed.action_events(process):
             self.at(event["at_ms"], Order.ACTION, partial(self.act, event))
         for at_ms, positions in feed.returned_records(process):
-            records = RecordsReturned(positions=positions)
+            records = events.RecordsReturned(positions=positions)
             self.at(at_ms, Order.RECORDS, partial(self.feed, records))
 
     def schedule_name(self, name: feed.TopicName) -> None:
@@ -169,40 +146,40 @@ class ReplayHost:
     def know(self, topic: str) -> None:
         """The client's metadata has this topic from now on."""
         self._names[topic] = topic
-        self.feed(MetadataKnown(topic_names=dict(self._names)))
+        self.feed(events.MetadataKnown(topic_names=dict(self._names)))
 
     def know_topics(self) -> None:
         """The client's metadata has every topic of the trace, with its partitions."""
         topics = self.process.topics
-        self.feed(MetadataKnown(topic_names={t: t for t in topics}, partition_counts=topics))
+        self.feed(events.MetadataKnown(topic_names={t: t for t in topics}, partition_counts=topics))
 
     def _schedule_positions(self, response_id: int) -> None:
         """An offset fetch has been answered: the positions that follow from it come in time."""
         for fix in self._fixes:
             if fix.response_id == response_id:
-                known = PositionsKnown(positions={fix.partition: fix.position})
+                known = events.PositionsKnown(positions={fix.partition: fix.position})
                 self.at(fix.at_ms, Order.KNOWLEDGE, partial(self.feed, known))
 
     def act(self, event: TraceEvent) -> None:
         """The application calls its consumer."""
         action = event.get("action", "")
         if action == "subscribe":
-            self.feed(Subscribe(topic_names=frozenset(event["topics"])))
+            self.feed(events.Subscribe(topic_names=frozenset(event["topics"])))
         elif action == "subscribe_pattern":
-            self.feed(Subscribe(topic_regex=event["pattern"]))
+            self.feed(events.Subscribe(topic_regex=event["pattern"]))
         elif action == "subscribe_java_pattern":
-            self.feed(Subscribe(matches_locally=True))
+            self.feed(events.Subscribe(matches_locally=True))
         elif action in feed.ASYNC_COMMITS and self.member.running_callback is None:
             if event["kind"] != "action_end":
                 self.commit(is_sync=False, offsets=event.get("offsets"))
         elif event["kind"] != "action_begin":
             return
         elif action == "unsubscribe":
-            self.feed(Unsubscribe())
+            self.feed(events.Unsubscribe())
         elif action.startswith("close"):
             option = action.removeprefix("close").strip("()")
             operation = MembershipOperation(option) if option else MembershipOperation.DEFAULT
-            self.feed(Close(operation=operation))
+            self.feed(events.Close(operation=operation))
         elif action in feed.SYNC_COMMITS and self.member.running_callback is None:
             self.commit(is_sync=True, offsets=event.get("offsets"))
 
@@ -210,7 +187,7 @@ class ReplayHost:
         """The application commits these offsets, or all that it may."""
         self._async_count += 1
         self.feed(
-            CommitOffsets(
+            events.CommitOffsets(
                 commit_id=self._async_count,
                 is_sync=is_sync,
                 offsets=by_partition(offsets) if offsets else None,
@@ -242,22 +219,22 @@ class ReplayHost:
 
     # --- effects ----------------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: events.Event) -> None:
         """Hand an event to the member, and carry out what it wants."""
         for effect in self.member.on_event(event, now_ms=self.now_ms):
             self._carry_out(effect)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: effects.Effect) -> None:
         match effect:
-            case SendHeartbeat(correlation_id=number, request=heartbeat):
+            case effects.SendHeartbeat(correlation_id=number, request=heartbeat):
                 self.send(number, "ConsumerGroupHeartbeat", heartbeat_body(heartbeat))
-            case FindCoordinator(correlation_id=number):
+            case effects.FindCoordinator(correlation_id=number):
                 self.send(number, "FindCoordinator", self.search_body())
-            case SendCommit(correlation_id=number, request=commit):
+            case effects.SendCommit(correlation_id=number, request=commit):
                 self.send(number, "OffsetCommit", commit_body(commit))
-            case SendOffsetFetch(correlation_id=number, request=fetch):
+            case effects.SendOffsetFetch(correlation_id=number, request=fetch):
                 self.send(number, "OffsetFetch", fetch_body(fetch))
-            case RunCallback():
+            case effects.RunCallback():
                 self._run_callback(effect)
             case _:
                 self.on_effect(effect)
@@ -271,7 +248,7 @@ class ReplayHost:
         """How many callbacks have been asked for."""
         return sum(self._callback_counts.values())
 
-    def _run_callback(self, effect: RunCallback) -> None:
+    def _run_callback(self, effect: effects.RunCallback) -> None:
         name = self.callback_names[effect.kind]
         count = self._callback_counts.get(effect.kind, 0)
         self._callback_counts[effect.kind] = count + 1
@@ -286,7 +263,7 @@ class ReplayHost:
         throws = match is not None and match.throws
         self.at(end_ms, Order.CALLBACK_END, partial(self.end_callback, effect, begin_ms, throws))
 
-    def observe_callback(self, effect: RunCallback, begin_ms: int) -> None:
+    def observe_callback(self, effect: effects.RunCallback, begin_ms: int) -> None:
         """Note a callback that is over, and what is assigned at its end."""
         content = {
             "callback": self.callback_names[effect.kind],
@@ -352,18 +329,24 @@ class ReplayHost:
         if self._in_flight.pop(number, None) is None:
             return  # its connection was lost meanwhile
         if api == "ConsumerGroupHeartbeat":
-            self.feed(HeartbeatAnswered(correlation_id=number, response=heartbeat_response(body)))
+            self.feed(
+                events.HeartbeatAnswered(correlation_id=number, response=heartbeat_response(body))
+            )
         elif api == "OffsetCommit":
-            self.feed(CommitAnswered(correlation_id=number, response=commit_response(body)))
+            self.feed(events.CommitAnswered(correlation_id=number, response=commit_response(body)))
         elif api == "OffsetFetch":
-            self.feed(OffsetFetchAnswered(correlation_id=number, response=fetch_response(body)))
+            self.feed(
+                events.OffsetFetchAnswered(correlation_id=number, response=fetch_response(body))
+            )
             self._schedule_positions(response["id"])
         else:
             error_code = search_error(body)
             if error_code is ErrorCode.NONE:
-                self.feed(CoordinatorFound(correlation_id=number, node_id=1))
+                self.feed(events.CoordinatorFound(correlation_id=number, node_id=1))
             else:
-                self.feed(CoordinatorSearchFailed(correlation_id=number, error_code=error_code))
+                self.feed(
+                    events.CoordinatorSearchFailed(correlation_id=number, error_code=error_code)
+                )
 
     def _lose_connection(self, *, searches_too: bool) -> None:
         self._lose(self.in_flight(searches_too=searches_too))
@@ -383,4 +366,4 @@ class ReplayHost:
     def _lose(self, numbers: Sequence[int]) -> None:
         lost = self.forget(numbers)
         if lost:
-            self.feed(Disconnected(correlation_ids=lost))
+            self.feed(events.Disconnected(correlation_ids=lost))

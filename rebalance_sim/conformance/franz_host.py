@@ -20,19 +20,11 @@ from rebalance_sim.conformance.client_host import (
     ReplayHost,
 )
 from rebalance_sim.conformance.client_trace import TraceEvent
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    Disconnected,
-    Event,
-    Poll,
-    PollingResumed,
-    PollingStopped,
-    RecordsReturned,
-    RunCallback,
-)
+from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.common.client_kind import NewMember
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.franz.franz_machine import FranzMachine
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -106,11 +98,11 @@ class FranzHost(ReplayHost):
     def _cut(self) -> None:
         self._is_cut = True
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: events.Event) -> None:
         """See ``ReplayHost``; the application polls again when it has got records, unless it stays
         with them, and as soon as a poll does anything."""
         super().feed(event)
-        if isinstance(event, RecordsReturned):
+        if isinstance(event, events.RecordsReturned):
             self.at(self.now_ms, Order.POLL, self._poll_again)
         due_ms = self.member.poll_due_ms
         if due_ms is not None and not self._is_away:
@@ -127,13 +119,13 @@ class FranzHost(ReplayHost):
 
     def _poll_again(self) -> None:
         if self._may_poll:
-            self.feed(Poll())
+            self.feed(events.Poll())
 
     def _poll(self) -> None:
         self._poll_at_ms = None
         due_ms = self.member.poll_due_ms
         if due_ms is not None and due_ms <= self.now_ms and self._may_poll:
-            self.feed(Poll())
+            self.feed(events.Poll())
 
     def act(self, event: TraceEvent) -> None:
         """See ``ReplayHost``; and the application's ways to and from a poll."""
@@ -151,7 +143,7 @@ class FranzHost(ReplayHost):
 
     def _set_away(self, is_away: bool) -> None:
         self._is_away = is_away
-        self.feed(PollingStopped() if is_away else PollingResumed())
+        self.feed(events.PollingStopped() if is_away else events.PollingResumed())
 
     def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
         """See ``ReplayHost``; kgo says nowhere what is assigned: a trace has what callbacks had."""
@@ -165,7 +157,7 @@ class FranzHost(ReplayHost):
             "assignment_at_end": self._called_back,
         }
         self.observe("callback", content, begin_ms)
-        self.feed(CallbackCompleted(failed=throws))
+        self.feed(events.CallbackCompleted(failed=throws))
 
     # --- the network ------------------------------------------------------------------------------
 
@@ -173,7 +165,7 @@ class FranzHost(ReplayHost):
         """See ``ReplayHost``; ids that kgo makes are numbered as those of the trace."""
         if self._is_cut and api != "FindCoordinator":
             self._is_cut = False
-            lost = Disconnected(correlation_ids=(number,))
+            lost = events.Disconnected(correlation_ids=(number,))
             self.at(self.now_ms + ROUND_TRIP_MS, Order.LOSS, partial(self.feed, lost))
             return
         if "member_id" in body:

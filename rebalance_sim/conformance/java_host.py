@@ -11,19 +11,12 @@ from typing import Any, ClassVar
 
 from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.client_host import Order, ReplayHost
-from rebalance_sim.protocol.clients import (
-    Call,
-    CallbackCompleted,
-    CallbackKind,
-    ClientState,
-    ConsumerConfig,
-    ConsumerMember,
-    Effect,
-    PatternMatched,
-    Poll,
-    RunCallback,
-    StateChanged,
-)
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback, StateChanged
+from rebalance_sim.protocol.clients.common.events import CallbackCompleted, PatternMatched, Poll
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 
 _SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 

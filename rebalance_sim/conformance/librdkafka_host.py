@@ -25,24 +25,10 @@ from rebalance_sim.conformance.librdkafka_input import (
     coordinator_changes,
     poll_check_lag_ms,
 )
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    CloseConnection,
-    ConnectCoordinator,
-    ConsumerConfig,
-    CoordinatorConnected,
-    CoordinatorConnectionClosed,
-    Disconnected,
-    Effect,
-    Event,
-    OwnStateChanged,
-    Poll,
-    PollingResumed,
-    PollingStopped,
-    RunCallback,
-)
+from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
@@ -104,28 +90,28 @@ class LibrdkafkaHost(ReplayHost):
                 else:
                     self.at(change.at_ms + _LOOK_MS, Order.TICK, look)
 
-    def on_effect(self, effect: Effect) -> None:
+    def on_effect(self, effect: effects.Effect) -> None:
         """States, and what becomes of the connection."""
         match effect:
-            case OwnStateChanged():
+            case effects.OwnStateChanged():
                 content = {"from": effect.from_state, "to": effect.to_state}
                 # A search that waits for a broker is no search yet.
                 waits = effect.to_state == CoordinatorState.WAIT_COORD.value
                 self.observe(effect.what, content, self._search_at_ms if waits else None)
-            case ConnectCoordinator():
+            case effects.ConnectCoordinator():
                 self._connect()
-            case CloseConnection():
+            case effects.CloseConnection():
                 self.forget(self.in_flight(searches_too=False))
             case _:
                 pass  # the rest is not compared
 
     # --- the application --------------------------------------------------------------------------
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: events.Event) -> None:
         """See ``ReplayHost``; whatever waits for the application then runs, if it can."""
         super().feed(event)
         if not self._is_away and self.member.poll_due_ms is not None:
-            super().feed(Poll())
+            super().feed(events.Poll())
 
     def act(self, event: TraceEvent) -> None:
         """See ``ReplayHost``; and the application's ways to and from ``consume``."""
@@ -141,14 +127,14 @@ class LibrdkafkaHost(ReplayHost):
 
     def _set_away(self, is_away: bool) -> None:
         self._is_away = is_away
-        self.feed(PollingStopped() if is_away else PollingResumed())
+        self.feed(events.PollingStopped() if is_away else events.PollingResumed())
 
-    def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
+    def end_callback(self, effect: effects.RunCallback, begin_ms: int, throws: bool) -> None:
         """See ``ReplayHost``; partitions are assigned and unassigned inside of the callback."""
-        super().feed(CallbackCompleted(failed=throws))
+        super().feed(events.CallbackCompleted(failed=throws))
         self.observe_callback(effect, begin_ms)
         if not self._is_away and self.member.poll_due_ms is not None:
-            super().feed(Poll())
+            super().feed(events.Poll())
 
     # --- searches ---------------------------------------------------------------------------------
 
@@ -230,13 +216,13 @@ class LibrdkafkaHost(ReplayHost):
         asked, self._asked = self._asked, []
         lost = self.forget(asked)
         if lost:
-            self.feed(Disconnected(correlation_ids=lost))
+            self.feed(events.Disconnected(correlation_ids=lost))
 
     # --- the connection ---------------------------------------------------------------------------
 
     def _connect(self) -> None:
         if self.unreachable_span is not None:
-            closed = CoordinatorConnectionClosed()
+            closed = events.CoordinatorConnectionClosed()
             at_ms = self.now_ms + ROUND_TRIP_MS
             self.at(at_ms, Order.ANSWER, partial(self.feed, closed))
             return
@@ -247,7 +233,7 @@ class LibrdkafkaHost(ReplayHost):
         let_through_ms = feed.let_through_ms(self._held, self.now_ms)
         if let_through_ms > self.now_ms:
             connected_at_ms = self._connected_at_ms = let_through_ms + ROUND_TRIP_MS
-        self.at(connected_at_ms, Order.ANSWER, partial(self.feed, CoordinatorConnected()))
+        self.at(connected_at_ms, Order.ANSWER, partial(self.feed, events.CoordinatorConnected()))
 
     def _recorded_setup_ms(self) -> int:
         """How long the connection took at the time that is nearest to now."""
@@ -261,7 +247,7 @@ class LibrdkafkaHost(ReplayHost):
     def _look_at_connection(self, change: CoordinatorChange) -> None:
         """The main thread saw the connection down."""
         if self.member.coordinator_state is CoordinatorState.UP:
-            self.feed(CoordinatorConnectionClosed(is_isolated=change.forgets_coordinator))
+            self.feed(events.CoordinatorConnectionClosed(is_isolated=change.forgets_coordinator))
 
     def _next_change(
         self, from_ms: int, from_state: str, to_state: str

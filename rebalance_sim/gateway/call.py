@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rebalance_sim.conformance.codec import Message
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.reports import Reports
 from rebalance_sim.gateway.topics import Topics
-from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import Request
 from rebalance_sim.protocol.hosting.error_answers import error_answer
 from rebalance_sim.protocol.hosting.routing import group_ids_of

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClassicView,
-    ClientState,
-    CommitIdentity,
-    GroupMember,
-    LocalAssignment,
-    RunCallback,
-)
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.group_member import ClassicView, GroupMember
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
-from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import (
+    CallbackKind,
+    CommitIdentity,
+    FetchState,
+    LocalAssignment,
+    PartitionState,
+)
 from rebalance_sim.protocol.clients.kinds import JAVA_KINDS
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,

@@ -19,22 +19,15 @@ from typing import Any
 from rebalance_sim.gateway.reported import ReportedClient, ReportedMember
 from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    CommitAnswered,
-    CommitOffsets,
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.client_kind import GroupProtocol
+from rebalance_sim.protocol.clients.common.effects import (
     CommitReturned,
-    Disconnected,
-    HeartbeatAnswered,
-    PositionsKnown,
-    RecordsReturned,
     RunCallback,
     SendCommit,
     SendHeartbeat,
-    Tick,
 )
-from rebalance_sim.protocol.clients.common.client_kind import GroupProtocol
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import JAVA_KINDS, kind_of
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -214,9 +207,9 @@ class Reports:
         )
         member.tell(kind, partitions)
         effect = member.running = RunCallback(kind=kind, partitions=partitions)
-        self._show(known, self._step(known, Tick(), effect))
+        self._show(known, self._step(known, events.Tick(), effect))
         member.running = None
-        self._show(known, self._step(known, CallbackCompleted(failed=False)))
+        self._show(known, self._step(known, events.CallbackCompleted(failed=False)))
 
     def _polled(self, known: _Known, said: Mapping[str, Any]) -> None:
         member = known.view.reported
@@ -234,17 +227,17 @@ class Reports:
             member.waiting.discard(partition)
             member.move_to(partition, offset)
         if news:
-            self._show(known, self._step(known, PositionsKnown(positions=news)))
+            self._show(known, self._step(known, events.PositionsKnown(positions=news)))
         for partition, offset in ends.items():
             member.move_to(partition, offset)
         if ends:
-            self._show(known, self._step(known, RecordsReturned(positions=ends)))
+            self._show(known, self._step(known, events.RecordsReturned(positions=ends)))
 
     def _commit(self, known: _Known, event: str, said: Mapping[str, Any]) -> None:
         commit_id = _number(said.get("commit_id"), "commit_id")
         if event == "committing":
             is_sync = said.get("is_sync") is True
-            event_of = CommitOffsets(commit_id=commit_id, is_sync=is_sync)
+            event_of = events.CommitOffsets(commit_id=commit_id, is_sync=is_sync)
             self._show(known, self._step(known, event_of))
             return
         name = said.get("error")
@@ -252,7 +245,7 @@ class Reports:
             raise _Wrong(f"no error {name!r}")
         code = None if name is None else ErrorCode[name]
         effect = CommitReturned(commit_id=commit_id, error_code=code)
-        self._show(known, self._step(known, Tick(), effect))
+        self._show(known, self._step(known, events.Tick(), effect))
 
     def _log_end(self, partition: TopicPartition) -> int:
         held = self._topics.by_name.get(partition.topic_id.rpartition("#")[0])
@@ -285,12 +278,12 @@ class Reports:
         number = next(self._numbers)
         known.view.reported.take(request)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
-            self._show(known, self._step(known, Tick(), SendHeartbeat(number, request)))
+            self._show(known, self._step(known, events.Tick(), SendHeartbeat(number, request)))
         elif isinstance(request, OffsetCommitRequest):
             commit = SendCommit(number, self._as_it_means(known, request))
-            self._show_commit(known, self._step(known, Tick(), commit))
+            self._show_commit(known, self._step(known, events.Tick(), commit))
         else:
-            self._show(known, self._step(known, Tick()))
+            self._show(known, self._step(known, events.Tick()))
         return number
 
     def _as_it_means(self, known: _Known, request: OffsetCommitRequest) -> OffsetCommitRequest:
@@ -313,17 +306,17 @@ class Reports:
             return
         known.view.reported.hear(request, response)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
-            self._show(known, self._step(known, HeartbeatAnswered(number, response)))
+            self._show(known, self._step(known, events.HeartbeatAnswered(number, response)))
         elif isinstance(request, OffsetCommitRequest):
-            self._show_commit(known, self._step(known, CommitAnswered(number, response)))
+            self._show_commit(known, self._step(known, events.CommitAnswered(number, response)))
         else:
-            self._show(known, self._step(known, Tick()))
+            self._show(known, self._step(known, events.Tick()))
 
     def lost(self, client_id: str, numbers: Iterable[int]) -> None:
         """The connection of these requests has ended before they were answered."""
         known, ended = self._known.get(client_id), tuple(filter(None, numbers))
         if known is not None and ended:
-            event = Disconnected(correlation_ids=ended)
+            event = events.Disconnected(correlation_ids=ended)
             self._show(known, self._step(known, event))
 
     # -- steps -----------------------------------------------------------------------------------

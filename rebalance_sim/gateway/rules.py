@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
 
-from rebalance_sim.gateway.wire.codec import Message
+from rebalance_sim.conformance.codec import Message
 from rebalance_sim.gateway.wire.frames import APIS, Request
 from rebalance_sim.protocol.runtime.suggestion import did_you_mean
 from rebalance_sim.protocol.wire.errors import ErrorCode

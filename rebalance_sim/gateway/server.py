@@ -10,9 +10,10 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rebalance_sim.conformance.as_on_a_broker import as_on_a_broker
+from rebalance_sim.conformance.codec import Message
+from rebalance_sim.conformance.errors import WireError
 from rebalance_sim.gateway import http
 from rebalance_sim.gateway.call import Call
-from rebalance_sim.gateway.errors import WireError
 from rebalance_sim.gateway.handlers.table import HANDLERS
 from rebalance_sim.gateway.host import GroupHost
 from rebalance_sim.gateway.laws import GroupViolation, Laws
@@ -22,7 +23,6 @@ from rebalance_sim.gateway.rules import Action, Rule, Rules, groups_in
 from rebalance_sim.gateway.settings import GatewaySettings
 from rebalance_sim.gateway.steps import LogLost, Steps
 from rebalance_sim.gateway.topics import LEADER_EPOCH, Topics
-from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import (
     LARGE_BYTES,
     Request,

@@ -25,7 +25,7 @@ from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
 from rebalance_sim.scenarios.traces.trace_file import is_trace_file, scenario_text
 from rebalance_sim.sim.checks import NONE
-from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topics import TopicCreate
 from rebalance_sim.sim.phases import Phase, check_phases
 from rebalance_sim.sim.spec import CLIENTS_MOST, WorldSpec
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalance_sim.invariants.step import ClientView, WorldView
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 
 
 def is_vacuous(groups: Iterable[WorldView]) -> bool:

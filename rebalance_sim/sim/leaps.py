@@ -25,7 +25,7 @@ from math import lcm
 from typing import Protocol
 
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.versions.semantics import Semantics
 

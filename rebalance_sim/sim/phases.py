@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.sim.checks import at_least, unique
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.clock import Clock

@@ -23,13 +23,18 @@ from typing import Any, NamedTuple, Protocol
 
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.operation import ClassicTimer
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.effects import (
+    CommitReturned,
+    RequestMetadata,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendHeartbeat,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.common.events import (
     ClassicHeartbeatAnswered,
-    ClientState,
     CommitAnswered,
     CommitOffsets,
-    CommitReturned,
-    GroupMember,
     HeartbeatAnswered,
     MetadataKnown,
     PatternMatched,
@@ -37,13 +42,10 @@ from rebalance_sim.protocol.clients import (
     PollingResumed,
     PollingStopped,
     RecordsReturned,
-    RequestMetadata,
-    SendClassicHeartbeat,
-    SendCommit,
-    SendHeartbeat,
-    StateChanged,
     Tick,
 )
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator

@@ -23,9 +23,9 @@ from rebalance_sim.sim.checks import at_least, at_most, not_empty, unique
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
 from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, TopicSpec
 from rebalance_sim.sim.delays import DelaySpec
-from rebalance_sim.sim.faults.admin_request import AdminRequest
+from rebalance_sim.sim.faults.administrators import AdminRequest
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.settings_change import configs_ever_in_force
+from rebalance_sim.sim.faults.settings import configs_ever_in_force
 from rebalance_sim.sim.network.network import ADMIN
 from rebalance_sim.sim.network.network_spec import NetworkSpec
 from rebalance_sim.sim.protocol_settings import fitting

@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import Event
+from rebalance_sim.protocol.clients.common.events import Event
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.hosting.held_answers import Asked
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata

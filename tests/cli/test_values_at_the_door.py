@@ -18,7 +18,7 @@ from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
-from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topics import TopicCreate
 
 Call = Callable[..., Outcome]
 

@@ -15,8 +15,8 @@ from client_traces import FOLDER, Edit, edited, find, replay, requests_of, what_
 from rebalance_sim.conformance.client_replay import load_client_trace
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.host_choice import drive
-from rebalance_sim.protocol.clients import CallbackKind
 from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import random
 import struct
 import uuid
@@ -12,10 +11,10 @@ from dataclasses import fields, is_dataclass
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from rebalance_sim.conformance import codec
+from rebalance_sim.conformance.embedded_bytes import subscription_bytes
 from rebalance_sim.gateway.server import Server
 from rebalance_sim.gateway.settings import GatewaySettings
-from rebalance_sim.gateway.wire import codec
-from rebalance_sim.gateway.wire.embedded import subscription_bytes
 from rebalance_sim.gateway.wire.frames import APIS, Api
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.embedded import Subscription
@@ -112,8 +111,7 @@ def fetch_frame(max_wait_ms: int = 0, *, at: int = 0) -> bytes:
 
 def schema_of(api: Api, version: int) -> Any:
     """The schema of a request."""
-    module = importlib.import_module(f"kio.schema.{api.module}.v{version}.request")
-    return getattr(module, f"{api.name}Request")
+    return codec.schema_of(api.name, version, "Request")
 
 
 def random_frame(rng: random.Random, apis: Iterable[str] = tuple(APIS)) -> bytes:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from real_clients import consumer, gateway, until
 
 from rebalance_sim import Gateway
+from rebalance_sim.conformance import codec
 from rebalance_sim.gateway.server import Server
-from rebalance_sim.gateway.wire import codec
 from rebalance_sim.gateway.wire.frames import APIS
 from rebalance_sim.protocol.wire.records import (
     OffsetCommit,

@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.wire import codec
-from rebalance_sim.gateway.wire.embedded import (
+from rebalance_sim.conformance import codec
+from rebalance_sim.conformance.embedded_bytes import (
     assignment_bytes,
     assignment_of,
     subscription_bytes,
     subscription_of,
 )
+from rebalance_sim.conformance.errors import WireError
 from rebalance_sim.gateway.wire.frames import APIS, MAX_FRAME_BYTES, request_of
 from rebalance_sim.gateway.wire.records import batch_of, batches_in
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
@@ -79,8 +79,7 @@ def _is_tagged(schema: Any, name: str) -> bool:
 
 @pytest.mark.parametrize(("api", "version"), EVERY, ids=lambda one: getattr(one, "name", one))
 def test_an_answer_with_nothing_given_is_one_that_kio_reads(api, version):
-    module = importlib.import_module(f"kio.schema.{api.module}.v{version}.response")
-    schema = getattr(module, f"{api.name}Response")
+    schema = codec.schema_of(api.name, version, "Response")
     data = codec.write(schema, {})
     _, size = entity_reader(schema)(memoryview(data), 0)
     assert size == len(data)

@@ -12,8 +12,9 @@ from coordinator_world import GROUP, CoordinatorWorld
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import ClientState, Tick
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.events import Tick
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.classic_messages import (

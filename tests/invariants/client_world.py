@@ -13,30 +13,32 @@ from typing import Any
 from coordinator_world import GROUP, IMAGE, CoordinatorWorld
 
 from rebalance_sim.invariants.step import ClientView, IntakeView, Step, StepKind
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CommitAnswered,
-    ConsumerConfig,
-    ConsumerMember,
-    CoordinatorFound,
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     FindCoordinator,
-    GroupMember,
-    HeartbeatAnswered,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    Poll,
-    PollingResumed,
-    PositionsKnown,
     ResetPositions,
     RunCallback,
     SendCommit,
     SendHeartbeat,
     SendOffsetFetch,
     StateChanged,
-    Subscribe,
-    Tick,
     ValidatePositions,
 )
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    CommitAnswered,
+    CoordinatorFound,
+    HeartbeatAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PollingResumed,
+    PositionsKnown,
+    Subscribe,
+    Tick,
+)
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 
 
 class Client:

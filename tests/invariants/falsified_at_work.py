@@ -15,8 +15,9 @@ from falsified_requests import FALSIFIED as IN_WORLDS
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.protocol.classic import classic_describe, classic_type
-from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation
 from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import ConsumerSubscription

@@ -14,7 +14,7 @@ from coordinator_world import orders
 from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
-from rebalance_sim.protocol.clients import ClassicView
+from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.errors import ErrorCode

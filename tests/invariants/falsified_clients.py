@@ -10,7 +10,8 @@ from client_world import ClientWorld
 from coordinator_world import GROUP, IMAGE
 from falsified_coordinator import FALSIFIED, mutant
 
-from rebalance_sim.protocol.clients import ClientState, Subscribe, Tick
+from rebalance_sim.protocol.clients.common.events import Subscribe, Tick
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest

@@ -6,15 +6,14 @@ from client_world import ClientWorld
 from falsified_classic import FALSIFIED
 from falsified_coordinator import mutant
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.effects import SendCommit
+from rebalance_sim.protocol.clients.common.events import (
     CommitAnswered,
-    FetchState,
-    PartitionState,
     PositionsKnown,
     RecordsReturned,
-    SendCommit,
     Tick,
 )
+from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetCommitResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition

@@ -13,7 +13,7 @@ from rebalance_sim.invariants.engine.listeners import Listeners
 from rebalance_sim.invariants.laws import log
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CommitAnswered
+from rebalance_sim.protocol.clients.common.events import CommitAnswered
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_sim.invariants.formatting import first_difference, listed, plain
-from rebalance_sim.protocol.clients import NO_ASSIGNMENT, LocalAssignment
+from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
 from rebalance_sim.protocol.wire.records import MemberState, OffsetCommitValue
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

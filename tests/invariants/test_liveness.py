@@ -12,8 +12,9 @@ from rebalance_sim.invariants.model.wanted_clients import outlasts_a_join
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState, Poll, PollingStopped, Unsubscribe
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.events import Poll, PollingStopped, Unsubscribe
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 FOREVER_MS = 10_000_000

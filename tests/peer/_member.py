@@ -4,35 +4,37 @@ from __future__ import annotations
 
 from peer import tps
 
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
-    ClientState,
-    CommitAnswered,
     CommitReturned,
-    ConsumerConfig,
-    ConsumerMember,
-    CoordinatorFound,
-    Disconnected,
     FindCoordinator,
-    HeartbeatAnswered,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    Poll,
-    PositionsKnown,
     RaiseError,
-    RecordsReturned,
-    RequestExpired,
     RequestMetadata,
     RunCallback,
     SendCommit,
     SendHeartbeat,
     SendOffsetFetch,
     StateChanged,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    CommitAnswered,
+    CoordinatorFound,
+    Disconnected,
+    HeartbeatAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PositionsKnown,
+    RecordsReturned,
+    RequestExpired,
     Subscribe,
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode

@@ -10,7 +10,16 @@ from _member import asks, calls, commits, raised, results
 from peer import add, cannot, explain, same, tps
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.effects import (
+    FindCoordinator,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    SendSyncGroup,
+)
+from rebalance_sim.protocol.clients.common.events import (
     CallbackCompleted,
     ClassicHeartbeatAnswered,
     Close,
@@ -19,7 +28,6 @@ from rebalance_sim.protocol.clients import (
     CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
-    FindCoordinator,
     JoinGroupAnswered,
     MetadataKnown,
     OffsetFetchAnswered,
@@ -27,12 +35,6 @@ from rebalance_sim.protocol.clients import (
     PollingResumed,
     PositionsKnown,
     RecordsReturned,
-    SendClassicHeartbeat,
-    SendCommit,
-    SendJoinGroup,
-    SendLeaveGroup,
-    SendOffsetFetch,
-    SendSyncGroup,
     Subscribe,
     SyncGroupAnswered,
     Tick,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from _member import Client, S, calls
 from peer import add, cannot, explain, same, tps
 
-from rebalance_sim.protocol.clients import CommitOffsets, Subscribe
+from rebalance_sim.protocol.clients.common.events import CommitOffsets, Subscribe
 
 STATE, MANAGER, CONSUMER = (
     "SubscriptionStateTest",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from _member import INTERVAL, Client, S, commits, raised, results, sends
 from peer import add, cannot, explain, same, tps
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     CommitOffsets,
     CoordinatorSearchFailed,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from _member import INTERVAL, Client, asks, calls, commits, raised, returned, sends, states
 from peer import add, cannot, same, tps
 
-from rebalance_sim.protocol.clients import NO_ASSIGNMENT, Tick
+from rebalance_sim.protocol.clients.common.events import Tick
+from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT
 
 C = "ConsumerMembershipManagerTest"
 V = "client"

@@ -15,29 +15,13 @@ from coordinator_builders import image_of
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
-    ClassicHeartbeatAnswered,
-    Close,
     CloseConnection,
-    CommitAnswered,
     CommitReturned,
-    CoordinatorFound,
-    Disconnected,
-    Event,
     FindCoordinator,
-    JoinGroupAnswered,
-    LeaveGroupAnswered,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    Poll,
-    PollingResumed,
-    PollingStopped,
-    PositionsKnown,
     RaiseError,
-    RecordsReturned,
     RequestMetadata,
     ResetPositions,
     RunCallback,
@@ -47,13 +31,31 @@ from rebalance_sim.protocol.clients import (
     SendLeaveGroup,
     SendOffsetFetch,
     SendSyncGroup,
+    ValidatePositions,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    Close,
+    CommitAnswered,
+    CoordinatorFound,
+    Disconnected,
+    Event,
+    JoinGroupAnswered,
+    LeaveGroupAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    PositionsKnown,
+    RecordsReturned,
     Subscribe,
     SyncGroupAnswered,
     Tick,
     Unsubscribe,
-    ValidatePositions,
 )
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard

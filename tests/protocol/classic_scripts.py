@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import (
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
     SendOffsetFetch,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.wire.embedded import Assignment
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

@@ -11,17 +11,19 @@ from rebalance_sim.protocol.assignors.client_side import (
     range_assignor,
     sticky_assignor,
 )
-from rebalance_sim.protocol.clients import (
-    AssignmentComputed,
-    AssignmentInstalled,
-    AssignmentPrepared,
+from rebalance_sim.protocol.clients.common.effects import (
     ComputeAssignment,
-    ConsumerMember,
     Effect,
-    HeartbeatAnswered,
     SendInstallAssignment,
     SendPrepareAssignment,
 )
+from rebalance_sim.protocol.clients.common.events import (
+    AssignmentComputed,
+    AssignmentInstalled,
+    AssignmentPrepared,
+    HeartbeatAnswered,
+)
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
     ConsumerGroupInstallAssignmentResponse,

@@ -8,12 +8,12 @@ from typing import Any
 from classic_driver import ClassicStory
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
-from rebalance_sim.protocol.clients import (
-    ConnectCoordinator,
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import ConnectCoordinator
+from rebalance_sim.protocol.clients.common.events import (
     CoordinatorConnected,
     CoordinatorConnectionClosed,
 )
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import KIND, LibrdkafkaClassicMember
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from member_driver import Story, partitions
 
-from rebalance_sim.protocol.clients import (
-    ClientState,
-    CommitOffsets,
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     ConnectCoordinator,
-    ConsumerConfig,
+    Effect,
+    SendCommit,
+    SendHeartbeat,
+    SendOffsetFetch,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CommitOffsets,
     CoordinatorConnected,
     CoordinatorConnectionClosed,
-    Effect,
     Event,
-    MemberRules,
     Poll,
     PollingResumed,
     PollingStopped,
     PositionsKnown,
     RecordsReturned,
-    SendCommit,
-    SendHeartbeat,
-    SendOffsetFetch,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.librdkafka.consumer import KIND, LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.clients.versions import client_rules

@@ -6,23 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    ClassicHeartbeatAnswered,
-    ClientState,
-    CommitAnswered,
-    CommitOffsets,
-    CoordinatorFound,
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     Effect,
-    Event,
     FindCoordinator,
-    JoinGroupAnswered,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    Poll,
-    PollingResumed,
-    PositionsKnown,
     ResetPositions,
     RunCallback,
     SendClassicHeartbeat,
@@ -30,11 +17,26 @@ from rebalance_sim.protocol.clients import (
     SendJoinGroup,
     SendOffsetFetch,
     SendSyncGroup,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    CommitAnswered,
+    CommitOffsets,
+    CoordinatorFound,
+    Event,
+    JoinGroupAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PollingResumed,
+    PositionsKnown,
     Subscribe,
     SyncGroupAnswered,
     Tick,
 )
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,

@@ -10,13 +10,10 @@ from typing import Any
 
 from member_driver import INTERVAL_MS, Story, partitions, retarget, stable
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    CommitOffsets,
-    MemberRules,
-    RecordsReturned,
-    ResetPositions,
-)
+from rebalance_sim.protocol.clients.common.effects import ResetPositions
+from rebalance_sim.protocol.clients.common.events import CommitOffsets, RecordsReturned
+from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition

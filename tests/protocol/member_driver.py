@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    ClientState,
-    CommitAnswered,
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     CommitReturned,
-    ConsumerConfig,
-    ConsumerMember,
-    CoordinatorFound,
-    Disconnected,
     Effect,
-    Event,
     FindCoordinator,
-    HeartbeatAnswered,
-    MemberRules,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    Poll,
-    PositionsKnown,
     RaiseError,
-    RecordsReturned,
     RunCallback,
     SendCommit,
     SendHeartbeat,
     SendOffsetFetch,
     StateChanged,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    CommitAnswered,
+    CoordinatorFound,
+    Disconnected,
+    Event,
+    HeartbeatAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PositionsKnown,
+    RecordsReturned,
     Subscribe,
     Tick,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import (

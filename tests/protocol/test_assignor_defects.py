@@ -28,9 +28,11 @@ from rebalance_sim.protocol.assignors.server import (
     UniformAssignor,
     java_hash_map_order,
 )
-from rebalance_sim.protocol.defects.kafka_16930 import FailsOnEmptySubscription
-from rebalance_sim.protocol.defects.kafka_16944 import StickyRange
-from rebalance_sim.protocol.defects.kafka_18688 import MovesExtraToFirst
+from rebalance_sim.protocol.defects.assignor import (
+    FailsOnEmptySubscription,
+    MovesExtraToFirst,
+    StickyRange,
+)
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 

@@ -22,7 +22,7 @@ from assignor_builders import (
 
 from rebalance_sim.protocol.assignors.server import RangeAssignor, UniformAssignor
 from rebalance_sim.protocol.assignors.server.uniform_heterogeneous import assign_heterogeneous
-from rebalance_sim.protocol.defects.kafka_18688 import MovesExtraToFirst
+from rebalance_sim.protocol.defects.assignor import MovesExtraToFirst
 
 RANGE = RangeAssignor()
 UNIFORM = UniformAssignor()

@@ -41,7 +41,7 @@ from rebalance_sim.protocol.assignors.server import (
     validate,
 )
 from rebalance_sim.protocol.assignors.server.uniform_heterogeneous import assign_heterogeneous
-from rebalance_sim.protocol.defects.kafka_18688 import MovesExtraToFirst
+from rebalance_sim.protocol.defects.assignor import MovesExtraToFirst
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 RANGE = RangeAssignor()

@@ -6,7 +6,7 @@ import pytest
 from classic_driver import ClassicStory
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import SendCommit, SendSyncGroup
+from rebalance_sim.protocol.clients.common.effects import SendCommit, SendSyncGroup
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS

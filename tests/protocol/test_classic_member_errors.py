@@ -8,30 +8,32 @@ import pytest
 from manual_classic_member import Driver
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
-    ClassicHeartbeatAnswered,
-    ClientState,
-    Close,
-    CommitOffsets,
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     CommitReturned,
-    CoordinatorSearchFailed,
-    Disconnected,
     FindCoordinator,
-    JoinGroupAnswered,
-    LeaveGroupAnswered,
-    PollingResumed,
-    PollingStopped,
     RaiseError,
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
     SendSyncGroup,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    Close,
+    CommitOffsets,
+    CoordinatorSearchFailed,
+    Disconnected,
+    JoinGroupAnswered,
+    LeaveGroupAnswered,
+    PollingResumed,
+    PollingStopped,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import (
     LEGAL_CLASSIC_TRANSITIONS,
     ClassicState,

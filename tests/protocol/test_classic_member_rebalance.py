@@ -5,13 +5,13 @@ from __future__ import annotations
 from classic_driver import ClassicStory
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import (
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import (
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 
 ALL_FOO = "foo-0 foo-1 foo-2 foo-3"
 REVOKED, ASSIGNED, LOST = "onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost"

@@ -6,16 +6,16 @@ import pytest
 from classic_driver import ClassicStory, codes
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
-    EnforceRebalance,
+from rebalance_sim.protocol.clients.common.effects import (
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.common.events import EnforceRebalance
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS

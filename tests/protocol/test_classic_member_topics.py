@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from manual_classic_member import Driver, metadata
 
-from rebalance_sim.protocol.clients import (
-    ClientState,
-    OffsetFetchAnswered,
+from rebalance_sim.protocol.clients.common.effects import (
     RequestMetadata,
     ResetPositions,
     RunCallback,
@@ -15,6 +13,8 @@ from rebalance_sim.protocol.clients import (
     SendOffsetFetch,
     ValidatePositions,
 )
+from rebalance_sim.protocol.clients.common.events import OffsetFetchAnswered
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition

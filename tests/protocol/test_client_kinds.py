@@ -7,19 +7,13 @@ from typing import Any, ClassVar
 import pytest
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
-from rebalance_sim.protocol.clients import (
-    CallReturned,
-    Close,
-    CommitOffsets,
-    GroupMember,
-    Poll,
-    SendHeartbeat,
-    Tick,
-)
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import CallReturned, SendHeartbeat
+from rebalance_sim.protocol.clients.common.events import Close, CommitOffsets, Poll, Tick
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.clients.kinds import KINDS, kind_of

@@ -8,10 +8,8 @@ from __future__ import annotations
 from librdkafka_driver import LibrdkafkaStory
 from member_driver import INTERVAL_MS, partitions
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
-)
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 MAX_POLL_MS = 30_000

@@ -11,15 +11,15 @@ from librdkafka_classic_driver import LibrdkafkaClassicStory
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import (
-    ClassicHeartbeatAnswered,
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import (
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.common.events import ClassicHeartbeatAnswered
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
     LEGAL_CLASSIC_JOIN_TRANSITIONS,
     JoinState,

@@ -8,21 +8,23 @@ import pytest
 from manual_classic_member import Driver, metadata
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    CoordinatorConnected,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    PatternMatched,
-    PositionsKnown,
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     RequestMetadata,
     ResetPositions,
     SendCommit,
     SendJoinGroup,
     SendOffsetFetch,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CoordinatorConnected,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    PatternMatched,
+    PositionsKnown,
     Subscribe,
 )
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState

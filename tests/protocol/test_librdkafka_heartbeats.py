@@ -9,15 +9,12 @@ import pytest
 from librdkafka_driver import LibrdkafkaStory
 from member_driver import INTERVAL_MS, partitions, sent
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
-    CloseConnection,
-    ConsumerConfig,
-    MemberRules,
-    SendHeartbeat,
-    Subscribe,
-)
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import CloseConnection, SendHeartbeat
+from rebalance_sim.protocol.clients.common.events import Subscribe
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState

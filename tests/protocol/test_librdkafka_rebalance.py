@@ -11,20 +11,19 @@ import pytest
 from librdkafka_driver import LibrdkafkaStory
 from member_driver import INTERVAL_MS, partitions, sent
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    CallReturned,
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import CallReturned, RaiseError
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     CommitAnswered,
     CommitOffsets,
     MetadataKnown,
     PollingResumed,
-    RaiseError,
     RecordsReturned,
     Subscribe,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
     LEGAL_JOIN_TRANSITIONS,
     JoinState,

@@ -10,11 +10,8 @@ import itertools
 from librdkafka_driver import LibrdkafkaStory
 from member_driver import sent
 
-from rebalance_sim.protocol.clients import (
-    ConnectCoordinator,
-    CoordinatorSearchFailed,
-    Disconnected,
-)
+from rebalance_sim.protocol.clients.common.effects import ConnectCoordinator
+from rebalance_sim.protocol.clients.common.events import CoordinatorSearchFailed, Disconnected
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 

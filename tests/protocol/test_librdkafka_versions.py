@@ -7,14 +7,10 @@ from librdkafka_classic_driver import LibrdkafkaClassicStory
 from librdkafka_driver import LibrdkafkaStory
 from member_driver import INTERVAL_MS, partitions
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
-    CommitAnswered,
-    CommitOffsets,
-    SendCommit,
-    SendSyncGroup,
-)
+from rebalance_sim.protocol.clients.common.effects import SendCommit, SendSyncGroup
+from rebalance_sim.protocol.clients.common.events import CommitAnswered, CommitOffsets
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import KINDS, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.clients.versions import client_rule_set, versions_of

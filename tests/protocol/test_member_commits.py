@@ -5,22 +5,20 @@ from __future__ import annotations
 import pytest
 from member_driver import INTERVAL_MS, Story, partitions, sent
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import ResetPositions, ValidatePositions
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     CommitAnswered,
     CommitOffsets,
     Disconnected,
-    FetchState,
     PollingResumed,
     PositionsKnown,
     RecordsReturned,
     RequestExpired,
-    ResetPositions,
     Tick,
-    ValidatePositions,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind, FetchState
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (

@@ -12,22 +12,23 @@ from computing_driver import RANGE, REPORTED, RESULT, STICKY, ComputingStory, me
 from member_driver import INTERVAL_MS, Story, partitions
 
 from rebalance_sim.protocol.assignors.client_side import AssignorMetadata, advertise
-from rebalance_sim.protocol.clients import (
-    AssignmentComputed,
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     AssignmentReceived,
-    AssignorMetadataChanged,
-    ClientState,
-    Close,
     ComputeAssignment,
-    ComputingState,
-    ConsumerConfig,
-    Disconnected,
     Effect,
     SendHeartbeat,
     SendInstallAssignment,
     SendPrepareAssignment,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    AssignmentComputed,
+    AssignorMetadataChanged,
+    Close,
+    Disconnected,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.java.consumer.computing import COMPUTING_TRANSITIONS, Computing
 from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 

@@ -12,19 +12,21 @@ from computing_driver import REPORTED, member_at_rest
 from member_commit_stories import COMMIT_STORIES, Telling
 from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, retarget, sent, stable
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import (
     AssignmentReceived,
-    CallbackKind,
     CallReturned,
-    Close,
-    ConsumerConfig,
-    MemberRules,
-    MetadataKnown,
     SendInstallAssignment,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    Close,
+    MetadataKnown,
     Subscribe,
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.defects import DEFECTS

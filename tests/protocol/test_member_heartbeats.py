@@ -7,23 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from member_driver import INTERVAL_MS, Story, partitions, sent
 
-from rebalance_sim.protocol.clients import (
-    ClientState,
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer, backoff_ms
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import SendHeartbeat, StateChanged
+from rebalance_sim.protocol.clients.common.events import (
     Close,
-    ConsumerConfig,
     CoordinatorSearchFailed,
     Disconnected,
-    MembershipOperation,
     PatternMatched,
     Poll,
     RequestExpired,
-    SendHeartbeat,
-    StateChanged,
     Subscribe,
     Tick,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.common.backoff import RequestPacer, backoff_ms
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 

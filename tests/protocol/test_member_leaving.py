@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 from member_driver import INTERVAL_MS, Story, partitions, sent
 
-from rebalance_sim.protocol.clients import (
-    Call,
-    CallbackKind,
+from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
-    ClientState,
+    CommitReturned,
+    SendHeartbeat,
+)
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     CommitOffsets,
-    CommitReturned,
     PollingResumed,
     PollingStopped,
-    SendHeartbeat,
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import ErrorClass, classify_error
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug

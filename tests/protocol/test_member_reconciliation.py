@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
-from rebalance_sim.protocol.clients import (
-    CallbackKind,
-    ClientState,
-    Close,
-    FetchState,
-    MetadataKnown,
-    Poll,
-    RequestMetadata,
-    Unsubscribe,
-)
+from rebalance_sim.protocol.clients.common.effects import RequestMetadata
+from rebalance_sim.protocol.clients.common.events import Close, MetadataKnown, Poll, Unsubscribe
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind, FetchState
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse

@@ -7,19 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from member_driver import Story, partitions
 
-from rebalance_sim.protocol.clients import (
-    LEGAL_TRANSITIONS,
+from rebalance_sim.protocol.clients.common.effects import StateChanged
+from rebalance_sim.protocol.clients.common.events import (
     CallbackCompleted,
-    ClientState,
     Close,
     Disconnected,
     PollingResumed,
     PollingStopped,
-    StateChanged,
     Subscribe,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.common.member_states import check_transition
+from rebalance_sim.protocol.clients.common.member_states import (
+    LEGAL_TRANSITIONS,
+    ClientState,
+    check_transition,
+)
 from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 
 S = ClientState

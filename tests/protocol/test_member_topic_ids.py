@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 from member_driver import Story, sent
 
-from rebalance_sim.protocol.clients import CommitOffsets, MetadataKnown, RequestMetadata
+from rebalance_sim.protocol.clients.common.effects import RequestMetadata
+from rebalance_sim.protocol.clients.common.events import CommitOffsets, MetadataKnown
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition

@@ -7,8 +7,10 @@ from functools import partial
 
 import pytest
 
-from rebalance_sim.protocol.clients import ConsumerConfig, HeartbeatAnswered, SendHeartbeat
 from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
+from rebalance_sim.protocol.clients.common.events import HeartbeatAnswered
 from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.protocol.clients.java.consumer.consumer_state import CONSUMER_STATE
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS

@@ -12,8 +12,7 @@ from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, client_w
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import parse_scenario
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
 from rebalance_sim.sim.faults.fault import Fault
 
 SCENARIO = """

@@ -21,11 +21,13 @@ from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
-from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
+from rebalance_sim.sim.faults.clients import ClientClose
+from rebalance_sim.sim.faults.deployments import (
+    ClientBounce,
+    ClientRedeploy,
+    RollingMigration,
+    SurgeDeploy,
+)
 from rebalance_sim.sim.protocol_settings import ONLY_OF
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.world import World

@@ -30,14 +30,10 @@ from rebalance_sim.scenarios.profile import (
 from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, ClientPause
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.deployments import ClientRedeploy, FleetRestart, SurgeDeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.fleet_restart import FleetRestart
-from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 from rebalance_sim.sim.protocol_settings import ONLY_OF
 
 SEEDS = range(200)

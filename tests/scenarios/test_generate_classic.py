@@ -10,7 +10,7 @@ from rebalance_sim.protocol.clients.common.client_kind import GroupProtocol
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES
 from rebalance_sim.scenarios.generate.generator import generate, generate_from
 from rebalance_sim.scenarios.profile import load_profile
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.deployments import RollingMigration
 from rebalance_sim.sim.protocol_settings import protocols_spoken
 from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 

@@ -8,8 +8,8 @@ import pytest
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
-from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
@@ -19,7 +19,7 @@ from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.clients import ClientClose
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,

@@ -12,7 +12,7 @@ from rebalance_sim.scenarios.leaping import COUNTERS, differences, run_leaping
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientCrash
 from rebalance_sim.sim.phases import Phase, PhaseEnd
 
 _KNOWN = generate("faulty", 64)

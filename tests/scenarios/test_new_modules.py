@@ -19,22 +19,15 @@ DEFECT = '''
 
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import defect
 
 
+@defect("TICKET-1", "Given away too early", properties=("defects S1",))
 class GivesAway(ConsumerGroupRules):
     ownership = NoDoubleOwnershipAlarm()
 
     def is_free(self, group, member, partition):
         return True
-
-
-DEFECT = Defect(
-    id="TICKET-1",
-    title="Given away too early",
-    rules=(GivesAway,),
-    properties=("defects S1",),
-)
 '''
 
 VERSION = '''
@@ -112,7 +105,7 @@ COINCIDENCE = '''
 """A client dies just when the topics have grown."""
 
 from rebalance_sim.scenarios.generate.recipes._steps import grown
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientCrash
 
 
 def death_at_growth(draw, targets, at_ms):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.faults.metadata_lag import MetadataLag
+from rebalance_sim.sim.faults.clients import MetadataLag
 
 
 def test_a_violation_names_the_faults_that_were_open() -> None:

@@ -9,8 +9,7 @@ from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.quiet import quiet_period_ms
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.topics import TopicDelete, TopicRecreate
 from rebalance_sim.sim.world import World
 
 

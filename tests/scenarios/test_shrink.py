@@ -21,7 +21,7 @@ from rebalance_sim.scenarios.shrinking.shrink import shrink
 from rebalance_sim.scenarios.shrinking.simplify import with_groups
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.delays import DelaySpec
-from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.clients import ClientPause
 
 PROPERTY = "ownership.exclusive"
 SEEDS = range(60)

@@ -8,7 +8,7 @@ from typing import Any
 from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
-from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.clients import ClientClose
 
 SCENARIO = """
 name = "no one"

@@ -6,34 +6,30 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.hosting.error_answers import WriteError
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.callback_failure import CallbackFailure
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.brokers import (
+    AppendFailure,
+    BrokerBounce,
+    BrokerCrash,
+    BrokerIsolation,
+    ReplicationSlowdown,
+)
+from rebalance_sim.sim.faults.clients import (
+    CallbackFailure,
+    CallbackSlowdown,
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    MetadataLag,
+    PollStall,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss, NetworkSlowdown
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction, ZombieLeader
+from rebalance_sim.sim.faults.deployments import ClientBounce, RollingMigration
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.metadata_lag import MetadataLag
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicDelete, TopicGrow, TopicRecreate
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec

@@ -20,9 +20,8 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.brokers import BrokerCrash, ReplicationSlowdown
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 from rebalance_sim.sim.world import World
 

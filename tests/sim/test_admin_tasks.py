@@ -11,18 +11,17 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import OffsetCommit
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.administrators import (
+    GroupDelete,
+    OffsetsAlter,
+    OffsetsDelete,
+    OffsetsList,
+)
+from rebalance_sim.sim.faults.brokers import BrokerIsolation
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.group_delete import GroupDelete
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
-from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
-from rebalance_sim.sim.faults.offsets_list import OffsetsList
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import TopicSpec

@@ -12,13 +12,11 @@ from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.administrators import OffsetsList
+from rebalance_sim.sim.faults.brokers import AppendFailure, ReplicationSlowdown
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.offsets_list import OffsetsList
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 
 LINGER_MS = 10
 SETTLED_MS = 10_000

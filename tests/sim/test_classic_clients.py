@@ -16,17 +16,16 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.metadata_lag import MetadataLag
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.clients import (
+    ClientClose,
+    ClientCrash,
+    MetadataLag,
+    PollStall,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.deployments import RollingMigration
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicDelete, TopicGrow, TopicRecreate
 from rebalance_sim.sim.spec import ClientSpec, OffsetReset, TopicSpec
 
 SESSION_MS, HEARTBEAT_MS, METADATA_MS = 10_000, 3_000, 5_000

@@ -11,9 +11,8 @@ from test_classic_clients import classic, story
 from worlds import Watched
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.members_remove import MembersRemove
-from rebalance_sim.sim.faults.request_quota import RequestQuota
+from rebalance_sim.sim.faults.administrators import MembersRemove
+from rebalance_sim.sim.faults.connections import ConnectionLoss, RequestQuota
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 

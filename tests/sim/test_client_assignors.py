@@ -15,12 +15,10 @@ from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
 )
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.delays import DelaySpec
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, ClientPause
+from rebalance_sim.sim.faults.connections import ConnectionLoss
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 

@@ -7,14 +7,10 @@ from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
-from rebalance_sim.sim.faults.crash_loop import CrashLoop
+from rebalance_sim.sim.faults.clients import CallbackSlowdown, ClientClose, ClientCrash
+from rebalance_sim.sim.faults.connections import ConnectionBlackhole
+from rebalance_sim.sim.faults.deployments import CrashLoop, FleetRestart, SurgeDeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.fleet_restart import FleetRestart
-from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 
 ALL = set(range(6))
 _LIST = ("range",)

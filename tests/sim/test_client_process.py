@@ -6,17 +6,18 @@ import pytest
 from worlds import Recorder, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.clients.common.values import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, FRANZ, FRANZ_CLASSIC
-from rebalance_sim.sim.faults.callback_failure import CallbackFailure
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.clients import (
+    CallbackFailure,
+    CallbackSlowdown,
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    PollStall,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World

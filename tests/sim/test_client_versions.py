@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_sim.protocol.clients import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS, LIBRDKAFKA
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
@@ -14,8 +14,7 @@ from rebalance_sim.scenarios.scenario import parse_scenario
 from rebalance_sim.sim.client.client_kinds import make_member
 from rebalance_sim.sim.client.client_processes import redeployed
 from rebalance_sim.sim.client.client_spec import ClientSpec
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.deployments import ClientRedeploy, RollingMigration
 
 KAFKA = SEMANTICS["kafka-4.3"]
 

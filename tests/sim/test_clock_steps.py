@@ -10,10 +10,9 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, JAVA_KINDS, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import ConsumerGroupTargetAssignmentMetadata, OffsetCommit
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.clock_step import ClockStep
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.brokers import ClockStep
+from rebalance_sim.sim.faults.clients import ClientClose, ClientPause
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import TopicSpec
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, client, spec
 
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.clients import ClientCrash
+from rebalance_sim.sim.faults.topics import TopicDelete
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
 

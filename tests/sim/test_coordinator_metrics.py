@@ -27,12 +27,9 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
 from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.shard_host import ShardHost
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.brokers import BrokerCrash, BrokerIsolation, ReplicationSlowdown
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics, Meter, percentile
 from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.sim.spec import BrokerSpec, TopicSpec

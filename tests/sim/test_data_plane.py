@@ -14,16 +14,10 @@ from rebalance_sim.sim.data_plane.flow import Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
 from rebalance_sim.sim.data_plane.progress import GroupProgress, PartitionProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.brokers import BrokerCrash
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, ClientPause, PollStall
+from rebalance_sim.sim.faults.connections import ClientPartition, NetworkSlowdown
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicDelete, TopicGrow
 from rebalance_sim.sim.observe.deliveries import Deliveries, OffsetSpans
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World

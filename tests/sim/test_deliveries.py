@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import client, orders, spec
 
+from rebalance_sim.sim.faults.clients import SubscriptionChange
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.observe.deliveries import Deliveries
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World

@@ -13,10 +13,9 @@ import pytest
 from random_worlds import random_spec
 from worlds import client, spec
 
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.clients import CallbackSlowdown, ClientCrash
+from rebalance_sim.sim.faults.connections import ConnectionLoss
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, WorldSpec
 from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World

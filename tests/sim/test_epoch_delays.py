@@ -16,8 +16,8 @@ from rebalance_sim.protocol.wire.records import (
     Record,
     TargetMetadataValue,
 )
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.clients import ClientClose
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 
 

@@ -15,8 +15,8 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.sim.broker.event_processing_spec import EventProcessingSpec
 from rebalance_sim.sim.broker.event_processor import EventProcessor, EventQueue
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
+from rebalance_sim.sim.faults.brokers import BrokerCrash
+from rebalance_sim.sim.faults.coordinators import CoordinatorStall
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 from rebalance_sim.sim.streams import Streams
 from rebalance_sim.sim.world import World

@@ -9,22 +9,26 @@ from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.broker_metadata_lag import BrokerMetadataLag
-from rebalance_sim.sim.faults.broker_pause import BrokerPause
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.controller_outage import ControllerOutage
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
-from rebalance_sim.sim.faults.partial_partition import PartialPartition
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
-from rebalance_sim.sim.faults.request_quota import RequestQuota
-from rebalance_sim.sim.faults.slow_load import SlowLoad
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.brokers import (
+    BrokerBounce,
+    BrokerCrash,
+    BrokerHostLoss,
+    BrokerIsolation,
+    BrokerMetadataLag,
+    BrokerPause,
+    ControllerOutage,
+    PartialPartition,
+    ReplicationSlowdown,
+)
+from rebalance_sim.sim.faults.clients import ClientCrash
+from rebalance_sim.sim.faults.connections import RequestQuota
+from rebalance_sim.sim.faults.coordinators import (
+    CoordinatorMove,
+    CoordinatorStall,
+    SlowLoad,
+    ZombieLeader,
+)
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 

@@ -11,19 +11,11 @@ from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.brokers import BrokerCrash, BrokerIsolation
+from rebalance_sim.sim.faults.clients import ClientCrash, ClientPause, MetadataLag, RebalanceEnforce
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, ZombieLeader
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.metadata_lag import MetadataLag
-from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicDelete, TopicGrow, TopicRecreate
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import BrokerSpec

@@ -8,9 +8,9 @@ import pytest
 from worlds import Watched, client, of_file, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.clients import ClientPause
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.lag_autoscaler import LagAutoscaler
+from rebalance_sim.sim.faults.scaling import LagAutoscaler
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
 CLIENTS = ("a", "b", "c", "d")

@@ -17,19 +17,12 @@ from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.clock import Call, Clock
-from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.broker_pause import BrokerPause
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
+from rebalance_sim.sim.faults.brokers import BrokerBounce, BrokerIsolation, BrokerPause
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, ClientPause, PollStall
+from rebalance_sim.sim.faults.connections import NetworkSlowdown
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, CoordinatorStall, ZombieLeader
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World

@@ -28,21 +28,18 @@ from worlds import Watched, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.metadata_lag import MetadataLag
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.clients import (
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    MetadataLag,
+    PollStall,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.deployments import ClientBounce, RollingMigration
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicDelete, TopicGrow, TopicRecreate
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec

@@ -11,7 +11,7 @@ from worlds import client, spec
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA_KINDS
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
@@ -19,12 +19,9 @@ from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import Coo
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.clients import CallbackSlowdown, ClientClose, PollStall
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.world import World

@@ -10,7 +10,7 @@ from worlds import Watched, client, spec
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.broker.log_cleaner import BACKOFF_MS, RECORD_BYTES
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.brokers import BrokerCrash
 from rebalance_sim.sim.spec import BrokerSpec, WorldSpec
 
 SEGMENT_RECORDS = 20

@@ -6,8 +6,7 @@ from __future__ import annotations
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
-from rebalance_sim.sim.faults.log_tail_loss import LogTailLoss
-from rebalance_sim.sim.faults.unclean_election import UncleanElection
+from rebalance_sim.sim.faults.coordinators import LogTailLoss, UncleanElection
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, orders, spec
 
-from rebalance_sim.protocol.clients import RunCallback
+from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.connections import ClientPartition
+from rebalance_sim.sim.faults.topics import TopicDelete, TopicGrow
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.spec import ClientSpec, OffsetReset, TopicSpec
 

@@ -6,10 +6,8 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.protocol.hosting.offsets_topic import partition_for
-from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.brokers import BrokerBounce, BrokerCrash
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, ZombieLeader
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 

@@ -11,8 +11,8 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
+from rebalance_sim.sim.faults.clients import ClientClose
+from rebalance_sim.sim.faults.connections import NetworkSlowdown
 from rebalance_sim.sim.spec import BrokerSpec
 
 SLOW = NetworkSlowdown(at_ms=26_500, duration_ms=2_000, client="b", factor=2_000)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from worlds import orders
 
-from rebalance_sim.protocol.clients import CallbackKind, RunCallback
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.ownership import Ownership

@@ -18,10 +18,8 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.brokers import AppendFailure, BrokerCrash, BrokerIsolation
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.network.network import ConnectionState
 

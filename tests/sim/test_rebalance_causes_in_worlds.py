@@ -11,13 +11,9 @@ import pytest
 from test_classic_clients import COOPERATIVE, EAGER, METADATA_MS, classic, story
 from worlds import Watched
 
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.rolling_migration import RollingMigration
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, PollStall, SubscriptionChange
+from rebalance_sim.sim.faults.deployments import RollingMigration
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicGrow
 
 PERTURBED_MS = 20_000
 

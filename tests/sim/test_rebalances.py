@@ -11,8 +11,7 @@ from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, s
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.clients import ClientCrash, PollStall
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, WorldSpec
 
 DELTA_MS = 4

@@ -13,7 +13,7 @@ from worlds import Watched
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.clients import SubscriptionChange
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
 FOLDER = Path(__file__).parent / "polls"

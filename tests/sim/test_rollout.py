@@ -9,10 +9,9 @@ import pytest
 from worlds import Watched, client, of_file, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import CallbackSlowdown, ClientCrash
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.rollout import Rollout
+from rebalance_sim.sim.faults.scaling import Rollout
 
 
 def times(watched: Watched, kind: StepKind, name: str) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from random_worlds import random_spec
 from worlds import client, spec
 
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientCrash
 from rebalance_sim.sim.observe.sampling import Reading, Sampler
 from rebalance_sim.sim.world import World
 

@@ -9,11 +9,10 @@ from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.brokers import BrokerCrash
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
+from rebalance_sim.sim.faults.settings import BrokerConfigChange, GroupConfigChange
 from rebalance_sim.sim.spec import WorldSpec
 
 CONFIG = CoordinatorConfig(

@@ -17,13 +17,11 @@ from rebalance_sim.protocol.hosting.shard import ShardState
 from rebalance_sim.scenarios.ownership import ownership_intervals
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.brokers import BrokerCrash
+from rebalance_sim.sim.faults.clients import ClientCrash
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction, ZombieLeader
+from rebalance_sim.sim.faults.settings import GroupConfigChange
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.observe.routing import Router
 from rebalance_sim.sim.spec import (
     BrokerSpec,

@@ -7,7 +7,7 @@ from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientCrash
 from rebalance_sim.sim.world import World
 
 KEY = session_key("no-such-group", "no one")

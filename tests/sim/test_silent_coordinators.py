@@ -14,8 +14,7 @@ from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
-from rebalance_sim.sim.faults.broker_pause import BrokerPause
+from rebalance_sim.sim.faults.brokers import BrokerHostLoss, BrokerPause
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 PAUSE_MS = 20_000

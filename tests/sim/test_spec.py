@@ -11,18 +11,12 @@ from worlds import client, spec
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.faults.brokers import AppendFailure, BrokerCrash
+from rebalance_sim.sim.faults.clients import CallbackSlowdown, ClientCrash, ClientPause, PollStall
+from rebalance_sim.sim.faults.connections import NetworkSlowdown
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction, ZombieLeader
+from rebalance_sim.sim.faults.deployments import ClientBounce
+from rebalance_sim.sim.faults.topics import TopicCreate
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,

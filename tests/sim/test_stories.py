@@ -14,22 +14,21 @@ from worlds import (
 )
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_bounce import ClientBounce
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.brokers import AppendFailure, ReplicationSlowdown
+from rebalance_sim.sim.faults.clients import (
+    CallbackSlowdown,
+    ClientClose,
+    ClientCrash,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction
+from rebalance_sim.sim.faults.deployments import ClientBounce
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, TopicSpec

@@ -23,7 +23,7 @@ from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scen
 from rebalance_sim.scenarios.shrinking.shrink import shrink
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults import fault as faults
-from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.clients import ClientPause
 from rebalance_sim.sim.faults.fault import End, Fault, Window, register, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.targets import Targets

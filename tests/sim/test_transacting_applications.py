@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.protocol.clients import Seek, SendOffsetsToTransaction, TransactionEnded
+from rebalance_sim.protocol.clients.common.events import (
+    Seek,
+    SendOffsetsToTransaction,
+    TransactionEnded,
+)
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, KINDS
 from rebalance_sim.protocol.wire.records import TransactionMarker
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.partial_partition import PartialPartition
+from rebalance_sim.sim.faults.brokers import BrokerCrash, PartialPartition
+from rebalance_sim.sim.faults.clients import ClientCrash, ClientPause
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
 TRANSACTIONS = TransactionsSpec(commit_interval_ms=500, transaction_timeout_ms=5_000)

@@ -17,15 +17,16 @@ from rebalance_sim.protocol.clients.kinds import (
 )
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.sim.client.client_processes import redeployed
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss, RequestKind
+from rebalance_sim.sim.faults.administrators import MembersRemove
+from rebalance_sim.sim.faults.clients import (
+    CallbackSlowdown,
+    ClientCrash,
+    RebalanceEnforce,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss, RequestKind
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.members_remove import MembersRemove
-from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec
 

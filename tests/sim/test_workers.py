@@ -14,8 +14,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.clients import ClientCrash, PollStall
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
 SLOW = WorkersSpec(records_per_second=50, in_flight_max=400)

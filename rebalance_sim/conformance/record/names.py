@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable
-from typing import Any
 
-from kio.schema.types import TopicName
+from kio.schema.errors import ErrorCode
 
+from rebalance_sim.conformance.codec import Message
 from rebalance_sim.conformance.record.errors import RecordError
 
 _MADE_BY_A_BROKER = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|^[A-Za-z0-9_-]{22}$")
@@ -36,9 +36,9 @@ class Names:
 
     # -- topics ----------------------------------------------------------------------------
 
-    def topic(self, name: str) -> TopicName:
+    def topic(self, name: str) -> str:
         """A topic's real name."""
-        return TopicName(self.prefix + name)
+        return self.prefix + name
 
     def add_topic(self, name: str, topic_id: uuid.UUID) -> None:
         """The topic has this id from now on."""
@@ -61,28 +61,23 @@ class Names:
             text = text.replace(real, name)
         return self.tidy(text)
 
-    def by_id(
-        self, parts: Iterable[tuple[uuid.UUID | None, Iterable[int]]]
-    ) -> dict[str, list[int]]:
+    def by_id(self, rows: Iterable[Message]) -> dict[str, list[int]]:
         """Partitions under the symbolic names of their topics, both ascending."""
-        named = {
-            self.topics.get(topic_id, "?") if topic_id else "?": sorted(map(int, numbers))
-            for topic_id, numbers in parts
-        }
+        named = {self.topics.get(row["topic_id"], "?"): sorted(row["partitions"]) for row in rows}
         return dict(sorted(named.items()))
 
     def by_name(self, parts: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
         """Likewise, for partitions under the real names of their topics."""
-        named = {self.tidy(name): sorted(map(int, numbers)) for name, numbers in parts}
+        named = {self.tidy(name): sorted(numbers) for name, numbers in parts}
         return dict(sorted(named.items()))
 
-    def errors(self, topics: Iterable[Any]) -> dict[str, dict[str, str]]:
-        """The error of each partition, of topics of an answer under their real names."""
+    def errors(self, answer: Message) -> dict[str, dict[str, str]]:
+        """The error of each partition, of an answer with topics under their real names."""
         return {
-            self.tidy(topic.name): {
-                str(part.partition_index): part.error_code.name for part in topic.partitions
+            self.tidy(topic["name"]): {
+                str(part["partition_index"]): error_name(part) for part in topic["partitions"]
             }
-            for topic in topics
+            for topic in answer["topics"]
         }
 
     # -- members ---------------------------------------------------------------------------
@@ -113,6 +108,11 @@ class Names:
     def producer_id(self, name: str, default: int) -> int:
         """The id that a symbolic name stands for."""
         return next((real for real, known in self.producers.items() if known == name), default)
+
+
+def error_name(answer: Message) -> str:
+    """The error of an answer, or of a part of one, as traces spell it."""
+    return ErrorCode(answer["error_code"]).name
 
 
 def hash_slot(topic_id: uuid.UUID, slots: int = 16) -> int:

@@ -7,21 +7,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
-from kio.schema.consumer_group_describe.v1.response import ConsumerGroupDescribeResponse
-from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
-from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
-from kio.schema.types import GroupId
-from kio.static.primitive import i8
-
 from rebalance_sim.conformance.record.classic import Classic
-from rebalance_sim.conformance.record.connections import Connections
 from rebalance_sim.conformance.record.errors import RecordError
-from rebalance_sim.conformance.record.names import Names
+from rebalance_sim.conformance.record.names import Names, error_name
 from rebalance_sim.conformance.record.operations import Answer, Operations, Step
 from rebalance_sim.conformance.record.topics import TopicChanges, Topics
 from rebalance_sim.conformance.record.transactions import Transactions
-from rebalance_sim.conformance.record.wire import Address
+from rebalance_sim.conformance.record.wire import Address, Connections
 
 _SETTLE_S = 1.0
 """How long after a change of topics the coordinator has surely seen it."""
@@ -166,17 +158,14 @@ class Session:
 
     def _wait_for_coordinator(self) -> None:
         """Ask for the group's coordinator until it answers; this also makes the offsets topic."""
-        group = GroupId(self.names.group)
-        find = FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(group,))
-        describe = ConsumerGroupDescribeRequest(
-            group_ids=(group,), include_authorized_operations=False
-        )
+        find = {"key_type": 0, "coordinator_keys": [self.names.group]}
+        describe = {"group_ids": [self.names.group]}
         for _ in range(_POLLS):
             admin = self._connections.admin
-            (found,) = admin.call(find, FindCoordinatorResponse).coordinators
-            if found.error_code.name == "none":
-                (row,) = admin.call(describe, ConsumerGroupDescribeResponse).groups
-                if row.error_code.name not in _NOT_YET:
+            (found,) = admin.call("FindCoordinator", 4, find)["coordinators"]
+            if error_name(found) == "none":
+                (row,) = admin.call("ConsumerGroupDescribe", 1, describe)["groups"]
+                if error_name(row) not in _NOT_YET:
                     return
             time.sleep(_POLL_S)
         raise RecordError("the broker has no coordinator for groups")

@@ -7,23 +7,11 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
-from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
-from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
-from kio.schema.create_topics.v7.response import CreateTopicsResponse
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
-from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
-from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
-from kio.static.primitive import i16, i32
-
-from rebalance_sim.conformance.record.connections import Connections
 from rebalance_sim.conformance.record.errors import RecordError
-from rebalance_sim.conformance.record.names import Names, is_in_window
-from rebalance_sim.conformance.record.wire import milliseconds
+from rebalance_sim.conformance.record.names import Names, error_name, is_in_window
+from rebalance_sim.conformance.record.wire import Connections
 
-_ADMIN_TIMEOUT = milliseconds(10_000)
+_ADMIN_TIMEOUT_MS = 10_000
 _MOST_TOPICS = 12
 """More would need a larger hash map than that in which ``Topics`` puts their ids in order."""
 _ATTEMPTS = 5_000
@@ -87,14 +75,10 @@ class Topics:
 
     def grow(self, name: str, count: int) -> None:
         """Give a topic more partitions, and wait until the broker's metadata have them."""
-        topic = CreatePartitionsTopic(
-            name=self._names.topic(name), count=i32(count), assignments=None
-        )
-        request = CreatePartitionsRequest(
-            topics=(topic,), timeout=_ADMIN_TIMEOUT, validate_only=False
-        )
-        (result,) = self._connections.admin.call(request, CreatePartitionsResponse).results
-        _check(f"create_partitions of {name}", result.error_code)
+        topic = {"name": self._names.topic(name), "count": count, "assignments": None}
+        request = {"topics": [topic], "timeout": _ADMIN_TIMEOUT_MS}
+        (result,) = self._connections.admin.call("CreatePartitions", 3, request)["results"]
+        _check(f"create_partitions of {name}", error_name(result))
         self._counts[name] = count
         self.wait()
 
@@ -117,18 +101,17 @@ class Topics:
 
     def _wait_for(self, name: str, count: int) -> None:
         """Wait until the metadata have the topic with so many partitions; 0: not at all."""
-        wanted = MetadataRequestTopic(topic_id=None, name=self._names.topic(name))
-        request = MetadataRequest(
-            topics=(wanted,),
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
-        )
+        request = {
+            "topics": [{"topic_id": None, "name": self._names.topic(name)}],
+            "allow_auto_topic_creation": False,
+        }
         for _ in range(_POLLS):
-            (topic,) = self._connections.admin.call(request, MetadataResponse).topics
-            if topic.error_code is ErrorCode.unknown_topic_or_partition:
+            (topic,) = self._connections.admin.call("Metadata", 12, request)["topics"]
+            error = error_name(topic)
+            if error == "unknown_topic_or_partition":
                 seen = 0
-            elif topic.error_code is ErrorCode.none and topic.topic_id == self._names.ids[name]:
-                seen = len(topic.partitions)
+            elif error == "none" and topic["topic_id"] == self._names.ids[name]:
+                seen = len(topic["partitions"])
             else:
                 seen = -1  # not known yet, or still the topic that had this name before
             if seen == count:
@@ -137,41 +120,38 @@ class Topics:
         raise RecordError(f"the broker's metadata do not show {name} with {count} partitions")
 
     def _try_to_create(self, partitions: Mapping[str, int]) -> dict[str, uuid.UUID]:
-        request = CreateTopicsRequest(
-            topics=tuple(
-                CreatableTopic(
-                    name=self._names.topic(name),
-                    num_partitions=i32(count),
-                    replication_factor=i16(1),
-                    assignments=(),
-                    configs=(),
-                )
+        request = {
+            "topics": [
+                {
+                    "name": self._names.topic(name),
+                    "num_partitions": count,
+                    "replication_factor": 1,
+                }
                 for name, count in partitions.items()
-            ),
-            timeout=_ADMIN_TIMEOUT,
-        )
+            ],
+            "timeout": _ADMIN_TIMEOUT_MS,
+        }
         ids = {}
-        for topic in self._connections.admin.call(request, CreateTopicsResponse).topics:
-            name = self._names.tidy(topic.name)
-            if topic.error_code is ErrorCode.invalid_replication_factor:
+        for topic in self._connections.admin.call("CreateTopics", 7, request)["topics"]:
+            name, error = self._names.tidy(topic["name"]), error_name(topic)
+            if error == "invalid_replication_factor":
                 time.sleep(_POLL_S)  # the node has just started, and counts as a broker soon
                 continue
-            _check(f"create_topic of {name}", topic.error_code)
-            if topic.topic_id is not None:
-                ids[name] = topic.topic_id
+            _check(f"create_topic of {name}", error)
+            if topic["topic_id"].int:
+                ids[name] = topic["topic_id"]
         return ids
 
     def _drop(self, names: Sequence[str]) -> None:
-        request = DeleteTopicsRequest(
-            topics=tuple(
-                DeleteTopicState(name=self._names.topic(name), topic_id=None) for name in names
-            ),
-            timeout=_ADMIN_TIMEOUT,
-        )
-        for answer in self._connections.admin.call(request, DeleteTopicsResponse).responses:
-            _check(f"delete_topic of {self._names.tidy(answer.name or '')}", answer.error_code)
+        request = {
+            "topics": [{"name": self._names.topic(name), "topic_id": None} for name in names],
+            "timeout": _ADMIN_TIMEOUT_MS,
+        }
+        for answer in self._connections.admin.call("DeleteTopics", 6, request)["responses"]:
+            name = self._names.tidy(answer["name"] or "")
+            _check(f"delete_topic of {name}", error_name(answer))
 
 
-def _check(what: str, code: ErrorCode) -> None:
-    if code is not ErrorCode.none:
-        raise RecordError(f"the broker refuses {what}: {code.name}")
+def _check(what: str, error: str) -> None:
+    if error != "none":
+        raise RecordError(f"the broker refuses {what}: {error}")

@@ -1,74 +1,58 @@
-"""One connection to a broker: requests out, responses in, in order."""
+"""The connections of one recording: one for administrators, and one for each client."""
 
 from __future__ import annotations
 
-import io
 import select
 import socket
 import struct
-from datetime import timedelta
-from typing import TypeVar
+from typing import Any
 
-from kio.schema.request_header.v1.header import RequestHeader as RequestHeaderV1
-from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
-from kio.schema.response_header.v0.header import ResponseHeader as ResponseHeaderV0
-from kio.schema.response_header.v1.header import ResponseHeader as ResponseHeaderV1
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i32, i32Timedelta
-from kio.static.protocol import RequestPayload, ResponsePayload
+from rebalance_sim.conformance import codec
 
 Address = tuple[str, int]
-_Response = TypeVar("_Response", bound=ResponsePayload)
 
 _TIMEOUT_S = 60
 """Longer than any answer that is waited for: a parked JoinGroup has its rebalance timeout."""
 
-
-def milliseconds(count: int) -> i32Timedelta:
-    """A duration as requests carry it."""
-    return i32Timedelta.parse(timedelta(milliseconds=count))
+_NUMBER = struct.Struct(">i")
 
 
 class Connection:
-    """At most one request is under way on it. Raises OSError when the broker is gone."""
+    """One connection to a broker: at most one request is under way on it. Messages are dicts, as
+    ``conformance.codec`` has them. Raises OSError when the broker is gone."""
 
     def __init__(self, address: Address, client_id: str) -> None:
         self._socket = socket.create_connection(address, timeout=_TIMEOUT_S)
-        self._client_id = client_id
+        self._client_id = client_id.encode()
         self._correlation_id = 0
+        self._expected: Any = None  # the schema of the response to the request that is under way
 
-    def call(self, request: RequestPayload, kind: type[_Response]) -> _Response:
+    def call(self, api: str, version: int, message: codec.Message) -> codec.Message:
         """Send a request and wait for its response."""
-        self.send(request)
-        return self.receive(kind)
+        self.send(api, version, message)
+        return self.receive()
 
-    def send(self, request: RequestPayload) -> None:
+    def send(self, api: str, version: int, message: codec.Message) -> None:
         """Send a request; its response is to be fetched with ``receive``."""
         self._correlation_id += 1
-        header_type = request.__header_schema__
-        assert issubclass(header_type, RequestHeaderV1 | RequestHeaderV2)
-        header = header_type(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
-            correlation_id=i32(self._correlation_id),
-            client_id=self._client_id,
-        )
-        frame = io.BytesIO()
-        entity_writer(header_type)(frame, header)
-        entity_writer(type(request))(frame, request)
-        payload = frame.getvalue()
-        self._socket.sendall(struct.pack(">i", len(payload)) + payload)
+        self._expected = codec.schema_of(api, version, "Response")
+        schema = codec.schema_of(api, version, "Request")
+        numbers = (schema.__api_key__, version, self._correlation_id, len(self._client_id))
+        head = struct.pack(">hhih", *numbers) + self._client_id
+        if schema.__flexible__:
+            head += b"\0"  # no tagged fields
+        payload = head + codec.write(schema, message)
+        self._socket.sendall(_NUMBER.pack(len(payload)) + payload)
 
-    def receive(self, kind: type[_Response]) -> _Response:
+    def receive(self) -> codec.Message:
         """The response to the request that is under way."""
-        (size,) = struct.unpack(">i", self._read(4))
-        frame = memoryview(self._read(size))
-        header_type: type[ResponseHeaderV0] | type[ResponseHeaderV1] = kind.__header_schema__
-        header, header_size = entity_reader(header_type)(frame, 0)
-        if header.correlation_id != self._correlation_id:
+        (size,) = _NUMBER.unpack(self._read(_NUMBER.size))
+        reader = codec.Reader(self._read(size))
+        if reader.number(_NUMBER) != self._correlation_id:
             raise ConnectionError("the broker answered another request than the one sent")
-        response, _ = entity_reader(kind)(frame, header_size)
-        return response
+        if self._expected.__flexible__:
+            reader.skip_tagged()
+        return codec.read(self._expected, reader)
 
     def has_answer(self, wait_s: float = 0.0) -> bool:
         """Whether a response has begun to come in."""
@@ -86,3 +70,29 @@ class Connection:
                 raise ConnectionError("the broker closed the connection")
             received += part
         return bytes(received)
+
+
+class Connections:
+    """They are opened when they are first needed."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._open: dict[str, Connection] = {}
+
+    @property
+    def admin(self) -> Connection:
+        """For what members do not ask."""
+        return self.of("admin")
+
+    def of(self, client: str | None) -> Connection:
+        """The connection of a client; it is also its client id."""
+        name = client or "anonymous"
+        if name not in self._open:
+            self._open[name] = Connection(self._address, name)
+        return self._open[name]
+
+    def close(self) -> None:
+        """Close them all; they can be opened again."""
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rebalance_sim.conformance.codec import Message
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
 from rebalance_sim.gateway.topics import MAX_PARTITIONS, is_legal_name
-from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.frames import APIS, UNSUPPORTED_VERSION
 from rebalance_sim.protocol.runtime.coordinator_config import GROUP_SETTINGS, dotted
 from rebalance_sim.protocol.wire.consumer_messages import (

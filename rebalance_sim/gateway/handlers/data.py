@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rebalance_sim.conformance.codec import Message
+from rebalance_sim.conformance.errors import WireError
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
-from rebalance_sim.gateway.errors import WireError
 from rebalance_sim.gateway.handlers.transactions import transaction_error
 from rebalance_sim.gateway.topics import LEADER_EPOCH, DataPartition, HeldTopic, PartitionLog
-from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.records import batches_in
 
 _OUT_OF_RANGE, _CORRUPT, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 1, 2, 3, 100

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rebalance_sim.gateway.call import Call
-from rebalance_sim.gateway.wire.codec import Message
-from rebalance_sim.gateway.wire.embedded import (
+from rebalance_sim.conformance.codec import Message
+from rebalance_sim.conformance.embedded_bytes import (
     assignment_bytes,
     assignment_of,
     subscription_bytes,
     subscription_of,
 )
+from rebalance_sim.gateway.call import Call
 from rebalance_sim.protocol.wire.classic_messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,

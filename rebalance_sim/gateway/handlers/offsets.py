@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rebalance_sim.conformance.codec import Message
 from rebalance_sim.gateway.call import Call
-from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_LEADER_EPOCH,

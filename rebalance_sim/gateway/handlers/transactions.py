@@ -9,10 +9,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from rebalance_sim.conformance.codec import Message
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.handlers.offsets import Named
 from rebalance_sim.gateway.topics import OF_DATA, DataPartition
-from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.transaction_messages import (
     AddOffsetsToTxnRequest,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.wire import codec
+from rebalance_sim.conformance import codec
+from rebalance_sim.conformance.errors import WireError
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 """What a request may have at most; a longer one ends its connection."""
@@ -34,42 +32,41 @@ class Api(NamedTuple):
 
     name: str
     key: int
-    module: str
     oldest: int
     newest: int
 
 
 _ROWS = (
-    Api("Produce", 0, "produce", 3, 12),
-    Api("Fetch", 1, "fetch", 4, 17),
-    Api("ListOffsets", 2, "list_offsets", 1, 10),
-    Api("Metadata", 3, "metadata", 0, 13),
-    Api("OffsetCommit", 8, "offset_commit", 2, 10),
-    Api("OffsetFetch", 9, "offset_fetch", 1, 10),
-    Api("FindCoordinator", 10, "find_coordinator", 0, 6),
-    Api("JoinGroup", 11, "join_group", 0, 9),
-    Api("Heartbeat", 12, "heartbeat", 0, 4),
-    Api("LeaveGroup", 13, "leave_group", 0, 5),
-    Api("SyncGroup", 14, "sync_group", 0, 5),
-    Api("DescribeGroups", 15, "describe_groups", 0, 6),
-    Api("ListGroups", 16, "list_groups", 0, 5),
-    Api("ApiVersions", 18, "api_versions", 0, 4),
-    Api("CreateTopics", 19, "create_topics", 2, 7),
-    Api("DeleteTopics", 20, "delete_topics", 1, 6),
-    Api("InitProducerId", 22, "init_producer_id", 0, 5),
-    Api("AddPartitionsToTxn", 24, "add_partitions_to_txn", 0, 3),
-    Api("AddOffsetsToTxn", 25, "add_offsets_to_txn", 0, 4),
-    Api("EndTxn", 26, "end_txn", 0, 5),
-    Api("TxnOffsetCommit", 28, "txn_offset_commit", 0, 5),
-    Api("OffsetForLeaderEpoch", 23, "offset_for_leader_epoch", 2, 4),
-    Api("DescribeConfigs", 32, "describe_configs", 1, 4),
-    Api("CreatePartitions", 37, "create_partitions", 0, 3),
-    Api("DeleteGroups", 42, "delete_groups", 0, 2),
-    Api("IncrementalAlterConfigs", 44, "incremental_alter_configs", 0, 1),
-    Api("OffsetDelete", 47, "offset_delete", 0, 0),
-    Api("DescribeCluster", 60, "describe_cluster", 0, 2),
-    Api("ConsumerGroupHeartbeat", 68, "consumer_group_heartbeat", 0, 1),
-    Api("ConsumerGroupDescribe", 69, "consumer_group_describe", 0, 1),
+    Api("Produce", 0, 3, 12),
+    Api("Fetch", 1, 4, 17),
+    Api("ListOffsets", 2, 1, 10),
+    Api("Metadata", 3, 0, 13),
+    Api("OffsetCommit", 8, 2, 10),
+    Api("OffsetFetch", 9, 1, 10),
+    Api("FindCoordinator", 10, 0, 6),
+    Api("JoinGroup", 11, 0, 9),
+    Api("Heartbeat", 12, 0, 4),
+    Api("LeaveGroup", 13, 0, 5),
+    Api("SyncGroup", 14, 0, 5),
+    Api("DescribeGroups", 15, 0, 6),
+    Api("ListGroups", 16, 0, 5),
+    Api("ApiVersions", 18, 0, 4),
+    Api("CreateTopics", 19, 2, 7),
+    Api("DeleteTopics", 20, 1, 6),
+    Api("InitProducerId", 22, 0, 5),
+    Api("AddPartitionsToTxn", 24, 0, 3),
+    Api("AddOffsetsToTxn", 25, 0, 4),
+    Api("EndTxn", 26, 0, 5),
+    Api("TxnOffsetCommit", 28, 0, 5),
+    Api("OffsetForLeaderEpoch", 23, 2, 4),
+    Api("DescribeConfigs", 32, 1, 4),
+    Api("CreatePartitions", 37, 0, 3),
+    Api("DeleteGroups", 42, 0, 2),
+    Api("IncrementalAlterConfigs", 44, 0, 1),
+    Api("OffsetDelete", 47, 0, 0),
+    Api("DescribeCluster", 60, 0, 2),
+    Api("ConsumerGroupHeartbeat", 68, 0, 1),
+    Api("ConsumerGroupDescribe", 69, 0, 1),
 )
 APIS: Mapping[str, Api] = MappingProxyType({api.name: api for api in _ROWS})
 """What is served, by name."""
@@ -128,11 +125,7 @@ def request_of(frame: bytes) -> Request:
     """The request in a frame. Raises WireError for an API or a version that is not served, and for
     bytes that are no request of it."""
     reader = codec.Reader(frame)
-    key, version, correlation_id = (
-        reader.number(_SHORT),
-        reader.number(_SHORT),
-        reader.number(_SIZE),
-    )
+    key, version, correlation_id = _HEAD.unpack(reader.take(_HEAD.size))
     api = _BY_KEY.get(key)
     if api is None:
         raise WireError(f"API {key} is not served")
@@ -145,30 +138,19 @@ def request_of(frame: bytes) -> Request:
         if api.name != "ApiVersions":
             raise WireError(f"{api.name} of version {version} is not served")
         return Request(api, 0, correlation_id, client_id, {}, len(frame), is_unsupported=True)
-    schema = _schema(api, version, "Request")
+    schema = codec.schema_of(api.name, version, "Request")
     if schema.__flexible__:
-        for _ in range(reader.count(reader.varint())):
-            reader.varint()
-            reader.take(reader.varint())
+        reader.skip_tagged()
     message = codec.read(schema, reader)
     return Request(api, version, correlation_id, client_id, message, len(frame))
 
 
 def frame_of(request: Request, message: codec.Message) -> bytes:
     """The frame that answers a request."""
-    schema = _schema(request.api, request.version, "Response")
+    schema = codec.schema_of(request.api.name, request.version, "Response")
     head = _SIZE.pack(request.correlation_id)
     # The header of an answer to ApiVersions is that of the oldest clients, whatever the version.
     if schema.__flexible__ and request.api.name != "ApiVersions":
         head += b"\0"
     body = codec.write(schema, message)
     return _SIZE.pack(len(head) + len(body)) + head + body
-
-
-_SHORT = _LENGTH
-
-
-@cache
-def _schema(api: Api, version: int, kind: str) -> Any:
-    module = importlib.import_module(f"kio.schema.{api.module}.v{version}.{kind.lower()}")
-    return getattr(module, f"{api.name}{kind}")

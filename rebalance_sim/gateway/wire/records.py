@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import crc32c
 
-from rebalance_sim.gateway.errors import WireError
-from rebalance_sim.gateway.wire.codec import write_varint
+from rebalance_sim.conformance.codec import write_varint
+from rebalance_sim.conformance.errors import WireError
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET_AND_SIZE = struct.Struct(">qi")

@@ -13,25 +13,27 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, Step
-from rebalance_sim.protocol.clients import (
-    AssignorMetadataChanged,
-    CallbackCompleted,
-    ClassicHeartbeatAnswered,
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import (
     CloseConnection,
-    CommitOffsets,
     CommitReturned,
-    Disconnected,
-    HeartbeatAnswered,
-    Poll,
     RaiseError,
-    RequestExpired,
     RunCallback,
     SendCommit,
     SendHeartbeat,
     StateChanged,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    AssignorMetadataChanged,
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    CommitOffsets,
+    Disconnected,
+    HeartbeatAnswered,
+    Poll,
+    RequestExpired,
     Tick,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.errors import ErrorCode
 

@@ -11,7 +11,9 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEnt
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest
 from rebalance_sim.invariants.step import Step, shard_of
-from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, StateChanged
+from rebalance_sim.protocol.clients.common.effects import StateChanged
+from rebalance_sim.protocol.clients.common.events import HeartbeatAnswered
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.consumer.reconciliation import Situation
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest

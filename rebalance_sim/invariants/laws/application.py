@@ -11,32 +11,34 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import (
-    CallbackCompleted,
-    CallbackKind,
+from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
-    ClassicHeartbeatAnswered,
-    ClientState,
-    Close,
     CloseConnection,
+    CommitReturned,
+    RaiseError,
+    RunCallback,
+    SendCommit,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    Close,
     CommitAnswered,
     CommitOffsets,
-    CommitReturned,
     CoordinatorSearchFailed,
     Disconnected,
     HeartbeatAnswered,
     JoinGroupAnswered,
     OffsetFetchAnswered,
     PollingStopped,
-    RaiseError,
     RequestExpired,
-    RunCallback,
-    SendCommit,
-    StateChanged,
     Subscribe,
     SyncGroupAnswered,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
     EVERY_KIND,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.property import goal
-from rebalance_sim.protocol.clients import LEGAL_TRANSITIONS, ClientState
-from rebalance_sim.protocol.clients import ClientState as _S
+from rebalance_sim.protocol.clients.common.member_states import LEGAL_TRANSITIONS, ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState as _S
 
 _NEVER_SEEN = {
     (ClientState.JOINING, ClientState.STABLE),

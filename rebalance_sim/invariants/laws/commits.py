@@ -17,20 +17,21 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import IntakeView, Step
-from rebalance_sim.protocol.clients import (
-    Call,
-    CallbackKind,
-    Close,
-    CommitAnswered,
-    GroupMember,
-    OffsetFetchAnswered,
-    PositionsKnown,
-    RecordsReturned,
+from rebalance_sim.protocol.clients.common.effects import (
     ResetPositions,
     RunCallback,
     SendCommit,
     ValidatePositions,
 )
+from rebalance_sim.protocol.clients.common.events import (
+    Close,
+    CommitAnswered,
+    OffsetFetchAnswered,
+    PositionsKnown,
+    RecordsReturned,
+)
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,

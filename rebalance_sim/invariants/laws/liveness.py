@@ -18,7 +18,7 @@ from rebalance_sim.invariants.model.wanted_clients import (
     wanted_classic,
 )
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

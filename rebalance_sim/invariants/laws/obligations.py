@@ -20,7 +20,8 @@ from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA_KINDS
 from rebalance_sim.protocol.wire.records import MemberState

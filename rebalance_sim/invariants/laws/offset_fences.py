@@ -14,12 +14,11 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import (
-    CloseConnection,
+from rebalance_sim.protocol.clients.common.effects import CloseConnection, SendCommit
+from rebalance_sim.protocol.clients.common.events import (
     CommitAnswered,
     Disconnected,
     RequestExpired,
-    SendCommit,
 )
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition

@@ -13,7 +13,10 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
-from rebalance_sim.protocol.clients import CallbackCompleted, CallbackKind, ClientState, RunCallback
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.events import CallbackCompleted
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest as Heartbeat

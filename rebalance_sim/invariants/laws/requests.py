@@ -9,30 +9,32 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
-    ClassicHeartbeatAnswered,
-    ClientState,
-    Close,
     CloseConnection,
+    OwnStateChanged,
+    SendHeartbeat,
+    SendLeaveGroup,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.common.events import (
+    ClassicHeartbeatAnswered,
+    Close,
     CommitAnswered,
     CoordinatorConnectionClosed,
     Disconnected,
     HeartbeatAnswered,
     JoinGroupAnswered,
-    MembershipOperation,
     OffsetFetchAnswered,
-    OwnStateChanged,
     PollingStopped,
     RequestExpired,
-    SendHeartbeat,
-    SendLeaveGroup,
-    StateChanged,
     Subscribe,
     SyncGroupAnswered,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
     EVERY_KIND,

@@ -16,7 +16,7 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import EndedTransaction, OffsetKey
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step
-from rebalance_sim.protocol.clients import SendOffsetsToTransaction
+from rebalance_sim.protocol.clients.common.events import SendOffsetsToTransaction
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest

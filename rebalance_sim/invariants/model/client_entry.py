@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.step import ClientView
-from rebalance_sim.protocol.clients import (
-    ClientState,
-    CommitIdentity,
-    CommitOffsets,
-    GroupMember,
-    PartitionState,
-)
+from rebalance_sim.protocol.clients.common.events import CommitOffsets
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CommitIdentity, PartitionState
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition

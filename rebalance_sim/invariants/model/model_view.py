@@ -12,7 +12,8 @@ from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import ComputingState, GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.member_states import ComputingState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 _JOIN_GRACE_MS = 3_000

@@ -18,7 +18,7 @@ from rebalance_sim.invariants.reference.difference import (
 )
 from rebalance_sim.invariants.reference.tree import Tree
 from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.topics import TopicPartition

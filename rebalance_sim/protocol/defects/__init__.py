@@ -1,10 +1,10 @@
 """Wrong rules that a run can switch on: real bugs of history, and mutants.
 
-A module holds the replaced rules, each a class that derives from the rules class it changes, and
-``DEFECT``, what is known of it. Those that replace values only (``wrong``) are rows of ``DEFECTS``
-in the modules ``values_...``. Being in this package is all the registration there is; the scenario
-that reaches a defect is ``scenarios/defects/ID.toml``. Source: docs/reference/defects.md, one
-section or row for each id.
+There is a module for each place where rules are wrong. A replaced rule is a class that derives from
+the rules class it changes; ``@defect`` has what is known of it. Those that replace values only
+(``wrong``), or several rules, are rows of ``DEFECTS``. Being in this package is all the
+registration there is; the scenario that reaches a defect is ``scenarios/defects/ID.toml``. Source:
+docs/reference/defects.md, one section or row for each id.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.defect import DECLARED, Defect
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.discovery import declared_in
 from rebalance_sim.protocol.runtime.rule_desk import Declared, watch
@@ -20,8 +20,8 @@ from rebalance_sim.protocol.runtime.rule_desk import declared_in as declared_by
 
 __all__ = ["DEFECTS", "Defect", "register"]
 
-_ROWS = (row for table in declared_in(__name__, "DEFECTS", tuple) for row in table)
-_ALL = (*declared_in(__name__, "DEFECT", Defect), *_ROWS)
+_ROWS = [row for table in declared_in(__name__, "DEFECTS", tuple) for row in table]
+_ALL = (*_ROWS, *DECLARED)
 _DEFECTS = {one.id: one for one in sorted(_ALL, key=lambda one: one.id.lower().replace("-", "_"))}
 
 DEFECTS: Mapping[str, Defect] = MappingProxyType(_DEFECTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 _COMPONENTS = {"assignors": "assignor", "clients": "client", "hosting": "broker"}
 
@@ -43,6 +43,22 @@ class Defect:
     def has_scenario(self) -> bool:
         """Whether there is a scenario in which the defect shows."""
         return not self.unobserved
+
+
+DECLARED: list[Defect] = []
+"""The defects that are classes, as their modules are imported."""
+
+_Rules = TypeVar("_Rules", bound=type)
+
+
+def defect(id: str, title: str, **known: Any) -> Callable[[_Rules], _Rules]:
+    """Let the class be the one rule of a defect; ``known`` as the fields of ``Defect``."""
+
+    def declare(rule: _Rules) -> _Rules:
+        DECLARED.append(Defect(id=id, title=title, rules=(rule,), **known))
+        return rule
+
+    return declare
 
 
 def wrong(rules: type, **values: Any) -> type:

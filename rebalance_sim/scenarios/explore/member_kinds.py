@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import NewMember
 from rebalance_sim.protocol.clients.common.effects import SendJoinGroup
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, cast
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common import effects as all_effects
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.effects import (
     Effect,
     FindCoordinator,
-    GroupMember,
     RequestMetadata,
     ResetPositions,
     SendOffsetFetch,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.common import effects as all_effects
-from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.explore.actions import Stimulus

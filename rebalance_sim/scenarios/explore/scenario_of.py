@@ -24,18 +24,19 @@ from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
 from rebalance_sim.sim.client.client_checks import DEFAULT_ASSIGNORS
-from rebalance_sim.sim.faults.callback_failure import CallbackFailure
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.clients import (
+    CallbackFailure,
+    CallbackSlowdown,
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    PollStall,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ConnectionLoss, NetworkSlowdown
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
 _SESSION_MS = 6_000

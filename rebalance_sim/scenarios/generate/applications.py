@@ -9,7 +9,7 @@ from rebalance_sim.sim.client.transactions_spec import VERSIONS, TransactionsSpe
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec
 from rebalance_sim.sim.streams import Streams

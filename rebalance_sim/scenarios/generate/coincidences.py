@@ -15,7 +15,7 @@ from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.generate import recipes
 from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.clients import ClientPause
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.streams import Streams

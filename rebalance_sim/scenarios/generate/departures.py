@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.deployments import SurgeDeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.rollout import Rollout
-from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
+from rebalance_sim.sim.faults.scaling import Rollout
 
 
 def gone_for_good(faults: Iterable[Fault]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rebalance_sim.scenarios.generate.departures import gone_for_good
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.streams import Streams

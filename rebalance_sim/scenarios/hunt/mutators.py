@@ -19,7 +19,7 @@ from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.settings_change import SettingsChange
+from rebalance_sim.sim.faults.settings import SettingsChange
 from rebalance_sim.sim.spec import WorldSpec
 
 

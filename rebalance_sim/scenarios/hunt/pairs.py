@@ -23,8 +23,8 @@ from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import effects, events
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
-from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.clients import ClientPause, PollStall
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.poll_stall import PollStall
 
 MOST_COLOURS = 8
 """More than people tell apart."""

@@ -12,18 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from rebalance_sim.protocol.clients import (
-    ClientState,
-    Close,
-    CommitOffsets,
-    EnforceRebalance,
-    Event,
-    Poll,
-    PollingResumed,
-    PollingStopped,
-    RecordsReturned,
-    Subscribe,
-)
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.application_commits import ApplicationCommits
 from rebalance_sim.sim.client.client_conditions import ClientConditions
@@ -38,9 +28,9 @@ from rebalance_sim.sim.data_plane.data_plane import DataPlane
 # Members of enums that every event asks for: to look one up takes as long as a call.
 _STALE = ClientState.STALE
 
-_POLL = Poll()
-_POLL_WITH_RECORDS = Poll(returns_records=True)
-_POLL_WITHOUT_EVENT = Poll(returns_records=True, submits_event=False)
+_POLL = events.Poll()
+_POLL_WITH_RECORDS = events.Poll(returns_records=True)
+_POLL_WITHOUT_EVENT = events.Poll(returns_records=True, submits_event=False)
 
 
 class EndTransaction:
@@ -76,7 +66,7 @@ class Application:
         spec = process.spec
         self._poll_at_ms: int | None = None
         self._unread = UnreadAnswer(process, clock, self._in_poll_ms)
-        self._to_do: deque[Event | EndTransaction] = deque()
+        self._to_do: deque[events.Event | EndTransaction] = deque()
         self._is_going_on = False
         self.is_committing = False
         self.is_blocked = False
@@ -114,14 +104,14 @@ class Application:
 
     # --- what is reported to it -------------------------------------------------------------------
 
-    def call(self, event: Event) -> None:
+    def call(self, event: events.Event) -> None:
         """Make a call as soon as it is free to; ``close`` is the last one."""
         if self._process.is_alive and not self.is_exiting:
-            self.is_exiting = isinstance(event, Close)
+            self.is_exiting = isinstance(event, events.Close)
             self._to_do.append(event)
             self._go_on()
 
-    def give_up(self, close: Close) -> None:
+    def give_up(self, close: events.Close) -> None:
         """Forget what was to be called; close instead."""
         self._to_do.clear()
         self._to_do.append(close)
@@ -170,7 +160,7 @@ class Application:
             conditions.is_stalled or self._is_kept or self._is_between_events or self.is_committing
         )
         if not is_away and not self._thread.is_polling:
-            self._process.take(PollingResumed())
+            self._process.take(events.PollingResumed())
             if self._back_ms() <= self._clock.now_ms:
                 self.poll_if_due()
         self._go_on()
@@ -179,7 +169,7 @@ class Application:
         """The process is about to stand still."""
         if self._thread.is_polling and self.is_free:
             self.return_records()
-            self._process.take(PollingStopped())
+            self._process.take(events.PollingStopped())
 
     # --- polling ----------------------------------------------------------------------------------
 
@@ -237,7 +227,7 @@ class Application:
             return
         self._poll()
 
-    def reads_later(self, correlation_id: int, answer: Event) -> bool:
+    def reads_later(self, correlation_id: int, answer: events.Event) -> bool:
         """Whether an answer that is read in ``poll`` has to wait for one; it is read there."""
         return self._unread.waits(correlation_id, answer)
 
@@ -279,7 +269,7 @@ class Application:
         """Tell the member what polls so far have handed out; another event follows at once."""
         positions = self._deliver() if self.intake is None else self.intake.positions()
         if positions:
-            self._process.apply(RecordsReturned(positions=positions))
+            self._process.apply(events.RecordsReturned(positions=positions))
 
     def _deliver(self) -> Mapping[TopicPartition, int]:
         """Count what an application that keeps up was handed since this was last asked."""
@@ -302,7 +292,7 @@ class Application:
         if self._thread.is_polling and not self._conditions.is_stalled:
             self._is_between_events = True
             self.return_records()
-            self._process.take(PollingStopped())
+            self._process.take(events.PollingStopped())
         elif self._is_between_events:
             at_ms = self._loop.in_poll_ms(self._clock.now_ms + 1)
             if self._next_poll_ms is None or at_ms < self._next_poll_ms:
@@ -322,7 +312,7 @@ class Application:
             self._is_between_events = False
             self.submits_event = True
             self._loop.begin_poll(now_ms)
-            self._process.apply(PollingResumed())
+            self._process.apply(events.PollingResumed())
             self._process.take(_POLL_WITH_RECORDS if self._has_records() else _POLL)
         else:
             self._skip_event()
@@ -331,7 +321,7 @@ class Application:
 
     def commit(self) -> None:
         """Commit as soon as it is free to, unless it is about to."""
-        if not any(isinstance(event, CommitOffsets) for event in self._to_do):
+        if not any(isinstance(event, events.CommitOffsets) for event in self._to_do):
             self.call(self._commits.call())
 
     def commit_in_callback(self) -> None:
@@ -375,7 +365,7 @@ class Application:
         while self._has_to_act() and self._may_act():
             if self._conditions.is_stalled:
                 self.return_records()
-                self._process.take(PollingStopped())
+                self._process.take(events.PollingStopped())
             else:
                 self._act(self._to_do.popleft())
         self._is_going_on = False
@@ -390,7 +380,7 @@ class Application:
         now_ms = self._clock.now_ms
         free_ms = self._back_ms()
         # ``close`` follows a wakeup, which ends a ``poll``; other calls wait.
-        is_at_once = self._conditions.is_stalled or isinstance(self._to_do[0], Close)
+        is_at_once = self._conditions.is_stalled or isinstance(self._to_do[0], events.Close)
         if not is_at_once and not self._has_batches():
             free_ms = max(free_ms, self._loop.call_ms(now_ms, self._process.spec.poll_timeout_ms))
         if free_ms > now_ms:
@@ -402,24 +392,24 @@ class Application:
         """Whether batches say when it polls: a ``poll`` that waited has returned with the first."""
         return self.intake is not None and self.intake.batches_keep_it and self.intake.has_records
 
-    def _act(self, event: Event | EndTransaction) -> None:
+    def _act(self, event: events.Event | EndTransaction) -> None:
         """One call of the application; ``unsubscribe``, ``close`` and ``commitSync`` block it."""
         process = self._process
         self._loop.note_call(self._clock.now_ms)
         if isinstance(event, EndTransaction):
             self._end_transaction()
             return
-        if isinstance(event, Subscribe):
+        if isinstance(event, events.Subscribe):
             event = process.subscription(event)
             process.request_metadata()
-        elif isinstance(event, CommitOffsets):
+        elif isinstance(event, events.CommitOffsets):
             # Of now, not of when it was due: a callback may have kept the call, and committed more.
             event = replace(event, offsets=self._commits.offsets())
             self.return_records()
             if event.is_sync:
                 self.is_blocked = self.is_committing = True
-                process.take(PollingStopped())
-        elif not isinstance(event, EnforceRebalance):
+                process.take(events.PollingStopped())
+        elif not isinstance(event, events.EnforceRebalance):
             process.forget_pattern()
             self.return_records()
             self.is_blocked = True
@@ -438,7 +428,7 @@ class Application:
         assert self.transactions is not None
         if self.transactions.begin():
             self.is_blocked = self.is_committing = True
-            self._process.take(PollingStopped())
+            self._process.take(events.PollingStopped())
 
     def on_transaction_over(self) -> None:
         """As of ``TransactingApplication``: a ``poll`` comes right after."""
@@ -455,7 +445,7 @@ class Application:
     @property
     def only_commits(self) -> bool:
         """Whether nothing waits for the end of a batch but its commits."""
-        return not self._is_kept and all(isinstance(e, CommitOffsets) for e in self._to_do)
+        return not self._is_kept and all(isinstance(e, events.CommitOffsets) for e in self._to_do)
 
     @property
     def _is_kept(self) -> bool:

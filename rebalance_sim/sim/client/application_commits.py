@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from rebalance_sim.protocol.clients import CommitOffsets
+from rebalance_sim.protocol.clients.common.events import CommitOffsets
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients import CallbackCompleted, CallbackKind, RunCallback
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.events import CallbackCompleted
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.ports import Process

@@ -16,12 +16,8 @@ from rebalance_sim.protocol.assignors.client_side import (
     StreamsAssignor,
 )
 from rebalance_sim.protocol.assignors.client_side.streams_metadata import decode_assignment
-from rebalance_sim.protocol.clients import (
-    AssignmentComputed,
-    AssignmentReceived,
-    AssignorMetadataChanged,
-    ComputeAssignment,
-)
+from rebalance_sim.protocol.clients.common.effects import AssignmentReceived, ComputeAssignment
+from rebalance_sim.protocol.clients.common.events import AssignmentComputed, AssignorMetadataChanged
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.sim.network.cluster_requests import MetadataResponse
 
 

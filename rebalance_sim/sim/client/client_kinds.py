@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import client_rule_set, client_rules
 from rebalance_sim.protocol.versions.semantics import Semantics

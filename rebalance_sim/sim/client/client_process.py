@@ -13,32 +13,25 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.effects import (
     AssignmentReceived,
     CallReturned,
-    ClientState,
-    Close,
     CloseConnection,
     CommitReturned,
     ComputeAssignment,
     ConnectCoordinator,
-    CoordinatorConnected,
-    CoordinatorConnectionClosed,
-    Disconnected,
-    Event,
     FindCoordinator,
-    PollingResumed,
     RaiseError,
     RequestMetadata,
     ResetPositions,
     RunCallback,
     SendJoinGroup,
-    Subscribe,
-    Tick,
+    SendRequest,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients import Call as BlockingCall
-from rebalance_sim.protocol.clients.common.effects import SendRequest
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import Call as BlockingCall
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.callback_runs import CallbackRuns
@@ -63,7 +56,7 @@ from rebalance_sim.sim.network.cluster_requests import (
 from rebalance_sim.sim.network.network import Purpose
 from rebalance_sim.sim.streams import Streams, delay_sampler
 
-_TICK = Tick()
+_TICK = events.Tick()
 
 _APPLICATION_FIRST_SHARE = 0.5
 """How often the application is the first to run after a pause, where that matters."""
@@ -182,10 +175,10 @@ class ClientProcess:
         if self._assignors is not None:
             self._assignors.start()
         if topics:
-            self.take(self.subscription(Subscribe(topic_names=frozenset(topics))))
+            self.take(self.subscription(events.Subscribe(topic_names=frozenset(topics))))
         elif regex is not None:
-            self.take(self.subscription(Subscribe(topic_regex=regex)))
-        self.take(PollingResumed())
+            self.take(self.subscription(events.Subscribe(topic_regex=regex)))
+        self.take(events.PollingResumed())
         self._lookups.begin()
 
     def end(self) -> None:
@@ -197,7 +190,7 @@ class ClientProcess:
         self._lines.close()
         self._deferred.clear()
 
-    def call(self, event: Event) -> None:
+    def call(self, event: events.Event) -> None:
         """Let the application make a call as soon as it is free to; ``close`` is its last one."""
         self.application.call(event)
 
@@ -276,7 +269,7 @@ class ClientProcess:
 
     # --- events in, effects out -------------------------------------------------------------------
 
-    def take(self, event: Event) -> None:
+    def take(self, event: events.Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
         member, now_ms = self.member, self._own_clock.now_ms
         if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
@@ -288,11 +281,11 @@ class ClientProcess:
             self._arm_tick()
             self.application.after_event()
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
         self._apply(event, self._own_clock.now_ms)
 
-    def _apply(self, event: Event, now_ms: int) -> None:
+    def _apply(self, event: events.Event, now_ms: int) -> None:
         effects = self.member.on_event(event, now_ms=now_ms)
         self._steps.client_event(self, event, effects)
         self._effects = effects
@@ -347,15 +340,15 @@ class ClientProcess:
             if correlation_id < 0:
                 self._lookups.on_lost(correlation_id)
         if of_member:
-            self.take(Disconnected(correlation_ids=of_member))
+            self.take(events.Disconnected(correlation_ids=of_member))
 
     def on_coordinator_connected(self) -> None:
         """The connection that ``ConnectCoordinator`` asked for is there."""
-        self.take(CoordinatorConnected())
+        self.take(events.CoordinatorConnected())
 
     def on_coordinator_closed(self, *, is_isolated: bool) -> None:
         """That connection is gone, or was not established."""
-        self.take(CoordinatorConnectionClosed(is_isolated=is_isolated))
+        self.take(events.CoordinatorConnectionClosed(is_isolated=is_isolated))
 
     # --- what its application and its assignors ask of it -----------------------------------------
 
@@ -371,7 +364,7 @@ class ClientProcess:
         """The application has subscribed to something else."""
         self._lookups.forget_pattern()
 
-    def subscription(self, event: Subscribe) -> Subscribe:
+    def subscription(self, event: events.Subscribe) -> events.Subscribe:
         """What the member learns of a call of ``subscribe``; whether there is a listener, too."""
         self._data_plane.on_subscribed(self.member.config.group_id, event)
         if not self.spec.listener:
@@ -442,7 +435,7 @@ class ClientProcess:
         restart_ms = self.spec.restart_after_fatal_ms
         if restart_ms is not None and not self.application.is_exiting:
             self._supervisor.restart_later(self.name, restart_ms)
-            self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
+            self.application.give_up(events.Close(timeout_ms=self.spec.close_timeout_ms))
 
     def _on_returned(self, effect: CallReturned) -> None:
         self.application.is_blocked = False

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.events import (
     Close,
     EnforceRebalance,
-    MembershipOperation,
     Subscribe,
     Unsubscribe,
 )
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import version_in
 from rebalance_sim.protocol.wire.classic_messages import MemberIdentity

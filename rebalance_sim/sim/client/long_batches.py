@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rebalance_sim.protocol.clients import PollingResumed, PollingStopped
+from rebalance_sim.protocol.clients.common.events import PollingResumed, PollingStopped
 from rebalance_sim.sim.client.pill_watch import PillWatch
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock

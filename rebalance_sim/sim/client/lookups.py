@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rebalance_sim.protocol.clients import (
+from rebalance_sim.protocol.clients.common.effects import ResetPositions, ValidatePositions
+from rebalance_sim.protocol.clients.common.events import (
     MetadataKnown,
     PatternMatched,
     PositionsKnown,
-    ResetPositions,
     Subscribe,
-    ValidatePositions,
 )
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.client.client_conditions import ClientConditions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rebalance_sim.protocol.clients import Event
+from rebalance_sim.protocol.clients.common.events import Event
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock
 

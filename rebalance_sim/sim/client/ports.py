@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rebalance_sim.invariants.step import ClientView
-from rebalance_sim.protocol.clients import Event, GroupMember, Subscribe
+from rebalance_sim.protocol.clients.common.events import Event, Subscribe
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.sim.client.client_spec import ClientSpec
 
 

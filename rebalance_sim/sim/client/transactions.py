@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rebalance_sim.protocol.clients import (
-    PartitionState,
+from rebalance_sim.protocol.clients.common.events import (
     Seek,
     SendOffsetsToTransaction,
     TransactionEnded,
 )
+from rebalance_sim.protocol.clients.common.values import PartitionState
 from rebalance_sim.protocol.transactions.producer import (
     MOVED,
     GroupMetadata,

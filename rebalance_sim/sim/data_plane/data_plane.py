@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.protocol.clients import GroupMember, PartitionState, Subscribe
+from rebalance_sim.protocol.clients.common.events import Subscribe
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.values import PartitionState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.broker import Broker

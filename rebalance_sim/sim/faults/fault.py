@@ -1,8 +1,8 @@
 """What every kind of fault is: a value with a time, what it does, how it is drawn and simplified.
 
 A fault is one real event: something breaks, or somebody changes something on purpose. Each kind is
-a module of this folder; ``register`` adds kinds from elsewhere. Values
-are plain data and check themselves: ValueError names the field. ``at_ms`` is simulated time.
+a class in a module of this folder; ``register`` adds kinds from elsewhere. Values are plain data
+and check themselves: ValueError names the field. ``at_ms`` is simulated time.
 
 Fields with these names mean the same in every kind, and are checked, shown and simplified alike:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rebalance_sim.protocol.clients import MembershipOperation
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
 from rebalance_sim.protocol.wire.classic_messages import MemberIdentity
 

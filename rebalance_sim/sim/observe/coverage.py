@@ -18,7 +18,7 @@ from typing import Any
 
 from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import StateChanged
+from rebalance_sim.protocol.clients.common.effects import StateChanged
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.sim.observe.metric import Metric
 
 

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
-from rebalance_sim.protocol.clients import (
-    ClientState,
+from rebalance_sim.protocol.clients.common.effects import (
     FindCoordinator,
     RunCallback,
     SendClassicHeartbeat,
@@ -27,6 +26,7 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
     StateChanged,
 )
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.hosting.record_size import record_bytes
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, Record

@@ -7,7 +7,7 @@ about it is running. Source of the definitions: classic §9.
 from __future__ import annotations
 
 from rebalance_sim.invariants.step import ClientView
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.sim.clock import Clock

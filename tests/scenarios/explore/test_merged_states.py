@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import pytest
 
-from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.scenarios.explore.actions import Stimulus
 from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates
 from rebalance_sim.scenarios.explore.explorer import Explorer

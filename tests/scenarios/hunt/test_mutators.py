@@ -23,7 +23,7 @@ from rebalance_sim.scenarios.hunt.pairs import FAULT, Interval
 from rebalance_sim.scenarios.profile_file import PROFILES
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.settings_change import SettingsChange
+from rebalance_sim.sim.faults.settings import SettingsChange
 from rebalance_sim.sim.streams import Streams
 
 INTERVALS = (

@@ -7,9 +7,9 @@ import re
 from marks import count, marked
 from recording import Recording
 
-from rebalance_sim.protocol.clients import Subscribe
+from rebalance_sim.protocol.clients.common.events import Subscribe
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.clients import SubscriptionChange
 
 
 def delivery_figures(recording: Recording) -> dict[str, float]:

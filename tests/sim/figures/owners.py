@@ -9,7 +9,8 @@ from typing import NamedTuple
 from recording import Moment, PartitionLife, Recording
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.clients import CallbackCompleted, CallReturned, RunCallback
+from rebalance_sim.protocol.clients.common.effects import CallReturned, RunCallback
+from rebalance_sim.protocol.clients.common.events import CallbackCompleted
 from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

@@ -15,8 +15,7 @@ from test_figures import SECOND_COMPUTATIONS
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, load_scenario
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
 from rebalance_sim.sim.phases import OF_THE_RUN, Phase, PhaseEnd
 
 PROFILES = ("faulty", "cooperative", "groups", "production", "whole", "classic")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recording import Recording
 
-from rebalance_sim.protocol.clients import TransactionEnded
+from rebalance_sim.protocol.clients.common.events import TransactionEnded
 
 
 def transaction_figures(recording: Recording) -> dict[str, float]:

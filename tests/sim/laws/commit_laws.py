@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lives import holdings, lives
 from recording import ClientSeen, Recording
 
-from rebalance_sim.protocol.clients import Close, CommitOffsets, Poll
+from rebalance_sim.protocol.clients.common.events import Close, CommitOffsets, Poll
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 CALLS = (Poll, CommitOffsets, Close)

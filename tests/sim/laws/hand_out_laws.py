@@ -7,7 +7,9 @@ from collections import defaultdict
 from lives import holdings, lives, told
 from recording import ClientSeen, Delivery, Recording
 
-from rebalance_sim.protocol.clients import CallbackKind, ClientState, RunCallback
+from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.kinds import JAVA
 
 GIVEN_UP = (CallbackKind.REVOKED, CallbackKind.LOST)

@@ -17,8 +17,7 @@ from rebalance_sim.protocol.clients.common.subscription_state import Subscriptio
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.sim.client.application import Application
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.clients import ClientCrash, PollStall
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
 STARTS_LATE_MS = 20_000

@@ -14,14 +14,18 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback
+from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue
+from rebalance_sim.protocol.clients.common.effects import (
+    Effect,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendHeartbeat,
+    SendLeaveGroup,
+)
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.requests import Loss
-from rebalance_sim.protocol.clients.common.values import (
-    Call,
-    PartitionState,
-)
+from rebalance_sim.protocol.clients.common.values import Call, PartitionState
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -140,6 +144,7 @@ class GroupMember(MemberCore):
     """What the fields of its parts mean where two states are compared."""
 
     _application: Application
+    _commits: CommitQueue
     _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
 
     def __init_subclass__(cls) -> None:
@@ -188,6 +193,12 @@ class GroupMember(MemberCore):
 
     def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
         self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
+
+    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
+        self._commits.commit(event)
+
+    def _on_records_returned(self, event: events.RecordsReturned) -> None:
+        self.subscription.advance(event.positions)
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         self.subscription.set_positions(event.positions)
@@ -271,7 +282,7 @@ class GroupMember(MemberCore):
     @property
     def heartbeats_in_flight(self) -> int:
         """Heartbeats and leaves that have neither been answered nor failed."""
-        raise NotImplementedError
+        return self.requests.count(SendHeartbeat, SendClassicHeartbeat, SendLeaveGroup)
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:

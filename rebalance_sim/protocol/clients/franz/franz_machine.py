@@ -51,10 +51,6 @@ class GroupManager(Protocol):
     def heartbeat_due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
 
-    @property
-    def heartbeats_in_flight(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-
     def on_subscription_changed(self) -> None:
         """Other topics are wanted than before."""
 
@@ -77,6 +73,7 @@ class FranzMachine(FranzCore, GroupMember):
     raises_what_passes: ClassVar[bool] = True
     tells_of_nothing: ClassVar[bool] = True
 
+    _commits: FranzCommits
     _manager: GroupManager
 
     def __init__(
@@ -216,12 +213,9 @@ class FranzMachine(FranzCore, GroupMember):
         self.is_closed = call is Call.CLOSE
         application.end_call(call)
 
-    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
-        self._commits.commit(event)
-
     def _on_records_returned(self, event: events.RecordsReturned) -> None:
         self._commits.store(event.positions)
-        self.subscription.advance(event.positions)
+        super()._on_records_returned(event)
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         super()._on_positions_known(event)
@@ -292,11 +286,6 @@ class FranzMachine(FranzCore, GroupMember):
     def reconciliation_count(self) -> int:
         """How many rebalances run on this side: never more than one."""
         return int(self.is_managing and not self._session.is_at_rest)
-
-    @property
-    def heartbeats_in_flight(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-        return self._manager.heartbeats_in_flight
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:

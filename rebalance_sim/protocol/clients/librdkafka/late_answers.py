@@ -6,23 +6,17 @@ at the next look, and there is one at least every two seconds.
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients.common.effects import (
-    SendClassicHeartbeat,
-    SendHeartbeat,
-    SendJoinGroup,
-    SendLeaveGroup,
-    SendSyncGroup,
-)
+from rebalance_sim.protocol.clients.common import effects
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 
 GROUP_REQUESTS = (
-    SendHeartbeat,
-    SendJoinGroup,
-    SendSyncGroup,
-    SendClassicHeartbeat,
-    SendLeaveGroup,
+    effects.SendHeartbeat,
+    effects.SendJoinGroup,
+    effects.SendSyncGroup,
+    effects.SendClassicHeartbeat,
+    effects.SendLeaveGroup,
 )
 """All requests but searches and those about offsets."""
 

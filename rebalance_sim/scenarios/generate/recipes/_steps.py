@@ -5,8 +5,8 @@ from __future__ import annotations
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
+from rebalance_sim.sim.faults.topics import TopicGrow
 
 
 def instance_id_of(client: ClientSpec) -> str:

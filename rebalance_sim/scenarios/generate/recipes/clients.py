@@ -17,12 +17,11 @@ from rebalance_sim.scenarios.generate.recipes._steps import grown
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.clients import ClientClose, SubscriptionChange
+from rebalance_sim.sim.faults.connections import ClientPartition
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.targets import Targets
 
 _SOON_MS = (1, 3_000)

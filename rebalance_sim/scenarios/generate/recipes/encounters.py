@@ -9,18 +9,19 @@ from rebalance_sim.scenarios.generate.recipes._steps import grown, instance_id_o
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.brokers import ReplicationSlowdown
+from rebalance_sim.sim.faults.clients import (
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import NetworkSlowdown
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.targets import Targets
-from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topics import TopicCreate
 
 _DOWN_MS = (200, 3_000)
 _MATCHED = "matched"

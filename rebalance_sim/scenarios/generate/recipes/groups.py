@@ -9,15 +9,12 @@ from rebalance_sim.scenarios.generate.recipes._steps import grown, instance_id_o
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.clock_step import ClockStep
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.administrators import OffsetsDelete
+from rebalance_sim.sim.faults.brokers import AppendFailure, ClockStep
+from rebalance_sim.sim.faults.clients import ClientCrash, ClientPause, SubscriptionChange
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.targets import Targets
 
 _DOWN_MS = (200, 3_000)

@@ -8,16 +8,17 @@ from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.scenarios.generate.recipes._steps import instance_id_of, make_static
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss, RequestKind
+from rebalance_sim.sim.faults.administrators import MembersRemove
+from rebalance_sim.sim.faults.clients import (
+    CallbackSlowdown,
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    PollStall,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss, RequestKind
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.members_remove import MembersRemove
-from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction

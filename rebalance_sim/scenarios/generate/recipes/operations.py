@@ -15,23 +15,21 @@ from rebalance_sim.protocol.clients.kinds import (
 from rebalance_sim.scenarios.generate.recipes._steps import make_static
 from rebalance_sim.sim.client.client_checks import takes_assignors
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.append_failure import AppendFailure
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.administrators import OffsetsAlter, OffsetsDelete
+from rebalance_sim.sim.faults.brokers import AppendFailure, BrokerCrash
+from rebalance_sim.sim.faults.clients import (
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    MetadataLag,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove, LogCompaction
+from rebalance_sim.sim.faults.deployments import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
-from rebalance_sim.sim.faults.log_compaction import LogCompaction
-from rebalance_sim.sim.faults.metadata_lag import MetadataLag
-from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
-from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.settings import GroupConfigChange
 from rebalance_sim.sim.faults.targets import Targets
-from rebalance_sim.sim.faults.topic_create import TopicCreate
-from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.topics import TopicCreate, TopicRecreate
 
 _DOWN_MS = (200, 3_000)
 _LATE = "late"

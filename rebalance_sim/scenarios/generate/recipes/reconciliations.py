@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from rebalance_sim.scenarios.generate.recipes._steps import grown
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
-from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
-from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.brokers import ReplicationSlowdown
+from rebalance_sim.sim.faults.clients import (
+    CallbackSlowdown,
+    ClientClose,
+    ClientPause,
+    PollStall,
+    SubscriptionChange,
+)
+from rebalance_sim.sim.faults.connections import ClientPartition, ConnectionLoss
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
-from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.settings import BrokerConfigChange
 from rebalance_sim.sim.faults.targets import Targets
 from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import Direction

@@ -1,0 +1,104 @@
+"""Defects of brokers, and of what hosts coordinators."""
+
+from rebalance_sim.protocol.defects.defect import Defect, always, defect, wrong
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+
+
+@defect(
+    "KAFKA-16973",
+    "Read-only answers released before loaded state is committed",
+    versions="3.7 - 3.8; fixed in 3.9",
+    properties=("defects S5", "defects S3"),
+)
+class TrustsLoadedTail(BrokerRules):
+    """An answer without records waits only for writes of this shard's own."""
+
+    def offset_to_await(self, end_offset: int, own_writes_end: int, record_count: int) -> int:
+        return end_offset if record_count else own_writes_end
+
+
+@defect(
+    "KafScale-121",
+    "Two brokers act as coordinator of one group",
+    source="KafScale#121",
+    versions="KafScale platform, February 2026 (issue open then)",
+    properties=("defects S1", "defects S5"),
+)
+class ServesAfterResignation(BrokerRules):
+    """Nothing fences a broker that has lost the group to another one."""
+
+    serves_after_resignation = True
+
+    def gives_up(self, loaded_epoch: int, resigned_epoch: int) -> bool:
+        return False
+
+
+DEFECTS = (
+    # A failed write leaves a member without a timer, or with one too many.
+    # Timers are armed and disarmed while a request is handled, and stay so when its records
+    # cannot be written and memory goes back (coordinator D14; docs/findings.md).
+    Defect(
+        id="D14",
+        title="A failed write leaves a member without a timer",
+        source="docs/findings.md",
+        versions="4.1.2, 4.3.1",
+        rules=(wrong(BrokerRules, keeps_timers_of_failed_batches=True),),
+        properties=("defects L3",),
+    ),
+    # Unloading is a task of its own, which looks at no epoch.
+    Defect(
+        id="KAFKA-10614",
+        title="Load and unload of different leader epochs in the wrong order",
+        source="apache/kafka#9441",
+        versions="2.x; fixed in 3.0.0 and the 2.8 line",
+        rules=(wrong(BrokerRules, unload_delay_ms=1_000),),
+        properties=("defects L6", "defects S5"),
+    ),
+    # The resignation does not carry a newer epoch, and is ignored.
+    Defect(
+        id="KAFKA-19274",
+        title="Unload ignored, zombie coordinator keeps serving",
+        versions="4.0; fixed in 4.0.x/4.1",
+        rules=(wrong(BrokerRules, gives_up=always(False)),),
+        properties=("defects S5",),
+    ),
+    # A load insists that a partition is released before it is given away.
+    Defect(
+        id="KAFKA-19862",
+        title="Load fails while compaction runs",
+        source="apache/kafka#20907",
+        versions="4.0 - 4.1; fixed on the 4.0 and 4.1 lines and in 4.2",
+        rules=(wrong(BrokerRules, loads_strictly=True),),
+        properties=("defects L6",),
+    ),
+    # What could not be written stays in force in memory.
+    Defect(
+        id="mut-keeps-failed-batch",
+        title="What could not be written stays in memory",
+        rules=(wrong(BrokerRules, reverts_failed_batches=False),),
+        properties=("defects S5",),
+    ),
+    Defect(
+        id="mut-reads-uncommitted",
+        title="Describe and list show what is not committed yet",
+        rules=(wrong(BrokerRules, reads_newest=True),),
+        properties=("defects S5",),
+    ),
+    Defect(
+        id="mut-reply-before-commit",
+        title="Response sent before the records are committed",
+        rules=(wrong(BrokerRules, offset_to_await=always(0)),),
+        properties=("defects S5", "defects S3"),
+    ),
+    # Found by this simulator, in the code of Kafka 4.3.1.
+    # A heartbeat that its client has given up is handled after the one that was sent instead.
+    # What it is granted is in its answer alone, and that reaches no one (docs/findings.md).
+    Defect(
+        id="sim-overtaken-heartbeat",
+        title="A heartbeat that was given up takes away what it is granted",
+        source="docs/findings.md",
+        versions="4.1.2, 4.3.1",
+        rules=(wrong(BrokerRules, handles_overtaken_heartbeats=True),),
+        properties=("defects L2",),
+    ),
+)
