@@ -28,7 +28,7 @@ help:
 # A process for each core; what a file's tests share (a Spark session, a sweep) is made once, and
 # long files begin first (conftest.py).
 test: $(INSTALLED)
-	$(BIN)/pytest -n logical --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
 
 # Test by test in a process for each core; then those on Spark, whose files have a session each.
 test-slow: $(INSTALLED)
