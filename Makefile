@@ -28,7 +28,7 @@ help:
 # A process for each core; what a file's tests share (a Spark session, a sweep) is made once, and
 # long files begin first (conftest.py).
 test: $(INSTALLED)
-	$(BIN)/pytest -n logical --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
 
 # Test by test in a process for each core; then those on Spark, whose files have a session each.
 test-slow: $(INSTALLED)
@@ -74,6 +74,8 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # pyproject.toml decides what is installed, constraints.txt in which version; the sources are used in place.
+# Of 12,000 modules what is imported is compiled then, by all cores; pip compiles all of them, by one.
+# PySpark comes as sources, half a gigabyte of jars: the wheel made of them does not deflate them again.
 $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: '$(PYTHON)' is missing or older than Python 3.11: install one," \
@@ -82,6 +84,8 @@ $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	  echo "make: $(PYTHON) cannot make virtual environments (no module ensurepip):" \
 	       "on Debian and Ubuntu, apt install python3-venv" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
-	  $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+	@printf '[bdist_wheel]\ncompression = stored\n' >$(VENV)/wheels.cfg
+	DIST_EXTRA_CONFIG=$(abspath $(VENV))/wheels.cfg \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	    --editable '.[dev]' $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 	@touch $@

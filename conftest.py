@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,11 +22,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 gc.set_threshold(100_000, *gc.get_threshold()[1:])
 
 
-CLUSTERS = frozenset({"cluster_master", "connect_url", "hdfs"})
-"""Fixtures of a whole session that start servers: what uses one runs in the same process."""
+SHARE_SERVERS = {
+    "tests/spark/test_hdfs.py": "clusters",
+    "tests/spark/test_on_spark.py": "clusters",
+}
+"""Files that start the same servers, and so run in one process: their group."""
 
 LONG_FIRST = (
-    "cluster",
+    "clusters",
     "tests/notebooks/test_notebooks.py",
     "tests/docs/test_commands.py",
     "tests/cli/test_regress_command.py",
@@ -60,24 +64,34 @@ LONG_FIRST = (
 """Groups of tests that take ten seconds and more. First those that fork: a process that has run
 many tests is large, and slow to fork."""
 
-IN_PARTS = {"tests/pinned/test_pinned.py": 8}
-"""Files whose tests share nothing, and that are too long for one process: into how many groups."""
+
+def _group(nodeid: str) -> str:
+    """A file is a group, for what its tests share; those that share servers are one."""
+    file = nodeid.partition("::")[0]
+    return SHARE_SERVERS.get(file, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For ``--dist loadfile``: groups are kept together.
+
+    By their names, as controllers know no more. Marks of ``--dist loadgroup`` do not reach them:
+    pytest 9 computes the id of a test to which pytest-xdist 3.8 adds its group."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups that ``--dist loadgroup`` keeps together, the long ones first: one that begins last
-    leaves the other cores without work. A file is a group, for what its tests share."""
-    files = [item.nodeid.partition("::")[0] for item in items]
-    fixtures = [CLUSTERS & {*getattr(item, "fixturenames", ())} for item in items]
-    clustered = {file for file, used in zip(files, fixtures, strict=True) if used}
+    """The long groups first: one that begins last leaves the other cores without work."""
     places = {name: place for place, name in enumerate(LONG_FIRST)}
-    ordered = []
-    for number, (item, file) in enumerate(zip(items, files, strict=True)):
-        name = "cluster" if file in clustered else file
-        part = number % IN_PARTS.get(file, 1)
-        item.add_marker(pytest.mark.xdist_group(f"{name}-{part}" if part else name))
-        ordered.append((places.get(name, len(places)), part, number, item))
-    items[:] = [item for *_, item in sorted(ordered, key=lambda row: row[:3])]
+    items.sort(key=lambda item: places.get(_group(item.nodeid), len(places)))
 
 
 def pytest_collection_finish() -> None:
