@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence, Set
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from rebalance_sim.protocol.runtime.context import (
     CompileRegex,
@@ -33,6 +33,7 @@ from rebalance_sim.protocol.runtime.group_type import (
     Handler,
     Projection,
 )
+from rebalance_sim.protocol.runtime.offsets import OFFSET_STATE
 from rebalance_sim.protocol.runtime.outcome import (
     Completion,
     Continuation,
@@ -89,8 +90,11 @@ class GroupCoordinator:
     offset, and reads then answer from the last committed one. Without, all is committed at once.
     ``term`` is the leader epoch in which it serves, ``partition`` the one whose shard it is.
     ``wall_offset_ms``: how far the wall clock of its host is ahead of the ``now_ms`` that it is
-    handed, which is monotonic.
+    handed, which is monotonic. ``free_times``: fields with times that no ``state_key`` has, for who
+    never lets them matter.
     """
+
+    free_times: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -175,7 +179,7 @@ class GroupCoordinator:
 
     def state_key(self, *, now_ms: int) -> Hashable:
         """Equal for two states, each at its time, in which the same requests and timers have the
-        same outcomes, but for times. Armed timers are the host's."""
+        same outcomes, but for times. Armed timers and the log are the host's."""
         context = self._context
         self._desk.forget(self._members_of)
         tables, parts = context.state
@@ -193,11 +197,11 @@ class GroupCoordinator:
 
     @cached_property
     def _key_maker(self) -> KeyMaker:
-        fields: dict[type, StateFields] = dict(RULE_STATE)
+        fields: dict[type, StateFields] = {**RULE_STATE, **OFFSET_STATE}
         for component in self._components:
             if isinstance(component, GroupType):
                 fields |= component.state_fields
-        return KeyMaker(fields, constants=self._constants)
+        return KeyMaker(fields, constants=self._constants, free_times=self.free_times)
 
     # -- what there is ---------------------------------------------------------------------
 

@@ -7,12 +7,14 @@ inherit them (coordinator D13), where the id stored with them is not asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.group_type import GroupType, time_of_commit
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.runtime.pending_offsets import PendingOffsets
+from rebalance_sim.protocol.runtime.snapshot import StateFields
 from rebalance_sim.protocol.runtime.timeline import committed, new_table
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -47,6 +49,15 @@ _Stored = TypeVar("_Stored", bound=OffsetCommitValue | None)
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 _VERSIONS_WITH_RETENTION = range(2, 5)
 _MINUTE_MS = 60_000
+_FOR_EVER_MS = 2**62
+
+OFFSET_TIMES = ("commit_timestamp", "expire_timestamp")
+"""Fields with times that only the expiry of offsets looks at."""
+
+OFFSET_STATE: Mapping[type, StateFields] = MappingProxyType(
+    {OffsetCommitValue: StateFields(times=dict.fromkeys(OFFSET_TIMES, _FOR_EVER_MS))}
+)
+"""What the fields mean where two states are compared; how long offsets are kept is a setting."""
 
 
 class OffsetStore:

@@ -293,6 +293,11 @@ def declared_in(rules: type) -> Iterator[Declared]:
         yield from (value for value in vars(kind).values() if isinstance(value, Declared))
 
 
+def remembers_times(rules: type) -> bool:
+    """Whether a state that a rules class declares is a time."""
+    return any(isinstance(one, State) and one.is_time for one in declared_in(rules))
+
+
 def _checked(value: _T, *, is_time: bool) -> _T:
     if is_time and not (value is None or type(value) is int):
         raise TypeError(f"state {value!r}: a time is a whole number of ms, or None")

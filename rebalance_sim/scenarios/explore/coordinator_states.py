@@ -1,12 +1,14 @@
 """The coordinator as a memoised machine over numbered states.
 
-It runs on a host that commits every record as soon as it is written. Its
-clock stands still but for timers: one that fires takes it to its time.
+It runs on a host that commits every record as soon as it is written. Its clock stands still but
+where an interval is waited for: a timer may fire at any time. Where a rule remembers times, one
+that fires takes the clock to its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -16,19 +18,24 @@ from rebalance_sim.protocol.hosting.error_answers import error_answer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.hosting.ports import ShardListener
 from rebalance_sim.protocol.runtime.coordinator import CoordinatorSnapshot, GroupCoordinator
+from rebalance_sim.protocol.runtime.offsets import OFFSET_TIMES
 from rebalance_sim.protocol.runtime.outcome import (
     ScheduleTimer,
     TimerKey,
 )
+from rebalance_sim.protocol.runtime.rule_desk import remembers_times
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
+from rebalance_sim.protocol.wire.records import VALUE_FIELDS, GroupMetadata, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.explore.interning import Interned, Messages
-from rebalance_sim.scenarios.explore.scope import GROUP, Scope
+from rebalance_sim.scenarios.explore.scope import GROUP, Disturbance, Scope
 
 TOPICS_GROW = "topics grow"
 MOVE = "the coordinator moves"
 WAIT = "the assignment interval is over"
+
+_BEGIN_MS = 1_000_000
+"""Long after 0, which stands for a time that is not known (coordinator §4.3)."""
 
 
 class Token(NamedTuple):
@@ -65,15 +72,16 @@ class CoordinatorFacts(NamedTuple):
 
 
 class _Machine(GroupCoordinator):
-    """No one continues from where an exception has escaped."""
+    """No one continues from where an exception has escaped, and no offset expires."""
+
+    free_times = OFFSET_TIMES
 
     def revert_to(self, offset: int) -> None:
         """As of ``GroupCoordinator``."""
 
 
 class Shard(MinimalShard):
-    """A coordinator that goes from state to state. Of its log there is what compaction leaves; the
-    expiry of offsets is no one's concern here."""
+    """A coordinator that goes from state to state. Of its log there is what compaction leaves."""
 
     coordinator_class = _Machine
     keeps_history = False
@@ -92,6 +100,7 @@ class Shard(MinimalShard):
             image=scope.image(),
             listener=judge,
         )
+        self.now_ms = _BEGIN_MS
 
     def _next_member_id(self) -> str:
         count = self.given_ids[self.client_id] = self.given_ids.get(self.client_id, 0) + 1
@@ -174,6 +183,7 @@ class CoordinatorStates:
         self._messages = messages
         self._judge = judge
         self._shard = Shard(scope, judge)
+        self._has_clock = remembers_times(type(scope.rules.of_both.coordinator()))
         self._bits = {p: 1 << place for place, p in enumerate(scope.all_partitions)}
         self._kept: Interned[_Kept] = Interned()
         self._edges: dict[tuple[int, Hashable], Done] = {}
@@ -262,7 +272,8 @@ class CoordinatorStates:
             shard.growth += 1
             shard.update_image(self._scope.image(growth=shard.growth))
         elif isinstance(what, TimerKey):
-            shard.now_ms = max(shard.now_ms, shard.timers[what].at_ms)
+            if self._has_clock:
+                shard.now_ms = max(shard.now_ms, shard.timers[what].at_ms)
             shard.fire(what)
         else:
             return self._handle(*what)
@@ -287,14 +298,21 @@ class CoordinatorStates:
     def _intern(self) -> int:
         shard = self._shard
         shard.compact()
-        armed = frozenset((key, timer.epoch) for key, timer in shard.timers.items())
+        armed = frozenset(
+            (key, timer.epoch, max(timer.at_ms - shard.now_ms, 0) if self._has_clock else None)
+            for key, timer in shard.timers.items()
+        )
         state_key = shard.coordinator.state_key(now_ms=shard.now_ms)
         given_ids = tuple(sorted(shard.given_ids.items()))
-        key = (state_key, armed, shard.leader_epoch, given_ids, shard.exempt)
+        key = (state_key, armed, shard.leader_epoch, given_ids, shard.exempt, self._on_disk())
         number = self._kept.find(key)
         if number is not None:
             return number
-        kept = _Kept(
+        return self._kept.add(key, self._kept_now())
+
+    def _kept_now(self) -> _Kept:
+        shard = self._shard
+        return _Kept(
             shard.coordinator.snapshot(),
             tuple(shard.log),
             dict(sorted(shard.timers.items())),
@@ -304,7 +322,14 @@ class CoordinatorStates:
             shard.growth,
             self._facts()._replace(exempt=shard.exempt),
         )
-        return self._kept.add(key, kept)
+
+    def _on_disk(self) -> Hashable:
+        """What the next coordinator would load, and the groups of this one do not say: those of the
+        classic protocol are soft state. Nothing where there is no next one."""
+        if Disturbance.COORDINATOR_MOVE not in self._scope.disturbances:
+            return None
+        values = (one.value for one in self._shard.log if isinstance(one, GroupMetadata))
+        return tuple(value and replace(value, current_state_timestamp=None) for value in values)
 
     def _facts(self) -> CoordinatorFacts:
         classic = self._shard.coordinator.groups_of(ClassicGroup).get(GROUP)

@@ -63,7 +63,6 @@ class MemberFacts(NamedTuple):
     assigned: int = 0
     fetchable: int = 0
     current: int = 0
-    current_epoch: int = -1
     is_idle: bool = True
     member_id: str = ""
     is_classic: bool = False
@@ -309,7 +308,6 @@ class MemberStates:
             assigned=self.bits(member.assigned),
             fetchable=self.bits(member.fetchable),
             current=self.bits(member.current.partitions),
-            current_epoch=member.current.local_epoch,
             is_idle=self._kind.is_idle(member),
             member_id=member.member_id,
             is_classic=self._kind.is_classic,

@@ -61,7 +61,7 @@ def adopts_foreign(
 ) -> Finding | None:
     """``cross.current_fits_target``: has a member come to the target epoch with something that is
     another one's by now?"""
-    if member.epoch == before.epoch and member.current_epoch == before.current_epoch:
+    if member.epoch == before.epoch and member.current == before.current:
         return None
     if member.is_classic or not _is_registered(group, member):
         return None
