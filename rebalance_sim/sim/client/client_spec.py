@@ -73,7 +73,8 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself. With ``transactions`` it does not: leave it out."""
+    """Whether the client commits by itself. With ``transactions`` it does not: a file leaves it
+    out, or says so."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
     greedy_auto_commit: bool = False
@@ -112,7 +113,7 @@ class ClientSpec:
     are none."""
     transactions: TransactionsSpec | None = None
     """A read-process-write application, in a world with a data plane: it commits in transactions
-    and in no other way, so that ``enable_auto_commit`` is off; none: it commits as other settings
+    and in no other way, so that ``enable_auto_commit`` is false; none: it commits as other settings
     say."""
     on_failure: OnFailure = OnFailure.RETRY
     """What the application does with a record whose processing fails (``poison_pills`` of a topic):
@@ -234,8 +235,11 @@ class ClientSpec:
                 "transactions commit every transactions.commit_interval_ms and in no other way: "
                 "leave out manual_commit_interval_ms and commits_when_revoked, or transactions"
             )
-        # Also where a deployment says otherwise, which knows nothing of transactions.
-        object.__setattr__(self, "enable_auto_commit", False)
+        if self.enable_auto_commit:
+            raise ValueError(
+                "transactions commit every transactions.commit_interval_ms and in no other way: "
+                "set enable_auto_commit to false, or leave out transactions"
+            )
 
     def _check_client_assignors(self) -> None:
         if self.server_assignor is not None:
