@@ -1,5 +1,5 @@
 """Refuses a setting of a client that means nothing where it is given, with what to do: one that no
-protocol which the client speaks has, with the one that applies, or auto-commit in transactions."""
+protocol which the client speaks has, with the one that applies."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ _OF_CLIENTS = re.compile(r"world\.clients(?P<which>\[\*\]|.*)\.(?P<name>\w+)")
 
 def left_out(clients: Iterable[Any]) -> list[Any]:
     """The tables of clients without settings of one protocol that are ``"none"``: so the cells of
-    an experiment leave out what others have, whose clients speak the other protocol."""
+    an experiment leave out what others have, whose clients speak the other protocol. With
+    transactions there is no auto-commit, unless the table says that there is."""
     return [
-        {key: value for key, value in row.items() if key not in ONLY_OF or value != NONE}
+        ({} if row.get("transactions", NONE) == NONE else {"enable_auto_commit": False})
+        | {key: value for key, value in row.items() if key not in ONLY_OF or value != NONE}
         if isinstance(row, dict)
         else row
         for row in clients
@@ -46,22 +48,6 @@ def check_protocols(
             for name in [name for name in ONLY_OF if name in row and name not in exempt]:
                 if row[name] not in (NONE, encode(getattr(kept, name))):
                     raise ScenarioError(_refusal(name), place=f"world.{part}[{index}].{name}")
-
-
-def check_commits(clients: Iterable[Any]) -> None:
-    """Raises ScenarioError for tables of clients that say both auto-commit and transactions. A
-    client that is made has no auto-commit then: only here it is known what was said."""
-    for index, row in enumerate(clients):
-        if (
-            isinstance(row, dict)
-            and row.get("enable_auto_commit") is True
-            and row.get("transactions", NONE) != NONE
-        ):
-            raise ScenarioError(
-                "transactions commit every transactions.commit_interval_ms and in no other way: "
-                "leave out enable_auto_commit, or transactions",
-                place=f"world.clients[{index}].enable_auto_commit",
-            )
 
 
 def check_compared(settings: Iterable[Setting]) -> None:

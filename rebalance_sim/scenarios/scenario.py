@@ -19,7 +19,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.protocol_settings import check_commits, check_protocols, left_out
+from rebalance_sim.scenarios.protocol_settings import check_protocols, left_out
 from rebalance_sim.scenarios.recurring import each_time
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.toml import parse_toml, read_text
@@ -157,7 +157,6 @@ def scenario_of(
         faults = each_time(world["faults"], world)
         world["faults"] = [_of_counted(fault, names) for fault in faults]
     scenario = decode(Scenario, tables)
-    check_commits(tables["world"].get("clients", ()))
     check_protocols(tables["world"], scenario.world, values)
     return scenario
 

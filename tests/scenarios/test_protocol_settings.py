@@ -187,8 +187,8 @@ def transactional(**settings: Any) -> dict[str, Any]:
 
 def test_auto_commit_beside_transactions_is_refused_where_it_is_said() -> None:
     says = (
-        r"world\.clients\[0\]\.enable_auto_commit: transactions commit .*: leave out "
-        "enable_auto_commit, or transactions$"
+        r"world\.clients\[0\]: transactions commit .*: set enable_auto_commit to false, or leave "
+        "out transactions$"
     )
     with pytest.raises(ScenarioError, match=says):
         scenario_of(transactional(enable_auto_commit=True))

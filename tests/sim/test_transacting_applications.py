@@ -35,13 +35,15 @@ def world_of(*clients: Any, **settings: Any) -> Watched:
 def transacting(name: str, **settings: Any) -> Any:
     defaults: dict[str, Any] = {
         "transactions": TRANSACTIONS,
+        "enable_auto_commit": False,
         "auto_offset_reset": OffsetReset.EARLIEST,
     }
     return client(name, **{**defaults, **settings})
 
 
 def test_a_client_with_transactions_commits_in_no_other_way() -> None:
-    assert not transacting("a", enable_auto_commit=True).enable_auto_commit
+    with pytest.raises(ValueError, match="set enable_auto_commit to false, or leave out trans"):
+        transacting("a", enable_auto_commit=True)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ Field names are Kafka's in snake case. InitProducerId, AddOffsetsToTxn and EndTx
 coordinator of transactions, TxnOffsetCommit to that of the group. ``api_version`` 5 of
 TxnOffsetCommit and EndTxn is the first of transactions of version 2 (KIP-890). Brokers send
 AddPartitionsToTxn and WriteTxnMarkers to each other; a group stands for its partition of
-``__consumer_offsets`` in them.
+``__consumer_offsets`` in them, and ``DataPartition`` for a partition with records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -26,6 +26,29 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 """``transaction.timeout.ms`` of a producer."""
+
+OF_DATA = "\0"
+"""Begins what stands for a partition with records in place of a group."""
+
+
+class DataPartition(NamedTuple):
+    """A partition with records, as transactions name it: like a group that no client can have."""
+
+    topic_id: str
+    number: int
+
+    @property
+    def group_id(self) -> str:
+        """What stands for it in place of a group."""
+        return f"{OF_DATA}{self.topic_id}{OF_DATA}{self.number}"
+
+    @classmethod
+    def of(cls, group_id: str) -> DataPartition | None:
+        """The same back; None for a group."""
+        if not group_id.startswith(OF_DATA):
+            return None
+        _, topic_id, number = group_id.split(OF_DATA)
+        return cls(topic_id, int(number))
 
 
 @value
@@ -148,6 +171,42 @@ class WriteTxnMarkersResponse:
 
 
 @value
+class ProduceRequest:
+    """Api key 0, reduced to the records of one transaction for one partition: how many, and the
+    number of the first among those that its producer has written there at this epoch. With
+    ``adds_partition`` they add the partition to the transaction (version 12, KIP-890)."""
+
+    group_id: ClassVar[str] = ""
+    partition: TopicPartition
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    record_count: int
+    adds_partition: bool
+
+
+@value
+class ProduceResponse:
+    """Answer to api key 0."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class RecordsWritten:
+    """What the leader of a partition has appended: the records of a transaction from ``first`` on,
+    or, where ``committed`` says how, the marker that ends it there."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    first: int
+    end: int
+    committed: bool | None = None
+
+
+@value
 class TxnMarker:
     """A marker that a coordinator of transactions wants written, for which transactional id."""
 
@@ -171,12 +230,20 @@ class TxnMarkerNoted:
 
 
 TransactionRequest = (
-    InitProducerIdRequest | AddOffsetsToTxnRequest | TxnOffsetCommitRequest | EndTxnRequest
+    InitProducerIdRequest
+    | AddPartitionsToTxnRequest
+    | AddOffsetsToTxnRequest
+    | TxnOffsetCommitRequest
+    | EndTxnRequest
 )
 """What producers ask."""
 
 TransactionResponse = (
-    InitProducerIdResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse | EndTxnResponse
+    InitProducerIdResponse
+    | AddPartitionsToTxnResponse
+    | AddOffsetsToTxnResponse
+    | TxnOffsetCommitResponse
+    | EndTxnResponse
 )
 BrokerRequest = AddPartitionsToTxnRequest | WriteTxnMarkersRequest | TxnMarkerAnswered
 BrokerResponse = AddPartitionsToTxnResponse | WriteTxnMarkersResponse | TxnMarkerNoted

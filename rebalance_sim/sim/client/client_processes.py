@@ -43,6 +43,8 @@ def redeployed(spec: ClientSpec, changes: Mapping[str, Any]) -> ClientSpec:
     )
     if spec.client_assignors is not None or KINDS[kind].is_classic:
         rest.pop("server_assignor", None)
+    if spec.transactions is not None:
+        rest.pop("enable_auto_commit", None)  # Deployments know nothing of transactions.
     session_ms = rest.get("session_timeout_ms", spec.session_timeout_ms)
     heartbeat_ms = rest.get("heartbeat_interval_ms", spec.heartbeat_interval_ms)
     max_poll_ms = rest.get("max_poll_interval_ms", spec.max_poll_interval_ms)

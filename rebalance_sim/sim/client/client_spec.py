@@ -7,6 +7,7 @@ from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import check_version
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
@@ -73,7 +74,8 @@ class ClientSpec:
     """How long the application may stay away from ``poll`` until its client leaves; the
     rebalance timeout as well, and nothing else for franz-go."""
     enable_auto_commit: bool = True
-    """Whether the client commits by itself. With ``transactions`` it does not: leave it out."""
+    """Whether the client commits by itself. With ``transactions`` it does not: a file leaves it
+    out, or says so."""
     auto_commit_interval_ms: int = 5_000
     """How often it does so."""
     greedy_auto_commit: bool = False
@@ -99,6 +101,10 @@ class ClientSpec:
     whatever has its name."""
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     """Where it starts in a partition for which nothing is committed."""
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    """What it reads of topics that applications write to in transactions: with ``read_committed``
+    nothing of an aborted transaction, and nothing behind the first that is open. All clients of a
+    group have the same."""
     max_poll_records: int = 500
     """How many records a ``poll`` hands out at most, in a world with a data plane."""
     max_partition_fetch_records: int = 1_000
@@ -112,7 +118,7 @@ class ClientSpec:
     are none."""
     transactions: TransactionsSpec | None = None
     """A read-process-write application, in a world with a data plane: it commits in transactions
-    and in no other way, so that ``enable_auto_commit`` is off; none: it commits as other settings
+    and in no other way, so that ``enable_auto_commit`` is false; none: it commits as other settings
     say."""
     on_failure: OnFailure = OnFailure.RETRY
     """What the application does with a record whose processing fails (``poison_pills`` of a topic):
@@ -234,8 +240,11 @@ class ClientSpec:
                 "transactions commit every transactions.commit_interval_ms and in no other way: "
                 "leave out manual_commit_interval_ms and commits_when_revoked, or transactions"
             )
-        # Also where a deployment says otherwise, which knows nothing of transactions.
-        object.__setattr__(self, "enable_auto_commit", False)
+        if self.enable_auto_commit:
+            raise ValueError(
+                "transactions commit every transactions.commit_interval_ms and in no other way: "
+                "set enable_auto_commit to false, or leave out transactions"
+            )
 
     def _check_client_assignors(self) -> None:
         if self.server_assignor is not None:
