@@ -111,7 +111,7 @@ class Server:
         self._records_traces = records_traces
         self._exchanges: deque[Exchange] = deque(maxlen=_KEPT_EXCHANGES)
         self._connections: dict[asyncio.Task[None], str | None] = {}
-        """Each with the client id of its last request; None: it brings reports."""
+        """Each with the client id of its last request; None: none yet, or it brings reports."""
         self._open: dict[Call, asyncio.StreamReader] = {}
         """Requests under way."""
         self._room = Room()
@@ -258,7 +258,7 @@ class Server:
         task = asyncio.current_task()
         assert task is not None
         if len(self._connections) < MAX_CONNECTIONS:
-            self._connections[task] = ""
+            self._connections[task] = None
             try:
                 with suppress(asyncio.CancelledError):  # by us, to close it
                     await self.serve(reader, writer)
@@ -276,13 +276,9 @@ class Server:
             first = await reader.read(1)
             task = asyncio.current_task()
             if first == _FIRST_OF_REPORTS:
-                if task in self._connections:
-                    self._connections[task] = None
                 await self.reports.serve(first, reader, writer)
                 return
             if first in http.FIRST_BYTES:
-                if task in self._connections:
-                    self._connections[task] = None
                 await http.serve(self, first, reader, writer)
                 return
             while (frame := await read_frame(reader, first, self._room)) is not None:

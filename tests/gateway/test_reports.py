@@ -150,6 +150,16 @@ def test_a_partition_that_is_not_given_up_is_found_three_times(broker):
         client.close()
 
 
+def test_closing_the_connections_of_clients_leaves_that_of_a_reporter_alone(broker):
+    reporter = Reporter(broker, "c")
+    # Connected, and nothing said yet: whose it is, is not known.
+    until(lambda: len(broker._here._connections) == 1)
+    broker.close_connections("*")
+    assert reporter.tell("started") == "ok"
+    broker.close_connections("*")
+    assert reporter.tell("assigned", partitions={}) == "ok"
+
+
 def test_a_request_that_comes_after_its_sender_gave_it_up_is_not_in_flight(broker):
     # Later than librdkafka waits for it: its interval, which it looks at once a second.
     broker.rules.add(api="ConsumerGroupHeartbeat", nth=3, action="delay_request", delay_ms=2_000)
