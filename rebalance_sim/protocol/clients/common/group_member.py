@@ -14,14 +14,17 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback
+from rebalance_sim.protocol.clients.common.effects import (
+    Effect,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendHeartbeat,
+    SendLeaveGroup,
+)
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.requests import Loss
-from rebalance_sim.protocol.clients.common.values import (
-    Call,
-    PartitionState,
-)
+from rebalance_sim.protocol.clients.common.values import Call, PartitionState
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -271,7 +274,7 @@ class GroupMember(MemberCore):
     @property
     def heartbeats_in_flight(self) -> int:
         """Heartbeats and leaves that have neither been answered nor failed."""
-        raise NotImplementedError
+        return self.requests.count(SendHeartbeat, SendClassicHeartbeat, SendLeaveGroup)
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:

@@ -51,10 +51,6 @@ class GroupManager(Protocol):
     def heartbeat_due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
 
-    @property
-    def heartbeats_in_flight(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-
     def on_subscription_changed(self) -> None:
         """Other topics are wanted than before."""
 
@@ -292,11 +288,6 @@ class FranzMachine(FranzCore, GroupMember):
     def reconciliation_count(self) -> int:
         """How many rebalances run on this side: never more than one."""
         return int(self.is_managing and not self._session.is_at_rest)
-
-    @property
-    def heartbeats_in_flight(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-        return self._manager.heartbeats_in_flight
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:

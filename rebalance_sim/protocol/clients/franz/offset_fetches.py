@@ -25,7 +25,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _LIMIT_MS = 30_000
 _WAIT_MS = 1_000
@@ -42,11 +41,9 @@ class OffsetFetches:
         self._coordinator = coordinator
         self._due_ms: int | None = None
         self._number = 0
-        self._is_open = False
         self._waits_for_heartbeat = False
         self._tries = self._stale_retries = self._unknown_retries = 0
         self._began_ms = 0
-        self._dropped: frozenset[TopicPartition] = frozenset()
         self.on_failed: Callable[[ErrorCode | None], None] = nobody_listens
         self.force_heartbeat: Callable[[], None] = nobody_listens
 
@@ -54,15 +51,13 @@ class OffsetFetches:
         """A session has its partitions: look up what it is to start from."""
         if not self._core.fetching:
             return
-        self._is_open = True
         self._stale_retries = self._unknown_retries = 0
-        self._dropped = frozenset()
         self._again(self._core.now_ms)
         self.run()
 
     def cancel(self) -> None:
         """The session ends; what was not found is looked up in the next one."""
-        self._is_open = self._waits_for_heartbeat = False
+        self._waits_for_heartbeat = False
         self._number += 1
         self._due_ms = None
 
@@ -84,17 +79,16 @@ class OffsetFetches:
             return
         self._due_ms = None
         self._tries += 1
-        asked = core.fetching - self._dropped
         identity = core.commit_identity
         core.requests.send(
             SendOffsetFetch,
             request=OffsetFetchRequest(
                 group_id=core.config.group_id,
-                partitions=asked,
+                partitions=core.fetching,
                 member_id=core.member_id or None,
                 member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
                 api_version=core.offsets_version,
-                wire_topics=core.wire_topics_of(asked),
+                wire_topics=core.wire_topics_of(core.fetching),
             ),
             on_answered=partial(self._on_answered, self._number),
             on_lost=partial(self._on_lost, self._number),
@@ -144,7 +138,7 @@ class OffsetFetches:
         """Consuming starts there; of partitions with an error it does not start at all."""
         core = self._core
         bad = frozenset(p for p, code in response.errors.items() if code)
-        found = sorted(core.fetching - self._dropped - bad)
+        found = sorted(core.fetching - bad)
         core.fetching = frozenset()
         self.cancel()
         apply_committed_offsets(core, {p: response.offsets.get(p, NO_OFFSET) for p in found})

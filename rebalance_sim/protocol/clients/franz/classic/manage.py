@@ -9,15 +9,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
+from rebalance_sim.protocol.clients.common import effects
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.deadlines import earliest
-from rebalance_sim.protocol.clients.common.effects import (
-    RequestMetadata,
-    SendClassicHeartbeat,
-    SendJoinGroup,
-    SendLeaveGroup,
-    SendSyncGroup,
-)
 from rebalance_sim.protocol.clients.common.join_request import join_request
 from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topics_of_all
 from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
@@ -115,11 +109,6 @@ class Manage:
         return earliest(self._beat_due_ms, self._fast_due_ms)
 
     @property
-    def heartbeats_in_flight(self) -> int:
-        """See ``GroupManager``."""
-        return self._core.requests.count(SendClassicHeartbeat, SendLeaveGroup)
-
-    @property
     def deadline_ms(self) -> int | None:
         """See ``GroupManager``."""
         return earliest(
@@ -203,7 +192,7 @@ class Manage:
             eager_say_owned=False,
         )
         timeout_ms = _OVERHEAD_MS + config.max_poll_interval_ms
-        self._joins.send(SendJoinGroup, request, self._on_joined, timeout_ms=timeout_ms)
+        self._joins.send(effects.SendJoinGroup, request, self._on_joined, timeout_ms=timeout_ms)
 
     def _on_joined(self, response: JoinGroupResponse | None) -> None:
         core = self._core
@@ -235,7 +224,7 @@ class Manage:
             self._lead(response)
         else:
             self._awaiting = response
-            core.effects.append(RequestMetadata())
+            core.effects.append(effects.RequestMetadata())
 
     def _restart(self) -> None:
         """A join or a sync that begins again: not for who leaves."""
@@ -264,7 +253,7 @@ class Manage:
         core = self._core
         self._planned = None
         self._syncs.send(
-            SendSyncGroup,
+            effects.SendSyncGroup,
             SyncGroupRequest(
                 group_id=core.config.group_id,
                 generation_id=core.generation_id,
@@ -307,7 +296,7 @@ class Manage:
         self._end_error = None
         self._session.begin()
         if core.catalogue.without_id(core.now_assigned or ()):
-            core.effects.append(RequestMetadata())
+            core.effects.append(effects.RequestMetadata())
         if core.is_leaving:
             self._break_off()
 
@@ -323,7 +312,7 @@ class Manage:
         if self._fast_due_ms is not None and core.now_ms >= self._fast_due_ms:
             self._fast_due_ms = None
         self._beats.send(
-            SendClassicHeartbeat,
+            effects.SendClassicHeartbeat,
             HeartbeatRequest(
                 group_id=core.config.group_id,
                 generation_id=core.generation_id,
@@ -478,7 +467,7 @@ class Manage:
             self._on_leave_over(None)
             return
         self._leave.send(
-            SendLeaveGroup,
+            effects.SendLeaveGroup,
             LeaveGroupRequest(
                 group_id=core.config.group_id,
                 members=(MemberIdentity(core.member_id, static_id, reasons.LEAVE),),

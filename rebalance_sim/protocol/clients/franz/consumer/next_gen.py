@@ -184,11 +184,6 @@ class NextGen:
         return self._coordinator.ready_ms(self._core.now_ms if is_now else self._due_ms)
 
     @property
-    def heartbeats_in_flight(self) -> int:
-        """See ``GroupManager``."""
-        return self._core.requests.count(SendHeartbeat)
-
-    @property
     def deadline_ms(self) -> int | None:
         """See ``GroupManager``."""
         if self._core.is_leaving:

@@ -12,22 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.deadlines import earliest
-from rebalance_sim.protocol.clients.common.effects import (
-    FindCoordinator,
-    RequestMetadata,
-    ResetPositions,
-    SendClassicHeartbeat,
-    SendCommit,
-    SendJoinGroup,
-    SendLeaveGroup,
-    SendOffsetFetch,
-    SendSyncGroup,
-)
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.requests import Loss
@@ -54,12 +43,12 @@ from rebalance_sim.protocol.runtime.snapshot import StateFields
 _STABLE = ClientState.STABLE
 
 _TO_COORDINATOR = (
-    SendClassicHeartbeat,
-    SendLeaveGroup,
-    SendJoinGroup,
-    SendSyncGroup,
-    SendCommit,
-    SendOffsetFetch,
+    effects.SendClassicHeartbeat,
+    effects.SendLeaveGroup,
+    effects.SendJoinGroup,
+    effects.SendSyncGroup,
+    effects.SendCommit,
+    effects.SendOffsetFetch,
 )
 """In the order in which they are given up when the connection is closed."""
 
@@ -185,7 +174,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         self.subscription.subscribe(event)
         self.matches_pattern = event.matches_locally
         if event.matches_locally:
-            self.effects.append(RequestMetadata())
+            self.effects.append(effects.RequestMetadata())
 
     def _on_enforce_rebalance(self, event: events.EnforceRebalance) -> None:
         self.request_rejoin(REASONS[RebalanceCause.ENFORCED])
@@ -207,7 +196,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         for correlation_id in event.correlation_ids:
-            is_search = self.requests.is_of(correlation_id, FindCoordinator)
+            is_search = self.requests.is_of(correlation_id, effects.FindCoordinator)
             if not is_search:
                 self._search.on_disconnected()
             self.requests.lose(correlation_id, Loss.TRANSPORT)
@@ -229,7 +218,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         if renamed:
             # To this protocol a topic is its name; an old position means nothing in a new topic.
             self.subscription.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
-            self.effects.append(ResetPositions(partitions=frozenset(renamed.values())))
+            self.effects.append(effects.ResetPositions(partitions=frozenset(renamed.values())))
         if found or renamed:
             self._catalogue.keep_names(frozenset(self.subscription.assigned))
         self._joining.on_metadata()
@@ -290,11 +279,6 @@ class ClassicConsumer(ClassicCore, JavaMember):
     def heartbeat_interval_ms(self) -> int:
         """The client's own setting: the coordinator does not say one."""
         return self.config.heartbeat_interval_ms
-
-    @property
-    def heartbeats_in_flight(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-        return self.requests.count(SendClassicHeartbeat, SendLeaveGroup)
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:

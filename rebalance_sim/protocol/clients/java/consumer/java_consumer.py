@@ -19,7 +19,6 @@ from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.deadlines import earliest
-from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
@@ -268,11 +267,6 @@ class ConsumerMember(ConsumerCore, JavaMember):
     def heartbeat_interval_ms(self) -> int:
         """As the coordinator set it; 0 until its first good answer."""
         return self._heartbeats.interval_ms
-
-    @property
-    def heartbeats_in_flight(self) -> int:
-        """Heartbeats that have neither been answered nor failed."""
-        return self.requests.count(SendHeartbeat)
 
     @property
     def answered_by_handler_in_flight(self) -> int:

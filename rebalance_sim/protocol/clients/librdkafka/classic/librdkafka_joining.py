@@ -95,7 +95,6 @@ class Joining:
         self._assigned_counts: Mapping[str, int] | None = None  # what this leader has gone by
         self._group_topics: frozenset[str] = frozenset()  # which it has assigned, if they exist
         self._topics_changed = False
-        self._protocol_name: str | None = None
         self.is_stuck = False
 
     # --- when -------------------------------------------------------------------------------------
@@ -251,7 +250,6 @@ class Joining:
             return
         core.adopt_generation(response.member_id, response.generation_id)
         core.note_alive()
-        self._protocol_name = response.protocol_name
         self._is_leader = response.leader == response.member_id
         if self._is_leader:
             self._awaiting = response
