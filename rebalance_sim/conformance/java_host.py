@@ -16,7 +16,7 @@ from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback, S
 from rebalance_sim.protocol.clients.common.events import CallbackCompleted, PatternMatched, Poll
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 
 _SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 
