@@ -20,21 +20,8 @@ from rebalance_sim.conformance.log_compare import LogDifference, Write, compare_
 from rebalance_sim.conformance.member_order import made_id, places_among, real_suffix
 from rebalance_sim.conformance.spelling import GROUP, Spelling
 from rebalance_sim.conformance.tolerances import (
-    COMMIT_TIME,
     CONFIG_LATE_MS,
-    CONFIG_TIME,
     LATE_MS,
-    LATE_RESOLUTION,
-    LATE_TIMER,
-    LEADER,
-    LOAD_TIME,
-    METADATA_TIME,
-    OTHER_RECORDS,
-    OTHER_TOPICS,
-    PASSING_TOPIC,
-    PLACE_OF_ID,
-    SLOT_ORDER,
-    SLOW_REQUEST,
     Subject,
     Tolerance,
     Unknowns,
@@ -49,6 +36,8 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record, TransactionMarker, TransactionMetadata
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 from rebalance_sim.re2_engine import compile_re2
+
+_T = Tolerance
 
 _LOAD_WINDOW_MS, _LOAD_STEP_MS = 10_000, 50
 _NOT_RECORDED = (TransactionMarker, TransactionMetadata)
@@ -192,7 +181,7 @@ class BrokerRun:
         in_ms = self._trace.answered_ms[index]
         is_parked = "async" in step
         most = min(in_ms - at_ms, LATE_MS) if is_parked else in_ms - at_ms
-        lag_ms = self.unknowns.ask(SLOW_REQUEST, index, at_ms=at_ms, most=most)
+        lag_ms = self.unknowns.ask(_T.SLOW_REQUEST, index, at_ms=at_ms, most=most)
         if is_parked and at_ms + lag_ms > next_ms:
             # Requests of other connections overtake it.
             cause = f"step {index + 1} ({op})"
@@ -214,7 +203,7 @@ class BrokerRun:
         """The join that makes a group is answered before it is committed, and a read that comes
         between does not see the group (classic §2.2)."""
         at_ms = self._shard.now_ms
-        if self.unknowns.ask(COMMIT_TIME, index, at_ms=at_ms, most=1):
+        if self.unknowns.ask(_T.COMMIT_TIME, index, at_ms=at_ms, most=1):
             self._shard.commits = False
             self._committed_by_ms = at_ms + LATE_MS
             self._schedule(at_ms + LATE_MS, at_ms + LATE_MS, "a commit", self._commit)
@@ -231,7 +220,7 @@ class BrokerRun:
         coordinator = self._shard.coordinator
         before = ConfigsInForce(broker=coordinator.config, groups=coordinator.group_configs)
         at_ms = self._shard.now_ms
-        late_ms = self.unknowns.ask(CONFIG_TIME, index, at_ms=at_ms, most=CONFIG_LATE_MS)
+        late_ms = self.unknowns.ask(_T.CONFIG_TIME, index, at_ms=at_ms, most=CONFIG_LATE_MS)
         answer = self._steps.take(step)
         if late_ms:
             coordinator.update_configs(before)
@@ -255,7 +244,9 @@ class BrokerRun:
         at_ms = step["at_ms"]
         seen_ms = self._trace.seen_ms.get(index, at_ms)
         least = max(at_ms - seen_ms, -LATE_MS)
-        off_ms = self.unknowns.ask(METADATA_TIME, index, at_ms=seen_ms, least=least, most=LATE_MS)
+        off_ms = self.unknowns.ask(
+            _T.METADATA_TIME, index, at_ms=seen_ms, least=least, most=LATE_MS
+        )
         if step["op"] == "create_topic":
             self._made_until[step["topic"]] = (seen_ms, step["partitions"])
         change = partial(self._steps.change_topics, step)
@@ -267,7 +258,7 @@ class BrokerRun:
         # Timers of the old process must not fire while the broker is away.
         self._shard.timers.clear()
         most = _LOAD_WINDOW_MS // _LOAD_STEP_MS
-        before = self.unknowns.ask(LOAD_TIME, index, at_ms=at_ms, most=most) * _LOAD_STEP_MS
+        before = self.unknowns.ask(_T.LOAD_TIME, index, at_ms=at_ms, most=most) * _LOAD_STEP_MS
         self._shard.now_ms = max(self._shard.now_ms, at_ms, next_ms - before)
         self._shard.restart()
         self._shard.timers.pop(EXPIRY_KEY)
@@ -303,7 +294,7 @@ class BrokerRun:
         ids = tuple(slot)
         now_ms = self._shard.now_ms
         order = self.unknowns.ask(
-            SLOT_ORDER, (now_ms, ids), at_ms=now_ms, most=factorial(len(ids)) - 1
+            _T.SLOT_ORDER, (now_ms, ids), at_ms=now_ms, most=factorial(len(ids)) - 1
         )
         if order:
             self._slot_orders[ids] = order
@@ -311,7 +302,7 @@ class BrokerRun:
 
     def _leader(self, member_ids: Collection[str]) -> str:
         now_ms = self._shard.now_ms
-        rank = self.unknowns.ask(LEADER, now_ms, at_ms=now_ms, most=len(member_ids) - 1)
+        rank = self.unknowns.ask(_T.LEADER, now_ms, at_ms=now_ms, most=len(member_ids) - 1)
         return sorted(member_ids)[rank]
 
     def _new_id(self) -> str:
@@ -321,17 +312,17 @@ class BrokerRun:
         most = len(self._places) - 1
         number = self._ids_made
         self._ids_made += 1
-        place = self.unknowns.ask(PLACE_OF_ID, number, at_ms=self._shard.now_ms, most=most)
+        place = self.unknowns.ask(_T.PLACE_OF_ID, number, at_ms=self._shard.now_ms, most=most)
         return made_id(number + 1, self._places[place])
 
     def _see_other_records(self, index: int) -> None:
         """A group that was dropped without a record is shown until another record is committed."""
-        if self.unknowns.ask(OTHER_RECORDS, index, at_ms=self._shard.now_ms, most=1):
+        if self.unknowns.ask(_T.OTHER_RECORDS, index, at_ms=self._shard.now_ms, most=1):
             self._shard.foreign_count += 1
             self._shard.publish()
 
     def _see_other_topics(self, index: int, at_ms: int) -> None:
-        if self.unknowns.ask(OTHER_TOPICS, index, at_ms=at_ms, most=1):
+        if self.unknowns.ask(_T.OTHER_TOPICS, index, at_ms=at_ms, most=1):
             self._other_topics += 1
             name = f"{_OTHER_TOPIC}-{self._other_topics}"
             other = Topic(topic_id=name, name=name, partition_count=1)
@@ -346,7 +337,7 @@ class BrokerRun:
         if not self._passed_ms < now_ms <= until_ms or name in image.by_name:
             return False
         what = (name, timer.key, timer.at_ms)
-        seen = self.unknowns.ask(PASSING_TOPIC, what, at_ms=now_ms, most=2)
+        seen = self.unknowns.ask(_T.PASSING_TOPIC, what, at_ms=now_ms, most=2)
         if not seen:
             return False
         self._ids_passed += seen == 1
@@ -359,7 +350,9 @@ class BrokerRun:
 
     def _delay(self, timer: ScheduleTimer, *, is_due: bool = False) -> int:
         """How late a timer fires; ``is_due``: now, so that the question is noted."""
-        kind: Tolerance = LATE_RESOLUTION if timer.key.kind is ConsumerTimer.REGEX else LATE_TIMER
+        kind: Tolerance = (
+            _T.LATE_RESOLUTION if timer.key.kind is ConsumerTimer.REGEX else _T.LATE_TIMER
+        )
         what = (timer.key, timer.at_ms)
         if is_due:
             return self.unknowns.ask(kind, what, at_ms=timer.at_ms, most=LATE_MS)

@@ -18,26 +18,10 @@ from typing import NamedTuple, cast
 from rebalance_sim.conformance.broker_run import BrokerRun, Exchange
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogDifference
-from rebalance_sim.conformance.tolerances import (
-    COMMIT_TIME,
-    CONFIG_TIME,
-    LATE_MS,
-    LATE_RESOLUTION,
-    LATE_TIMER,
-    LEADER,
-    LOAD_TIME,
-    METADATA_TIME,
-    OTHER_RECORDS,
-    OTHER_TOPICS,
-    PASSING_TOPIC,
-    PLACE_OF_ID,
-    SHARED_NAME,
-    SLOT_ORDER,
-    SLOW_REQUEST,
-    Question,
-    Subject,
-)
+from rebalance_sim.conformance.tolerances import LATE_MS, Question, Subject, Tolerance
 from rebalance_sim.protocol.runtime.outcome import TimerKey
+
+_T = Tolerance
 
 _GIVE_UP_AFTER = 4
 """Differences without an explanation, after which all that follow stay so."""
@@ -52,20 +36,20 @@ _TARGET_REACH_MS = 3_000
 """How long before a difference the time of a target may have been its cause."""
 
 _REACH: Mapping[str, tuple[int, int]] = {
-    SHARED_NAME.name: (1, 1_000),
-    LATE_RESOLUTION.name: (6, 2_000),
-    LATE_TIMER.name: (8, 1_000),
-    METADATA_TIME.name: (2, 2_000),
-    PASSING_TOPIC.name: (8, 60_000),
-    COMMIT_TIME.name: (2, 1_000),
-    CONFIG_TIME.name: (2, 60_000),
-    OTHER_TOPICS.name: (6, 2_000),
-    OTHER_RECORDS.name: (1, 0),
-    SLOT_ORDER.name: (4, 60_000),
-    LEADER.name: (2, 60_000),
-    SLOW_REQUEST.name: (6, 2_000),
-    LOAD_TIME.name: (2, 60_000),
-    PLACE_OF_ID.name: (12, 600_000),
+    _T.SHARED_NAME: (1, 1_000),
+    _T.LATE_RESOLUTION: (6, 2_000),
+    _T.LATE_TIMER: (8, 1_000),
+    _T.METADATA_TIME: (2, 2_000),
+    _T.PASSING_TOPIC: (8, 60_000),
+    _T.COMMIT_TIME: (2, 1_000),
+    _T.CONFIG_TIME: (2, 60_000),
+    _T.OTHER_TOPICS: (6, 2_000),
+    _T.OTHER_RECORDS: (1, 0),
+    _T.SLOT_ORDER: (4, 60_000),
+    _T.LEADER: (2, 60_000),
+    _T.SLOW_REQUEST: (6, 2_000),
+    _T.LOAD_TIME: (2, 60_000),
+    _T.PLACE_OF_ID: (12, 600_000),
 }
 """Tolerance -> how many of its questions are tried, at most how long before a difference. Those
 that are tried first are preferred among causes that explain as much."""
@@ -254,7 +238,7 @@ def _changes(
                     yield question.subject, value
     # The next target depends on the time of the last one, which the log tells to the millisecond.
     targets = _target_times(trace, first)
-    for question in by_tolerance.get(SLOW_REQUEST.name, ()):
+    for question in by_tolerance.get(_T.SLOW_REQUEST, ()):
         for at_ms in targets:
             value = at_ms - question.at_ms
             if 0 < value <= question.most and value != answers.get(question.subject, 0):
@@ -266,9 +250,9 @@ def _slow_starts(
     trace: BrokerTrace, result: Result, first: Place, answers: Mapping[Subject, int]
 ) -> Iterator[tuple[Subject, int]]:
     """Requests that have set a timer which was due about then, and later if they were slow."""
-    slow = [one for one in result.asked if one.subject.tolerance == SLOW_REQUEST.name]
+    slow = [one for one in result.asked if one.subject.tolerance == _T.SLOW_REQUEST]
     for timer in result.asked:
-        if timer.subject.tolerance != LATE_TIMER.name or abs(timer.at_ms - first.at_ms) > LATE_MS:
+        if timer.subject.tolerance != _T.LATE_TIMER or abs(timer.at_ms - first.at_ms) > LATE_MS:
             continue
         key, _ = cast("tuple[TimerKey, int]", timer.subject.what)
         of_member = [
@@ -283,10 +267,15 @@ def _slow_starts(
                     yield request.subject, value
 
 
-_LATE = frozenset({LATE_TIMER.name, LATE_RESOLUTION.name})
+_LATE = frozenset({_T.LATE_TIMER, _T.LATE_RESOLUTION})
 _IN_MS = frozenset(
-    tolerance.name
-    for tolerance in (LATE_TIMER, LATE_RESOLUTION, METADATA_TIME, SLOW_REQUEST, CONFIG_TIME)
+    (
+        _T.LATE_TIMER,
+        _T.LATE_RESOLUTION,
+        _T.METADATA_TIME,
+        _T.SLOW_REQUEST,
+        _T.CONFIG_TIME,
+    )
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.spelling import GROUP, Spelling, named_partitions
-from rebalance_sim.conformance.tolerances import SHARED_NAME, Unknowns
+from rebalance_sim.conformance.tolerances import Tolerance, Unknowns
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.wire.classic_messages import (
     DescribedGroup,
@@ -171,7 +171,8 @@ class Steps:
             return 0
         at_ms = step["at_ms"]
         most = len(row.members) - 1
-        return self._unknowns.ask(SHARED_NAME, (at_ms, step["op"]), at_ms=at_ms, most=most)
+        what = (at_ms, step["op"])
+        return self._unknowns.ask(Tolerance.SHARED_NAME, what, at_ms=at_ms, most=most)
 
     def _ask(self, request: Request, kind: type[_Response]) -> _Response:
         return _of_type(self._shard.request(request), kind)

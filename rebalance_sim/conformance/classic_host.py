@@ -7,7 +7,7 @@ need not be inferred: the application polls whenever the member wants it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.classic_bodies import (
@@ -24,7 +24,6 @@ from rebalance_sim.conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, O
 from rebalance_sim.conformance.client_trace import TraceEvent
 from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 
 _ANSWERS: Mapping[str, tuple[Callable[..., events.Event], Callable[[Mapping[str, Any]], Any]]] = {
@@ -85,10 +84,6 @@ class ClassicHost(ClassicExchanges):
 
     member: ClassicConsumer
 
-    callback_names: ClassVar[Mapping[CallbackKind, str]] = {
-        kind: kind.value for kind in CallbackKind
-    }
-
     def __init__(self, process: feed.ClientProcess) -> None:
         super().__init__(process)
         self._poll_at_ms: int | None = None
@@ -102,10 +97,6 @@ class ClassicHost(ClassicExchanges):
             rules=self.rules,
             now_ms=self.now_ms,
         )
-
-    def search_body(self) -> Mapping[str, Any]:
-        """See ``ReplayHost``."""
-        return {"key_type": 0, "coordinator_keys": [self.process.config.group_id]}
 
     def schedule_inputs(self) -> None:
         """See ``ReplayHost``; topics are there from the beginning."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from rebalance_sim.conformance.client_bodies import by_partition
 from rebalance_sim.conformance.client_input import callbacks
-from rebalance_sim.conformance.client_observed import Observed
+from rebalance_sim.conformance.client_observed import APIS, Observed
 from rebalance_sim.conformance.client_trace import ClientProcess
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
@@ -20,19 +20,6 @@ from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 TIME_TOLERANCE_MS = 150
 _TOGETHER_MS = 5
 _RECORDS_NEAR_COMMIT_MS = 5  # records returned so close to a commit may be in it, or not
-
-_CONSUMER_APIS = frozenset(
-    {
-        "ConsumerGroupHeartbeat",
-        "FindCoordinator",
-        "OffsetCommit",
-        "OffsetFetch",
-        "JoinGroup",
-        "SyncGroup",
-        "Heartbeat",
-        "LeaveGroup",
-    }
-)
 
 Same = Callable[[Observed, Observed], bool]
 
@@ -50,7 +37,7 @@ def recorded_items(process: ClientProcess) -> list[Observed]:
     """What the real client did, in the same form as what a member does."""
     items: list[Observed] = []
     for event in process.events:
-        if event["kind"] == "request" and event["api"] in _CONSUMER_APIS:
+        if event["kind"] == "request" and event["api"] in APIS:
             items.append(Observed(event["at_ms"], event["api"], event["body"]))
         elif event["kind"] == "state":
             fields = {key: event[key] for key in ("from", "to", "member_epoch") if key in event}

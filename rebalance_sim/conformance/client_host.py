@@ -51,8 +51,10 @@ class Order:
 class ReplayHost:
     """One replay. A kind of client makes its member and adds what its application does."""
 
-    callback_names: ClassVar[Mapping[CallbackKind, str]]
-    """How traces of this kind of client name its callbacks."""
+    callback_names: ClassVar[Mapping[CallbackKind, str]] = {
+        kind: kind.value for kind in CallbackKind
+    }
+    """How traces of this kind of client name its callbacks; as Java does, unless it says."""
 
     def __init__(self, process: ClientProcess) -> None:
         self.process = process
@@ -103,8 +105,8 @@ class ReplayHost:
         return client_rules(self.process.kind, self.process.version, DEFAULT_SEMANTICS)
 
     def search_body(self) -> Mapping[str, Any]:
-        """What a search for the coordinator looks like in a trace."""
-        raise NotImplementedError
+        """What a search for the coordinator looks like in a trace, in its newest version."""
+        return {"key_type": 0, "coordinator_keys": [self.process.config.group_id]}
 
     def end_callback(self, effect: effects.RunCallback, begin_ms: int, throws: bool) -> None:
         """The running callback returns."""

@@ -11,7 +11,7 @@ from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
 SAME_REQUEST_WINDOW_MS = 700
 _SAME_CONNECT_MS = 10  # requests so close to the first on a connection have waited with it
 
-_APIS = (
+APIS = (
     "ConsumerGroupHeartbeat",
     "FindCoordinator",
     "OffsetCommit",
@@ -21,6 +21,7 @@ _APIS = (
     "Heartbeat",
     "LeaveGroup",
 )
+"""What is compared of a member's requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class RecordedRequests:
 
     def __init__(self, process: ClientProcess) -> None:
         responses = {e["id"]: e for e in process.events if e["kind"] == "response"}
-        self._by_api: dict[str, list[RecordedRequest]] = {api: [] for api in _APIS}
+        self._by_api: dict[str, list[RecordedRequest]] = {api: [] for api in APIS}
         first_on_connection: dict[int, int] = {}
         for event in process.events:
             if event["kind"] != "request":

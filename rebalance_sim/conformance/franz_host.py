@@ -68,10 +68,6 @@ class FranzHost(ReplayHost):
         assert isinstance(member, FranzMachine)
         return member
 
-    def search_body(self) -> Mapping[str, Any]:
-        """See ``ReplayHost``."""
-        return {"key_type": 0, "coordinator_keys": [self.process.config.group_id]}
-
     def draw(self) -> float:
         """The draw after which the next request left when it did; nominal if none fits."""
         times = [r.at_ms for api in _APIS for r in self.recorded.waiting(api)]

@@ -5,9 +5,7 @@ Source: client §13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
 
 from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.client_host import Order, ReplayHost
@@ -15,18 +13,14 @@ from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback, StateChanged
 from rebalance_sim.protocol.clients.common.events import CallbackCompleted, PatternMatched, Poll
 from rebalance_sim.protocol.clients.common.member_states import ClientState
-from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.common.values import Call
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 
 _SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 
 
 class JavaHost(ReplayHost):
     """One replay against ``ConsumerMember``."""
-
-    callback_names: ClassVar[Mapping[CallbackKind, str]] = {
-        kind: kind.value for kind in CallbackKind
-    }
 
     def __init__(self, process: feed.ClientProcess) -> None:
         super().__init__(process)
@@ -44,10 +38,6 @@ class JavaHost(ReplayHost):
             rules=self.rules,
             now_ms=self.now_ms,
         )
-
-    def search_body(self) -> Mapping[str, Any]:
-        """See ``ReplayHost``."""
-        return {"key_type": 0, "coordinator_keys": [self.process.config.group_id]}
 
     def schedule_inputs(self) -> None:
         """See ``ReplayHost``; polls, and what a pattern matches, besides."""

@@ -14,7 +14,9 @@ from rebalance_sim.conformance.classic_host import ClassicExchanges
 from rebalance_sim.conformance.client_host import Order
 from rebalance_sim.conformance.librdkafka_host import LibrdkafkaHost, shortest
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
+    LibrdkafkaClassicMember,
+)
 
 _NOT_SENT: Mapping[str, frozenset[str]] = {
     "JoinGroup": frozenset({"reason"}),

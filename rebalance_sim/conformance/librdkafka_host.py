@@ -29,7 +29,7 @@ from rebalance_sim.protocol.clients.common import effects, events
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.values import CallbackKind
-from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 

@@ -8,7 +8,7 @@ thing changed, and every such cause has a name, a meaning and a bound.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, cast
 
 from rebalance_sim.protocol.runtime.outcome import TimerKey
@@ -21,139 +21,87 @@ CONFIG_LATE_MS = 5_000
 broker takes them up in turn with the topics that other recordings make."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
-    """A cause by which a recording may differ from a replay without being in the wrong."""
+class Tolerance(StrEnum):
+    """A cause by which a recording may differ from a replay without being in the wrong; and its
+    bound."""
 
-    name: str
-    meaning: str
-    bound: str
-
-
-LATE_TIMER = Tolerance(
-    name="late-timer",
-    meaning="A timer of the broker fired later than it was due.",
-    bound=f"at most {LATE_MS} ms",
-)
-LATE_RESOLUTION = Tolerance(
-    name="late-resolution",
-    meaning="Patterns were resolved later than the heartbeat that gave cause to it.",
-    bound=f"at most {LATE_MS} ms",
-)
-SLOW_REQUEST = Tolerance(
-    name="slow-request",
-    meaning="A request was handled later than it was sent.",
-    bound="at most until its answer was in",
-)
-METADATA_TIME = Tolerance(
-    name="metadata-time",
-    meaning="The coordinator saw a change of topics before or after metadata showed it.",
-    bound=f"not before it was asked for, at most {LATE_MS} ms before or after metadata showed it",
-)
-PASSING_TOPIC = Tolerance(
-    name="passing-topic",
-    meaning="A topic that was being made still had an id with which the recorder did not keep it.",
-    bound="at one timer, from the request for the topic until metadata showed it",
-)
-COMMIT_TIME = Tolerance(
-    name="commit-time",
-    meaning="A JoinGroup made a group, and was answered before what it wrote was committed.",
-    bound=f"for the reads up to the next other request, at most {LATE_MS} ms",
-)
-CONFIG_TIME = Tolerance(
-    name="config-time",
-    meaning="Settings of the group came into force later than they were altered.",
-    bound=f"at most {CONFIG_LATE_MS} ms",
-)
-OTHER_TOPICS = Tolerance(
-    name="other-topics",
-    meaning="Another user of the broker made a topic, after which patterns are resolved again.",
-    bound="before one heartbeat; the topic matches no pattern",
-)
-OTHER_RECORDS = Tolerance(
-    name="other-records",
-    meaning="A record of another group was committed in the partition, and moved what reads see.",
-    bound="before one read",
-)
-SLOT_ORDER = Tolerance(
-    name="slot-order",
-    meaning="Members whose ids share a slot of a Java hash map stand in another order.",
-    bound="only ids that share a slot, from one decision on",
-)
-LEADER = Tolerance(
-    name="leader",
-    meaning="Another member leads the classic group that a consumer group becomes.",
-    bound="a member of the group",
-)
-SHARED_NAME = Tolerance(
-    name="shared-name",
-    meaning="Two members have one name in the recording, which shows the other one of them.",
-    bound="only members of this name, in one answer",
-)
-PLACE_OF_ID = Tolerance(
-    name="place-of-id",
-    meaning="A member id that the recording does not show stands elsewhere among the others.",
-    bound="any rank among the ids of the script, any slot of a small hash map",
-)
-LOAD_TIME = Tolerance(
-    name="load-time",
-    meaning="A restarted broker loaded the log earlier than at the end of the step.",
-    bound="at most 10 s before the next step",
-)
-
-TOLERANCES: Mapping[str, Tolerance] = {
-    tolerance.name: tolerance
-    for tolerance in (
-        LATE_TIMER,
-        LATE_RESOLUTION,
-        SLOW_REQUEST,
-        METADATA_TIME,
-        PASSING_TOPIC,
-        COMMIT_TIME,
-        CONFIG_TIME,
-        OTHER_TOPICS,
-        OTHER_RECORDS,
-        SLOT_ORDER,
-        LEADER,
-        SHARED_NAME,
-        PLACE_OF_ID,
-        LOAD_TIME,
-    )
-}
-"""Every tolerance by name."""
+    LATE_TIMER = "late-timer"
+    """A timer of the broker fired later than it was due: at most ``LATE_MS``."""
+    LATE_RESOLUTION = "late-resolution"
+    """Patterns were resolved later than the heartbeat that gave cause to it: at most
+    ``LATE_MS``."""
+    SLOW_REQUEST = "slow-request"
+    """A request was handled later than it was sent: at most until its answer was in."""
+    METADATA_TIME = "metadata-time"
+    """The coordinator saw a change of topics before or after metadata showed it: not before it was
+    asked for, at most ``LATE_MS`` before or after metadata showed it."""
+    PASSING_TOPIC = "passing-topic"
+    """A topic that was being made still had an id with which the recorder did not keep it: at one
+    timer, from the request for the topic until metadata showed it."""
+    COMMIT_TIME = "commit-time"
+    """A JoinGroup made a group, and was answered before what it wrote was committed: for the reads
+    up to the next other request, at most ``LATE_MS``."""
+    CONFIG_TIME = "config-time"
+    """Settings of the group came into force later than they were altered: at most
+    ``CONFIG_LATE_MS``."""
+    OTHER_TOPICS = "other-topics"
+    """Another user of the broker made a topic, after which patterns are resolved again: before one
+    heartbeat; the topic matches no pattern."""
+    OTHER_RECORDS = "other-records"
+    """A record of another group was committed in the partition, and moved what reads see: before
+    one read."""
+    SLOT_ORDER = "slot-order"
+    """Members whose ids share a slot of a Java hash map stand in another order: only ids that share
+    a slot, from one decision on."""
+    LEADER = "leader"
+    """Another member leads the classic group that a consumer group becomes: a member of the
+    group."""
+    SHARED_NAME = "shared-name"
+    """Two members have one name in the recording, which shows the other one of them: only members
+    of this name, in one answer."""
+    PLACE_OF_ID = "place-of-id"
+    """A member id that the recording does not show stands elsewhere among the others: any rank
+    among the ids of the script, any slot of a small hash map."""
+    LOAD_TIME = "load-time"
+    """A restarted broker loaded the log earlier than at the end of the step: at most 10 s before
+    the next step."""
 
 
 class Subject(NamedTuple):
     """What a question is about: ``what`` tells it from others of its tolerance."""
 
-    tolerance: str
+    tolerance: Tolerance
     what: Hashable
 
 
 def spelled(subject: Subject, answer: int) -> str:
     """What was changed, in a few words."""
     what = subject.what
-    if subject.tolerance in (LATE_TIMER.name, LATE_RESOLUTION.name):
+    if subject.tolerance in (Tolerance.LATE_TIMER, Tolerance.LATE_RESOLUTION):
         (kind, _, member_id), due_ms = cast("tuple[TimerKey, int]", what)
         of_member = f" of {member_id}" if member_id else ""
         return f"{kind}{of_member}, due at {due_ms} ms, {answer} ms late"
-    if subject.tolerance == COMMIT_TIME.name:
+    if subject.tolerance == Tolerance.COMMIT_TIME:
         return f"step {cast(int, what) + 1}"
-    if subject.tolerance in (SLOW_REQUEST.name, METADATA_TIME.name, CONFIG_TIME.name):
+    if subject.tolerance in (
+        Tolerance.SLOW_REQUEST,
+        Tolerance.METADATA_TIME,
+        Tolerance.CONFIG_TIME,
+    ):
         return f"step {cast(int, what) + 1}, {answer:+} ms"
-    if subject.tolerance in (OTHER_TOPICS.name, OTHER_RECORDS.name):
+    if subject.tolerance in (Tolerance.OTHER_TOPICS, Tolerance.OTHER_RECORDS):
         return f"before step {cast(int, what) + 1}"
-    if subject.tolerance == PASSING_TOPIC.name:
+    if subject.tolerance == Tolerance.PASSING_TOPIC:
         topic, (kind, _, member_id), due_ms = cast("tuple[str, TimerKey, int]", what)
         of_member = f" of {member_id}" if member_id else ""
         with_id = "another id" if answer == 1 else "the same id again"
         return f"{topic}, at {kind}{of_member}, due at {due_ms} ms, with {with_id}"
-    if subject.tolerance == SLOT_ORDER.name:
+    if subject.tolerance == Tolerance.SLOT_ORDER:
         at_ms, ids = cast("tuple[int, tuple[str, ...]]", what)
         return f"{', '.join(ids)}, from {at_ms} ms on, order {answer}"
-    if subject.tolerance == LEADER.name:
+    if subject.tolerance == Tolerance.LEADER:
         return f"at {what} ms, member {answer + 1} in order of ids"
-    if subject.tolerance == PLACE_OF_ID.name:
+    if subject.tolerance == Tolerance.PLACE_OF_ID:
         return f"id {cast(int, what) + 1}, place {answer}"
     return f"{what}, {answer}"
 
@@ -178,10 +126,10 @@ class Unknowns:
         self, tolerance: Tolerance, what: Hashable, *, at_ms: int, most: int, least: int = 0
     ) -> int:
         """The answer to a question that comes up now, within its bounds."""
-        subject = Subject(tolerance.name, what)
+        subject = Subject(tolerance, what)
         self.asked.append(Question(subject, at_ms, least, most))
         return min(max(self._answers.get(subject, 0), least), most)
 
     def foreseen(self, tolerance: Tolerance, what: Hashable) -> int:
         """The answer to a question that has not come up yet."""
-        return self._answers.get(Subject(tolerance.name, what), 0) if self._answers else 0
+        return self._answers.get(Subject(tolerance, what), 0) if self._answers else 0

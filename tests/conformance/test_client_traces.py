@@ -19,7 +19,7 @@ from rebalance_sim.conformance.client_replay import load_client_trace
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.expected import load_expected
 from rebalance_sim.conformance.host_choice import drive
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 JAVA = sorted((FOLDER / "java").glob("*.json"))

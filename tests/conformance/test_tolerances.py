@@ -11,7 +11,7 @@ import pytest
 
 from rebalance_sim.conformance.broker_replay import BrokerReplayReport, replay_broker_trace
 from rebalance_sim.conformance.broker_trace import load_broker_trace
-from rebalance_sim.conformance.tolerances import LATE_MS, LATE_TIMER, TOLERANCES, Unknowns
+from rebalance_sim.conformance.tolerances import LATE_MS, Tolerance, Unknowns
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces"
 LATE_BATCH = 7
@@ -56,7 +56,7 @@ def test_a_recording_agrees_with_the_one_thing_that_it_does_not_contain(name: st
 
 
 def test_every_tolerance_has_a_recording() -> None:
-    assert EXPLAINS.keys() == TOLERANCES.keys()
+    assert EXPLAINS.keys() == set(Tolerance)
 
 
 def last_heartbeat(document: Document) -> Document:
@@ -187,5 +187,5 @@ class asked:
 
     def __init__(self, answers: Any = None) -> None:
         unknowns = Unknowns(answers or {})
-        self.given = unknowns.ask(LATE_TIMER, "it", at_ms=5, most=LATE_MS)
+        self.given = unknowns.ask(Tolerance.LATE_TIMER, "it", at_ms=5, most=LATE_MS)
         self.asked = unknowns.asked

@@ -38,7 +38,7 @@ from rebalance_sim.protocol.clients.common.events import (
     Tick,
 )
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 
 
 class Client:

@@ -34,7 +34,7 @@ from rebalance_sim.protocol.clients.common.events import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.member_states import ClientState
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode

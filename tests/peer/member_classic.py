@@ -10,6 +10,7 @@ from _member import asks, calls, commits, raised, results
 from peer import add, cannot, explain, same, tps
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import (
     FindCoordinator,
     SendClassicHeartbeat,
@@ -41,11 +42,8 @@ from rebalance_sim.protocol.clients.common.events import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.values import MembershipOperation
-from rebalance_sim.protocol.clients.java.classic import (
-    ClassicConsumer,
-    ClassicConsumerConfig,
-    ClassicMemberRules,
-)
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,

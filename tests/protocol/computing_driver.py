@@ -23,7 +23,7 @@ from rebalance_sim.protocol.clients.common.events import (
     AssignmentPrepared,
     HeartbeatAnswered,
 )
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
     ConsumerGroupInstallAssignmentResponse,

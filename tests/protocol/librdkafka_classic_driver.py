@@ -14,7 +14,10 @@ from rebalance_sim.protocol.clients.common.events import (
     CoordinatorConnected,
     CoordinatorConnectionClosed,
 )
-from rebalance_sim.protocol.clients.librdkafka.classic import KIND, LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.kinds import KINDS, LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
+    LibrdkafkaClassicMember,
+)
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
@@ -29,7 +32,7 @@ class LibrdkafkaClassicStory(ClassicStory):
 
     def make_member(self, config: ClassicConsumerConfig) -> LibrdkafkaClassicMember:
         """See ``ClassicStory``."""
-        rules = client_rules(KIND, self.version, DEFAULT_SEMANTICS)
+        rules = client_rules(KINDS[LIBRDKAFKA_CLASSIC], self.version, DEFAULT_SEMANTICS)
         assert rules is not None
         return LibrdkafkaClassicMember(config=config, rules=rules, now_ms=self.now_ms)
 

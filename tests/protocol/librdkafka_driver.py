@@ -25,7 +25,8 @@ from rebalance_sim.protocol.clients.common.events import (
 )
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.clients.librdkafka.consumer import KIND, LibrdkafkaMember
+from rebalance_sim.protocol.clients.kinds import KINDS, LIBRDKAFKA
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
@@ -51,7 +52,7 @@ class LibrdkafkaStory(Story):
 
     def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> LibrdkafkaMember:
         """See ``Story``."""
-        own = client_rules(KIND, self.version, DEFAULT_SEMANTICS)
+        own = client_rules(KINDS[LIBRDKAFKA], self.version, DEFAULT_SEMANTICS)
         assert own is not None
         return LibrdkafkaMember(config=config, member_id="m1", rules=own, now_ms=0)
 

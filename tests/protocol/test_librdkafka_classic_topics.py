@@ -25,7 +25,9 @@ from rebalance_sim.protocol.clients.common.events import (
     Subscribe,
 )
 from rebalance_sim.protocol.clients.common.values import CallbackKind
-from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
+    LibrdkafkaClassicMember,
+)
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS

@@ -11,8 +11,8 @@ from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.events import HeartbeatAnswered
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.protocol.clients.java.consumer.consumer_state import CONSUMER_STATE
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS, LIBRDKAFKA
 from rebalance_sim.protocol.clients.versions import client_rules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS

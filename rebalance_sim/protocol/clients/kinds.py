@@ -4,26 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+from rebalance_sim.protocol.assignors.classic import FRANZ_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
-from rebalance_sim.protocol.clients.franz.classic import KIND as FRANZ_CLASSIC_KIND
-from rebalance_sim.protocol.clients.franz.consumer import KIND as FRANZ_CONSUMER_KIND
-from rebalance_sim.protocol.clients.java.classic import KIND as JAVA_CLASSIC_KIND
-from rebalance_sim.protocol.clients.java.consumer import KIND as JAVA_CONSUMER_KIND
-from rebalance_sim.protocol.clients.librdkafka.classic import KIND as LIBRDKAFKA_CLASSIC_KIND
-from rebalance_sim.protocol.clients.librdkafka.consumer import KIND as LIBRDKAFKA_CONSUMER_KIND
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.franz.classic.franz_classic import FranzClassicMember
+from rebalance_sim.protocol.clients.franz.consumer.franz_consumer import FranzMember
+from rebalance_sim.protocol.clients.franz.franz_rules import FranzRules
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.java_classic import ClassicConsumer
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
+    LibrdkafkaClassicMember,
+)
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer import LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 
-_KINDS: dict[str, ClientKind] = {
-    kind.name: kind
-    for kind in (
-        JAVA_CONSUMER_KIND,
-        LIBRDKAFKA_CONSUMER_KIND,
-        JAVA_CLASSIC_KIND,
-        LIBRDKAFKA_CLASSIC_KIND,
-        FRANZ_CONSUMER_KIND,
-        FRANZ_CLASSIC_KIND,
+_JAVA, _LIBRDKAFKA, _FRANZ = ("kafka-clients", "4.3"), ("librdkafka", "2.16"), ("franz-go", "1.22")
+
+
+def _kind(
+    release: tuple[str, str], member: type[GroupMember], rules: type[Any], **more: Any
+) -> ClientKind:
+    """A kind of this library, in this version of it; it speaks the consumer protocol, unless it is
+    configured for the classic one."""
+    config = more.setdefault("config", ConsumerConfig)
+    is_classic = config is ClassicConsumerConfig
+    return ClientKind(
+        name=member.kind,
+        library=release[0],
+        version=release[1],
+        protocol=GroupProtocol.CLASSIC if is_classic else GroupProtocol.CONSUMER,
+        make=lambda new: new.made(member, rules),
+        rules=rules,
+        **more,
     )
-}
+
+
+_BUILT_IN = (
+    _kind(_JAVA, ConsumerMember, MemberRules),
+    _kind(_LIBRDKAFKA, LibrdkafkaMember, LibrdkafkaRules, knows_topic_ids=False),
+    _kind(_JAVA, ClassicConsumer, ClassicMemberRules, config=ClassicConsumerConfig),
+    _kind(
+        _LIBRDKAFKA,
+        LibrdkafkaClassicMember,
+        LibrdkafkaRules,
+        config=ClassicConsumerConfig,
+        assignors=LIBRDKAFKA_ASSIGNORS,
+        default_assignors=("range", "roundrobin"),
+        mixes_assignors=False,
+        knows_topic_ids=False,
+    ),
+    _kind(_FRANZ, FranzMember, FranzRules),
+    _kind(
+        _FRANZ,
+        FranzClassicMember,
+        FranzRules,
+        config=ClassicConsumerConfig,
+        assignors=FRANZ_ASSIGNORS,
+        default_assignors=("cooperative-sticky",),
+    ),
+)
+_KINDS = {kind.name: kind for kind in _BUILT_IN}
 
 KINDS: Mapping[str, ClientKind] = MappingProxyType(_KINDS)
 """Name -> kind. A further one goes to the end: scenarios are drawn in this order. Those that were
@@ -39,15 +85,10 @@ def register(kind: ClientKind) -> None:
     _KINDS[kind.name] = kind
 
 
-JAVA = JAVA_CONSUMER_KIND.name
-LIBRDKAFKA = LIBRDKAFKA_CONSUMER_KIND.name
-CLASSIC = JAVA_CLASSIC_KIND.name
-LIBRDKAFKA_CLASSIC = LIBRDKAFKA_CLASSIC_KIND.name
-FRANZ = FRANZ_CONSUMER_KIND.name
-FRANZ_CLASSIC = FRANZ_CLASSIC_KIND.name
-
 EVERY_KIND = tuple(KINDS)
 """All that are built in."""
+
+JAVA, LIBRDKAFKA, CLASSIC, LIBRDKAFKA_CLASSIC, FRANZ, FRANZ_CLASSIC = EVERY_KIND
 
 CLIENT_KINDS = tuple(n for n, kind in KINDS.items() if kind.protocol is GroupProtocol.CONSUMER)
 """Those that speak the consumer protocol; the first is the default."""
@@ -55,14 +96,10 @@ CLIENT_KINDS = tuple(n for n, kind in KINDS.items() if kind.protocol is GroupPro
 CLASSIC_KINDS = tuple(name for name, kind in KINDS.items() if kind.is_classic)
 """Those that speak the classic protocol."""
 
-JAVA_KINDS = tuple(
-    name for name, kind in KINDS.items() if kind.library == JAVA_CONSUMER_KIND.library
-)
+JAVA_KINDS = (JAVA, CLASSIC)
 """Those of Java, of either protocol."""
 
-LIBRDKAFKA_KINDS = tuple(
-    name for name, kind in KINDS.items() if kind.library == LIBRDKAFKA_CONSUMER_KIND.library
-)
+LIBRDKAFKA_KINDS = (LIBRDKAFKA, LIBRDKAFKA_CLASSIC)
 """Those of librdkafka, of either protocol."""
 
 

@@ -201,7 +201,6 @@ DEFECTS = (
         versions="2.1 - 3.1; fixed in the 3.1 line and 3.2",
         rules=(wrong(ClassicGroupRules, expires_in_rebalances=True),),
     ),
-    # A static member that returns keeps the timeouts of its predecessor.
     Defect(
         id="KAFKA-14009",
         title="Static member that returns keeps the timeouts of its predecessor",
@@ -306,7 +305,6 @@ DEFECTS = (
         rules=(wrong(ClassicGroupRules, rebalances_on_replacement_while_completing=False),),
         properties=("defects L2",),
     ),
-    # A static leader that has not joined leads the next generation as well.
     Defect(
         id="mut-silent-leader",
         title="A static leader that has not joined leads the next generation",

@@ -166,7 +166,6 @@ DEFECTS = (
         rules=(wrong(MemberRules, disconnect_loses_coordinator=False),),
         properties=("defects L4", "defects L1"),
     ),
-    # An offset fetch that is refused for a while fails for good.
     Defect(
         id="KAFKA-17294",
         title="Offset fetch that is refused for a while fails for good",

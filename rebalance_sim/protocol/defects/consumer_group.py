@@ -244,7 +244,6 @@ class StaleSubscriptionType(ConsumerGroupRules):
 
 
 DEFECTS = (
-    # Ownership entry lost when a pending revocation is cancelled.
     Defect(
         id="KAFKA-16147",
         title="Ownership entry lost when a pending revocation is cancelled",
@@ -253,7 +252,6 @@ DEFECTS = (
         rules=(wrong(ConsumerGroupRules, ownership=_SeparateDiffsOwnership()),),
         properties=("defects S1",),
     ),
-    # Expired member keeps its ownership entries.
     Defect(
         id="mut-expire-keeps-ownership",
         title="Expired member keeps its ownership entries",

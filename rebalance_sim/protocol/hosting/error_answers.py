@@ -5,7 +5,7 @@ Sources: coordinator §9.5, §9.6; classic §2.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -94,43 +94,36 @@ def reported(error: WriteError, request: Any) -> ErrorCode:
     return code
 
 
+_ANSWERS: Mapping[type, Callable[..., Response]] = {
+    ConsumerGroupHeartbeatRequest: ConsumerGroupHeartbeatResponse,
+    InitProducerIdRequest: InitProducerIdResponse,
+    AddOffsetsToTxnRequest: AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest: AddPartitionsToTxnResponse,
+    WriteTxnMarkersRequest: WriteTxnMarkersResponse,
+    EndTxnRequest: EndTxnResponse,
+    OffsetFetchRequest: OffsetFetchResponse,
+    ConsumerGroupPrepareAssignmentRequest: ConsumerGroupPrepareAssignmentResponse,
+    ConsumerGroupInstallAssignmentRequest: ConsumerGroupInstallAssignmentResponse,
+    OffsetDeleteRequest: OffsetDeleteResponse,
+    SyncGroupRequest: SyncGroupResponse,
+    HeartbeatRequest: HeartbeatResponse,
+    LeaveGroupRequest: LeaveGroupResponse,
+    ListGroupsRequest: ListGroupsResponse,
+}
+"""Request -> the answer that says no more than the error; any other: ``ErrorResponse``."""
+
+
 def error_answer(request: Any, code: ErrorCode) -> Response:
     """The answer that carries an error in the shape of the request's own response."""
     match request:
-        case ConsumerGroupHeartbeatRequest():
-            return ConsumerGroupHeartbeatResponse(error_code=code)
         case OffsetCommitRequest():
             return OffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
         case TxnOffsetCommitRequest():
             return TxnOffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
-        case InitProducerIdRequest():
-            return InitProducerIdResponse(error_code=code)
-        case AddOffsetsToTxnRequest():
-            return AddOffsetsToTxnResponse(error_code=code)
-        case AddPartitionsToTxnRequest():
-            return AddPartitionsToTxnResponse(error_code=code)
-        case WriteTxnMarkersRequest():
-            return WriteTxnMarkersResponse(error_code=code)
-        case EndTxnRequest():
-            return EndTxnResponse(error_code=code)
-        case OffsetFetchRequest():
-            return OffsetFetchResponse(error_code=code)
-        case ConsumerGroupPrepareAssignmentRequest():
-            return ConsumerGroupPrepareAssignmentResponse(error_code=code)
-        case ConsumerGroupInstallAssignmentRequest():
-            return ConsumerGroupInstallAssignmentResponse(error_code=code)
-        case OffsetDeleteRequest():
-            return OffsetDeleteResponse(error_code=code)
         case DeleteGroupsRequest():
             return DeleteGroupsResponse(group_id=request.group_id, error_code=code)
         case JoinGroupRequest():
             return JoinGroupResponse(error_code=code, member_id=request.member_id)
-        case SyncGroupRequest():
-            return SyncGroupResponse(error_code=code)
-        case HeartbeatRequest():
-            return HeartbeatResponse(error_code=code)
-        case LeaveGroupRequest():
-            return LeaveGroupResponse(error_code=code)
         case ConsumerGroupDescribeRequest():
             return tuple(
                 ConsumerGroupDescribeResponse(group_id=group_id, error_code=code)
@@ -141,6 +134,4 @@ def error_answer(request: Any, code: ErrorCode) -> Response:
                 DescribedGroup(group_id=group_id, group_state="", error_code=code)
                 for group_id in request.group_ids
             )
-        case ListGroupsRequest():
-            return ListGroupsResponse(error_code=code)
-    return ErrorResponse(error_code=code)
+    return _ANSWERS.get(type(request), ErrorResponse)(error_code=code)
