@@ -172,7 +172,8 @@ class Interest:
     ``before_request`` and ``on_classic_request`` only about these.
     ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
     request has left it as it was but for timers. ``is_in_refusals``: and ``before_request`` only
-    where there is an error in the answer.
+    where there is an error in the answer. ``is_beyond_commits``: and ``on_append`` only where more
+    is written than offsets that are committed.
     """
 
     events: tuple[type, ...] | None = None
@@ -181,6 +182,7 @@ class Interest:
     requests: tuple[type, ...] | None = None
     is_in_changes: bool = False
     is_in_refusals: bool = False
+    is_beyond_commits: bool = False
 
 
 class Property:

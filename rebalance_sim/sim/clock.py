@@ -18,17 +18,17 @@ EVENTS_AT_ONE_INSTANT = 100_000
 """More than any group has at once; more means a loop without time passing."""
 
 
-class Call(simpy.Event):
-    """A SimPy event that calls one function with itself; ``argument`` is what it carries.
+class Call:
+    """Calls one function with itself; ``argument`` is what it carries.
 
-    ``_ok`` is SimPy's mark of an event that is triggered. Its public way to set it, ``succeed``,
-    schedules the event for the present instant at the usual priority, and here both are chosen.
+    SimPy's heap and ``step`` take it for an event of theirs that is triggered (``_ok``): they ask
+    no more of one than this.
     """
 
+    __slots__ = ("argument", "callbacks")
     _ok = True
 
-    def __init__(self, env: Clock, function: Callable[[Call], None], argument: Any) -> None:
-        self.env = env
+    def __init__(self, function: Callable[[Any], None], argument: Any) -> None:
         self.callbacks = [function]
         self.argument = argument
 
@@ -79,10 +79,11 @@ class Clock(simpy.Environment):
         self, at_ms: int, priority: float, function: Callable[[Call], None], argument: Any = None
     ) -> None:
         """Call ``function`` at ``at_ms``, or now if that has passed."""
-        drawn: Any = priority  # SimPy's are small integers; it does no more than compare them.
-        now_ms = self.now_ms
-        call = Call(self, function, argument)
-        heappush(self._queue, (at_ms if at_ms > now_ms else now_ms, drawn, next(self._eid), call))
+        if at_ms < self.now_ms:
+            at_ms = self.now_ms
+        # SimPy's priorities are small integers; it does no more than compare them.
+        entry: Any = at_ms, priority, next(self._eid), Call(function, argument)
+        heappush(self._queue, entry)
 
     def plan_at(
         self,
@@ -97,14 +98,15 @@ class Clock(simpy.Environment):
         """Call ``function`` when ``simulated_ms`` is ``at_ms``, however much is left out before, or
         now if that has passed: for what a scenario has come at a time of its own."""
         drawn: Any = priority
-        call = PlannedCall(self, function, argument)
+        call = PlannedCall(function, argument)
+        event: Any = call
         call.callbacks.append(self._forget)
         call.at_ms = at_ms
         call.priority = priority
         call.is_of_faults = is_of_faults
         call.is_change = is_change
         self._planned[call] = None
-        self.schedule(call, drawn, max(0, at_ms - self.simulated_ms))
+        self.schedule(event, drawn, max(0, at_ms - self.simulated_ms))
 
     def _forget(self, call: Any) -> None:
         self._planned.pop(call, None)
@@ -129,8 +131,9 @@ class Clock(simpy.Environment):
         """The calls that are still to come and are not planned, in no order. SimPy has no public
         way to its heap; nothing is changed there."""
         for _, _, _, event in self._queue:
-            if isinstance(event, Call) and not isinstance(event, PlannedCall):
-                yield event
+            call: Any = event
+            if isinstance(call, Call) and not isinstance(call, PlannedCall):
+                yield call
 
     def leap(self, span_ms: int) -> None:
         """Leave out so much time: everything that is planned comes so much sooner, and all else
@@ -169,31 +172,34 @@ class Clock(simpy.Environment):
         ``EVENTS_AT_ONE_INSTANT`` events.
         """
         at_ms: Any
+        event: Any
         leapt_ms = self.leapt_ms
         until_ms -= leapt_ms
-        queue, step = self._queue, self.step
-        while queue and (at_ms := queue[0][0]) < until_ms:
-            if at_ms == self._last_event_ms:
+        queue, last_ms = self._queue, self._last_event_ms
+        while queue:
+            at_ms, _, _, event = queue[0]
+            if at_ms >= until_ms:
+                break
+            if at_ms != last_ms:
+                last_ms = self._last_event_ms = self._now = self.now_ms = at_ms
+                self.simulated_ms = at_ms + leapt_ms
+                self._ties_before = self.tie_count
+            else:
                 self.tie_count += 1
                 if self.tie_count - self._ties_before > EVENTS_AT_ONE_INSTANT:
                     self.stands_still = True
                     return False
-            else:
-                self.now_ms = self._last_event_ms = at_ms
-                self.simulated_ms = at_ms + leapt_ms
-                self._ties_before = self.tie_count
-            event: Any = queue[0][3]
             if type(event) is Call:
                 heappop(queue)
-                self._now = at_ms
                 event.callbacks[0](event)
             else:
-                step()
+                self.step()
             if self._is_to_stop:
                 self._is_to_stop = False
                 return False
         if until_ms > self.now_ms:
-            self.schedule(Call(self, _nothing, None), URGENT, until_ms - self.now_ms)
+            last: Any = Call(_nothing, None)
+            self.schedule(last, URGENT, until_ms - self.now_ms)
             self.step()
             self.now_ms = until_ms
             self.simulated_ms = until_ms + leapt_ms

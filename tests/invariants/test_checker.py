@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pytest
 from client_world import ClientWorld
 from coordinator_world import CoordinatorWorld, OneShard
 from falsified_coordinator import current, parts_of, settled
@@ -16,6 +17,7 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.common.events import CommitAnswered
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -196,6 +198,29 @@ def test_an_answer_without_an_error_is_not_asked_of_who_wants_refusals():
         event = CommitAnswered(correlation_id=1, response=OffsetCommitResponse(errors=errors))
         asked.append(len(chosen.of_event(event)))
     assert asked == [0, 1]
+
+
+class OfTombstones(Property):
+    """Is asked about what is written beside commits."""
+
+    id = "test.of_tombstones"
+    sentence = "Nothing is written but commits."
+    interest = Interest(is_beyond_commits=True)
+
+    def on_append(self, step) -> Finding | None:
+        return Finding("something was")
+
+
+@pytest.mark.parametrize(("values", "is_asked"), [((1, 2), False), ((1, None), True)])
+def test_who_wants_more_than_commits_is_asked_where_one_offset_is_deleted(values, is_asked):
+    """A batch of offsets that are stored is none of its business."""
+    world = CoordinatorWorld(properties=(OfTombstones,))
+    records = [
+        OffsetCommit("g", "t", n, None if offset is None else OffsetCommitValue(offset, 0))
+        for n, offset in enumerate(values)
+    ]
+    world.write(*records)
+    assert world.violated == (["test.of_tombstones"] if is_asked else [])
 
 
 def long_committed(monkeypatch) -> CoordinatorWorld:

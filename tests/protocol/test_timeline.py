@@ -7,6 +7,7 @@ from coordinator_builders import GROUP_ID, Bench, parts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -26,6 +27,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
 
 DESCRIBE = ConsumerGroupDescribeRequest(group_ids=(GROUP_ID,))
 
@@ -236,6 +238,62 @@ def test_a_table_shows_every_offset_that_is_still_open(
     assert committed(table) is table
     assert isinstance(table, TimelineDict)
     assert not table.befores
+
+
+def _with_history() -> GroupCoordinator:
+    return GroupCoordinator(
+        config=CoordinatorConfig(),
+        image=Bench().shard.coordinator.image,
+        new_member_id=lambda: "no one",
+        semantics=DEFAULT_SEMANTICS,
+        keeps_history=True,
+    )
+
+
+def _commit(offset: int) -> list[OffsetCommit]:
+    value = OffsetCommitValue(offset, 0)
+    return [OffsetCommit(GROUP_ID, "orders", number, value) for number in range(3)]
+
+
+@pytest.mark.parametrize("end", range(6, 10))
+def test_a_commit_replayed_at_once_is_committed_and_undone_record_by_record(end: int) -> None:
+    """As if its records had come one by one; the third commit is about a partition twice."""
+    batches = [_commit(1), _commit(2), [*_commit(3)[:2], *_commit(4)[:1]], _commit(5)]
+    at_once, one_by_one = _with_history(), _with_history()
+    for number, records in enumerate(batches):
+        at_once.replay_batch(records, offset=3 * number)
+        for place, record in enumerate(records, 3 * number):
+            one_by_one.replay(record, offset=place)
+    for coordinator in (at_once, one_by_one):
+        coordinator.commit_to(5)
+    before = [dict(c.offsets.committed_of_group(GROUP_ID)) for c in (at_once, one_by_one)]
+    for coordinator in (at_once, one_by_one):
+        coordinator.revert_to(end)
+    after = [dict(c.offsets.of_group(GROUP_ID)) for c in (at_once, one_by_one)]
+    assert (
+        before[0]
+        == before[1]
+        == {("orders", n): OffsetCommitValue(2 - n // 2, 0) for n in range(3)}
+    )
+    assert after[0] == after[1]
+    assert [after[0]["orders", n].offset for n in range(3)] == {
+        6: [2, 2, 2],
+        7: [3, 2, 2],
+        8: [3, 3, 2],
+        9: [4, 3, 2],
+    }[end]
+
+
+def test_the_group_that_a_commit_makes_goes_with_it() -> None:
+    """Its offsets are there, and it is not: the second commit finds no group, and makes one."""
+    coordinator = _with_history()
+    coordinator.replay_batch(_commit(1), offset=0)
+    coordinator.commit_to(3)
+    del coordinator.groups_of(ClassicGroup)[GROUP_ID]  # type: ignore[attr-defined]
+    coordinator.replay_batch(_commit(2), offset=3)
+    assert GROUP_ID in coordinator.groups_of(ClassicGroup)
+    coordinator.revert_to(3)
+    assert GROUP_ID not in coordinator.groups_of(ClassicGroup)
 
 
 def test_what_is_changed_outside_a_record_counts_as_committed() -> None:

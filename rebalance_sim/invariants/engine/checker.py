@@ -28,7 +28,14 @@ from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Kind, Property, Replaced, Violation
-from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.step import (
+    ShardView,
+    Step,
+    StepKind,
+    WorldView,
+    has_error,
+    shard_of,
+)
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
@@ -191,25 +198,24 @@ class Checker:
         shard, request, response = shard_of(step), step.request, step.response
         kind, model = type(request), self.model
         ledger = model.ledgers.get(shard.name) or self._ledger(shard, len(step.records))
+        if kind is OffsetCommitRequest:
+            self._commit(step, shard, ledger)
+            return
         found: Sequence[Found] = ()
         is_heartbeat = kind is ConsumerGroupHeartbeatRequest and response is not None
         if is_heartbeat and self._is_steady(step, request, response, ledger):
             ledger.heard_ms[request.member_id] = step.at_ms
         else:
             if response is not None or kind in CLASSIC_REQUESTS:
-                asked = self._listeners.before_request(request, response)
+                is_refused = has_error(response)
+                asked = self._listeners.before_request(request, is_refused=is_refused)
                 found = gather(asked, step, ledger, model.classic.get(shard.name))
             if is_heartbeat:
                 self._heartbeat(step, request, response, ledger)
-            elif step.records and kind is OffsetCommitRequest:
-                self._append(step, shard)
             elif step.records:
                 self._enter(step, shard)
         classic_group = model.classic_group_in(shard)
-        if kind is OffsetCommitRequest:
-            if classic_group is None:
-                self._committed_offsets(step)
-        elif not is_heartbeat:
+        if not is_heartbeat:
             self._note_request(step, shard, ledger)
         if classic_group is not None or model.classic or kind in CLASSIC_REQUESTS:
             self._classic.on_request(step, shard, classic_group)
@@ -223,11 +229,23 @@ class Checker:
         for listener, finding in found:
             self._found(step, listener, finding)
 
-    def _committed_offsets(self, step: Step) -> None:
-        """A commit of a consumer group, or of no one, was handled."""
-        stored = [partition for partition, code in step.response.errors.items() if not code]
-        if stored:
+    def _commit(self, step: Step, shard: ShardView, ledger: GroupLedger) -> None:
+        """A commit was handled. It changes nothing of a group but its offsets."""
+        request, errors = step.request, step.response.errors
+        stored = [partition for partition, code in errors.items() if not code]
+        model, is_refused = self.model, len(stored) < len(errors)
+        asked = self._listeners.before_request(request, is_refused=is_refused)
+        found = gather(asked, step, ledger, model.classic.get(shard.name))
+        if step.records:
+            self._append(step, shard)
+        classic_group = model.classic_group_in(shard)
+        if classic_group is None and stored:
             self._ask_about(self._on["on_commit"], step, stored)
+        if classic_group is not None or model.classic:
+            self._classic.on_request(step, shard, classic_group)
+        self._ask(self._listeners.on_request[OffsetCommitRequest], step)
+        for listener, finding in found:
+            self._found(step, listener, finding)
 
     def _note_request(self, step: Step, shard: ShardView, ledger: GroupLedger) -> None:
         """A request was handled that is neither a commit nor a heartbeat of a consumer."""
@@ -302,8 +320,8 @@ class Checker:
         self._ask(self._on["on_records"], step)
 
     def _append(self, step: Step, shard: ShardView) -> None:
-        self.model.note_append(step, shard)
-        self._ask(self._on["on_append"], step)
+        is_more = self.model.note_append(step, shard)
+        self._ask(self._on["on_append"] if is_more else self._listeners.on_commits_alone, step)
 
     def _enter(self, step: Step, shard: ShardView) -> Change:
         self._append(step, shard)
@@ -371,9 +389,10 @@ class Checker:
             self._classic.on_step(step, shard)
 
     def _released(self, step: Step) -> None:
-        if type(step.request) in CLASSIC_REQUESTS:
+        kind = type(step.request)
+        if kind in CLASSIC_REQUESTS:
             self._classic.on_answer(step)
-        self._ask(self._listeners.on_released[type(step.request)], step)
+        self._ask(self._listeners.on_released[kind], step)
 
     def _metadata(self, step: Step) -> None:
         self.model.note_topics(shard_of(step))

@@ -77,6 +77,12 @@ class Listeners:
             if not _owner_of(listener).interest.is_in_changes
         )
         """Of ``on_classic``, those to whom more than changes matter."""
+        self.on_commits_alone = tuple(
+            listener
+            for listener in by_trigger["on_append"]
+            if not _owner_of(listener).interest.is_beyond_commits
+        )
+        """Of ``on_append``, those to whom commits matter."""
         self._before_refusal = _Interested[type](by_trigger["before_request"], "requests")
         self._before_grant = _Interested[type](
             tuple(
@@ -101,9 +107,9 @@ class Listeners:
         is_granted = isinstance(event, Answered) and not has_error(event.response)
         return (self._of_granted if is_granted else self._of_others)[type(event)]
 
-    def before_request(self, request: object, response: object) -> tuple[Listener, ...]:
+    def before_request(self, request: object, *, is_refused: bool) -> tuple[Listener, ...]:
         """Those whom a request may matter to, by its type; a refused one matters to more."""
-        chosen = self._before_refusal if has_error(response) else self._before_grant
+        chosen = self._before_refusal if is_refused else self._before_grant
         return chosen[type(request)]
 
     def forget_process(self, client: str) -> None:

@@ -38,7 +38,8 @@ class _Term:
     def expect(self, operation: int, due_ms: int, kind: type, sender: str) -> None:
         """It is to be answered by then."""
         self.due_ms[operation] = due_ms, kind, sender
-        self.none_before_ms = min(self.none_before_ms, due_ms)
+        if due_ms < self.none_before_ms:
+            self.none_before_ms = due_ms
 
     def park(self, operation: int, request: JoinGroupRequest | SyncGroupRequest) -> None:
         """Who repeats a request gives up the first answer."""
@@ -52,18 +53,17 @@ class _Term:
         """Its sender waits for that answer no more."""
         self.due_ms.pop(self.parked.pop((name or "", kind), 0), None)
 
-    def is_paused(self, at_ms: int) -> bool:
-        """Whether nothing happened for long until now; then all bounds begin again."""
-        silence_ms, self.last_ms = at_ms - self.last_ms, at_ms
-        if silence_ms <= SLACK_MS:
-            return False
-        for operation, (due_ms, kind, sender) in self.due_ms.items():
-            self.due_ms[operation] = due_ms + silence_ms, kind, sender
-        self.none_before_ms += silence_ms
-        return True
-
     def take_late(self, at_ms: int) -> tuple[int, type, str] | None:
-        """The oldest operation that should have been answered by now; it is reported once."""
+        """The oldest operation that should have been answered by now; it is reported once. If
+        nothing happened for long until now, all bounds begin again."""
+        if not self.due_ms:
+            return None
+        silence_ms, self.last_ms = at_ms - self.last_ms, at_ms
+        if silence_ms > SLACK_MS:
+            for operation, (due_ms, kind, sender) in self.due_ms.items():
+                self.due_ms[operation] = due_ms + silence_ms, kind, sender
+            self.none_before_ms += silence_ms
+            return None
         if at_ms <= self.none_before_ms:
             return None
         for operation, late in self.due_ms.items():
@@ -127,12 +127,14 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        return None if term is None else self._overdue(term, step)
+        late = None if term is None else term.take_late(step.at_ms)
+        return None if late is None else _overdue(*late)
 
     def on_timer_fired(self, step: Step, change: object) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
-        return None if term is None else self._overdue(term, step)
+        late = None if term is None else term.take_late(step.at_ms)
+        return None if late is None else _overdue(*late)
 
     def on_released(self, step: Step) -> Finding | None:
         """It is answered."""
@@ -145,13 +147,7 @@ class RequestAnswered(Property):
         member_id = getattr(request, "member_id", "")
         return self.model.who(member_id) if member_id else "a new member"
 
-    @staticmethod
-    def _overdue(term: _Term, step: Step) -> Finding | None:
-        if not term.due_ms or term.is_paused(step.at_ms):
-            return None
-        late = term.take_late(step.at_ms)
-        if late is None:
-            return None
-        due_ms, kind, sender = late
-        what = f"{kind.__name__.removesuffix('Request')} of {sender}"
-        return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
+
+def _overdue(due_ms: int, kind: type, sender: str) -> Finding:
+    what = f"{kind.__name__.removesuffix('Request')} of {sender}"
+    return Finding(f"{what} should have been answered by {due_ms} ms, and was not")

@@ -394,10 +394,14 @@ class CommitReported(Property):
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """The application commits, or what was sent has come to an end."""
-        event, results = step.event, self._open.setdefault(entry.name, {})
+        event = step.event
         if type(event) is CommitOffsets:
             sent = [one.correlation_id for one in step.effects if type(one) is SendCommit]
-            results[event.commit_id] = _Result(sent[0] if len(sent) == 1 else None)
+            result = _Result(sent[0] if len(sent) == 1 else None)
+            self._open.setdefault(entry.name, {})[event.commit_id] = result
+            return None
+        results = self._open.get(entry.name)
+        if not results:
             return None
         is_answer = type(event) is CommitAnswered
         ended = (event.correlation_id,) if is_answer else event.correlation_ids
@@ -411,7 +415,7 @@ class CommitReported(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is it the result of one that is open, and what is so?"""
-        results = self._open.setdefault(entry.name, {})
+        results = self._open.get(entry.name, {})
         for effect in step.effects:
             if type(effect) is CommitReturned:
                 result, code = results.pop(effect.commit_id, None), effect.error_code

@@ -67,7 +67,9 @@ class Asked:
         """That of the partition, as this broker knows it."""
         shard, request = self.step.shard, self.request
         version, partition = getattr(request, "api_version", 0), self.partition
-        name = partition and self.model.wire_name_of(shard, request.wire_topics, version, partition)
+        name = partition and self.model.wire_name_of(
+            shard, request.wire_topics, version, partition.topic_id
+        )
         return shard.coordinator.image.by_name.get(name or "")
 
 

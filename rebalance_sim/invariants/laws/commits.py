@@ -88,7 +88,9 @@ class CommitEpoch(Property):
         """Compare the epoch of each commit."""
         member = entry.member
         own, before = _identity_of(member), entry.identity
-        known = {own, (own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch)}
+        known = {own}
+        if before is not member.commit_identity:
+            known.add((own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch))
         if member.signs_once:
             known |= self._signed.get(entry.name, set())
             self._signed[entry.name] = known
@@ -122,9 +124,11 @@ class CommitOwned(Property):
         """Look at the partitions of each commit."""
         for effect in step.effects if not entry.commits_itself else ():
             if type(effect) is SendCommit:
+                if effect.request.offsets.keys() <= entry.had_assigned:
+                    continue
                 epoch = effect.request.generation_id_or_member_epoch
-                foreign = effect.request.offsets.keys() - entry.had_assigned
-                if foreign and epoch != NO_MEMBER_EPOCH and not _is_old(effect.request, entry):
+                if epoch != NO_MEMBER_EPOCH and not _is_old(effect.request, entry):
+                    foreign = effect.request.offsets.keys() - entry.had_assigned
                     return Finding(
                         f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
                         "that was not assigned to it since it joined",
@@ -340,14 +344,14 @@ class StartCommitted(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._committed: dict[TopicPartition, tuple[int, str]] = {}
+        self._committed: dict[tuple[str, int], tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
         self._sent: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
         self._numbers: dict[int, tuple[OffsetCommitRequest, int]] = {}
         """Identity of a commit -> itself, and its place in the order in which they were sent."""
-        self._newest: dict[TopicPartition, tuple[str, int]] = {}
+        self._newest: dict[tuple[str, int], tuple[str, int]] = {}
         """Partition -> the member that has stored something last, and the last sent of that."""
-        self._left: dict[TopicPartition, int] = {}
+        self._left: dict[tuple[str, int], int] = {}
         """Partition -> what an older commit, or who is no member, has stored, while nothing was
         stored since: what was stored before may be acknowledged after."""
         self._count = 0
@@ -373,7 +377,7 @@ class StartCommitted(Property):
         for record in step.records:
             if type(record) is not OffsetCommit or record.topic not in by_name:
                 continue
-            partition = TopicPartition(by_name[record.topic].topic_id, record.partition)
+            partition = by_name[record.topic].topic_id, record.partition
             sender, newest = self._newest.get(partition, _NO_MEMBER)
             if not is_of_member:
                 self._committed.pop(partition, None)

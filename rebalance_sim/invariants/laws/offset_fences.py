@@ -189,6 +189,8 @@ class CommitOfOwner(Property):
     def _as_stored(self, step: Step, partition: TopicPartition) -> TopicPartition:
         """The partition that the broker knows under the name of the request, by its id of now."""
         shard, request = step.shard, step.request
-        name = self.model.wire_name_of(shard, request.wire_topics, request.api_version, partition)
+        name = self.model.wire_name_of(
+            shard, request.wire_topics, request.api_version, partition.topic_id
+        )
         topic = shard.coordinator.image.by_name.get(name or "")
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)

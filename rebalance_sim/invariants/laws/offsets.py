@@ -6,7 +6,7 @@ Sources: coordinator §8.1-§8.6, §9.4, §15, D13; defects S4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
@@ -48,6 +48,7 @@ class OffsetsKept(Property):
         "classic §8.5",
     )
     violated_by = ("KAFKA-13636", "mut-expire-subscribed", "mut-expire-early")
+    interest = Interest(is_beyond_commits=True)
 
     def on_append(self, step: Step) -> Finding | None:
         """Look at every offset that was deleted."""
@@ -224,7 +225,7 @@ class FetchShown(Property):
             if response.errors.get(partition):
                 continue
             topic_id, number = partition
-            name = self.model.wire_name_of(shard, wire_topics, version, partition)
+            name = self.model.wire_name_of(shard, wire_topics, version, topic_id)
             value = expected.get((name or "", number))
             if value is not None and version >= FIRST_VERSION_WITH_TOPIC_IDS and not asks_for_all:
                 is_of_it = value.topic_id in (None, wire_topics.get(topic_id, topic_id))
@@ -262,9 +263,8 @@ class CommitOfTopic(Property):
         version, wire_topics = request.api_version, request.wire_topics
         if not wire_topics and version < FIRST_VERSION_WITH_TOPIC_IDS:
             return None
-        for partition in {p.topic_id: p for p in stored}.values():
-            called = partition.topic_id
-            name = self.model.wire_name_of(shard, wire_topics, version, partition)
+        for called, partition in {p.topic_id: p for p in stored}.items():
+            name = self.model.wire_name_of(shard, wire_topics, version, called)
             topic = shard.coordinator.image.by_name.get(name or "")
             is_other = topic is not None and called not in (topic.topic_id, name)
             if topic and is_other and self.model.is_client(request.member_id):
@@ -290,28 +290,36 @@ class StoredAsAsked(Property):
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
-        """Compare answer and records."""
-        request, shard = step.request, step.shard
-        offsets, wire_topics, version = request.offsets, request.wire_topics, request.api_version
-        names: dict[str, str] = {}
-        accepted: dict[tuple[str, int], int] = {}
-        for partition, code in step.response.errors.items():
-            if not code:
-                topic_id, number = partition
-                name = names.get(topic_id)
-                if name is None:
-                    name = self.model.wire_name_of(shard, wire_topics, version, partition) or ""
-                    names[topic_id] = name
-                accepted[name, number] = offsets[partition]
-        stored = {
-            (record.topic, record.partition): record.value.offset
+        """Compare answer and records, which come in the same order as a rule."""
+        request, errors = step.request, step.response.errors
+        names = {
+            topic_id: self.model.wire_name_of(
+                step.shard, request.wire_topics, request.api_version, topic_id
+            )
+            for topic_id in {topic_id for topic_id, _ in errors}
+        }
+        accepted = [
+            (names[partition.topic_id] or "", partition.partition, request.offsets[partition])
+            for partition, code in errors.items()
+            if not code
+        ]
+        stored = [
+            (record.topic, record.partition, record.value.offset)
             for record in step.records
             if type(record) is OffsetCommit and record.value is not None
-        }
+        ]
         if stored == accepted:
+            return None
+        both = _by_key(accepted), _by_key(stored)
+        if both[0] == both[1]:
             return None
         texts = (
             ", ".join(f"{name}-{number} at {offset}" for (name, number), offset in one.items())
-            for one in (accepted, stored)
+            for one in both
         )
         return Finding("accepted was {}, stored {}".format(*(text or "nothing" for text in texts)))
+
+
+def _by_key(rows: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
+    """Topic and partition -> offset: the last one counts."""
+    return {(name, number): offset for name, number, offset in rows}

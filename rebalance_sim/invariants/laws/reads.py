@@ -80,7 +80,7 @@ class CommittedReads(Property):
     )
     clauses = ("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5")
     violated_by = ("mut-reads-uncommitted",)
-    interest = Interest(requests=(JoinGroupRequest,))
+    interest = Interest(requests=(JoinGroupRequest,), is_beyond_commits=True)
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -279,7 +279,7 @@ class ClassicRefusalCause(Refusals):
             self._join_answers[answer.member_id] = answer.generation_id, answer.protocol_name
         return None
 
-    interest = Interest(requests=CLASSIC_REQUESTS)
+    interest = Interest(requests=tuple(CLASSIC_REQUESTS))
 
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None

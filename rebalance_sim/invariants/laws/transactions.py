@@ -203,7 +203,7 @@ class MarkerFenced(Property):
     clauses = ("transactions §2.4",)
     violated_by = ("mut-old-marker-counts",)
     judges_mixed = True
-    interest = Interest(requests=(WriteTxnMarkersRequest,))
+    interest = Interest(requests=(WriteTxnMarkersRequest,), is_beyond_commits=True)
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -266,7 +266,7 @@ class PendingHidden(Property):
         offsets = self.model.offset_models.get(step.shard.name)
         for partition, offset in response.offsets.items():
             name = self.model.wire_name_of(
-                step.shard, request.wire_topics, request.api_version, partition
+                step.shard, request.wire_topics, request.api_version, partition.topic_id
             )
             has_it = offsets is not None and offsets.has_pending((name or "", partition.partition))
             code = response.errors.get(partition, ErrorCode.NONE)

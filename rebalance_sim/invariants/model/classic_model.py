@@ -28,8 +28,10 @@ from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import GroupMetadata
 
-CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
-_TOUCH_NOTHING = (HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest)
+CLASSIC_REQUESTS = frozenset(
+    (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+)
+_TOUCH_NOTHING = frozenset((HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest))
 """Requests that touch nothing of a group that is there but the session of their sender."""
 
 
@@ -42,6 +44,17 @@ class GroupSnapshot(NamedTuple):
     member_count: int
     pending_join_count: int
     num_awaiting_join: int
+
+    def fits(self, group: ClassicGroup) -> bool:
+        """Whether it is the group as it is now."""
+        return (
+            self.state is group.state
+            and self.num_awaiting_join == group.num_awaiting_join
+            and self.generation_id == group.generation_id
+            and self.member_count == len(group.members)
+            and self.leader_id == group.leader_id
+            and self.pending_join_count == len(group.pending_join)
+        )
 
     @classmethod
     def of(cls, group: ClassicGroup) -> GroupSnapshot:
@@ -121,6 +134,17 @@ class ClassicModel:
         """Enter a step; what it has changed."""
         before, is_same = self.snapshot, group is self.group
         look = ClassicLook(step, shard, self, group)
+        if (
+            type(step.request) in _TOUCH_NOTHING
+            and step.kind is StepKind.COORDINATOR_REQUEST
+            and is_same
+            and group is not None
+            and before is not None
+            and before.fits(group)
+        ):
+            look.is_untouched = True
+            self._look_at_sender(look, group)
+            return look
         if group is None or not is_same:
             # A conversion, a deletion, or a group of the same name: ids of the old one may return.
             self.group = self.snapshot = None
@@ -136,16 +160,19 @@ class ClassicModel:
         if is_empty and is_same and before and before.state is not now.state:
             self._emptied = group, wall_ms(step)
         if is_same and now == before and not _changes_ids(step):
-            look.is_untouched = type(step.request) in _TOUCH_NOTHING
-            look.touched = _sender(step, group)
-            for member_id in look.touched:
-                self._note(member_id, group.members[member_id])
+            self._look_at_sender(look, group)
         else:
             look.touched = group.members.keys()
             self._enter_all(group)
-        if not look.is_untouched:
-            self._note_generation(step, shard, group)
+        self._note_generation(step, shard, group)
         return look
+
+    def _look_at_sender(self, look: ClassicLook, group: ClassicGroup) -> None:
+        member_id = getattr(look.step.request, "member_id", None) or ""
+        member = group.members.get(member_id)
+        if member is not None:
+            look.touched = (member_id,)
+            self._note(member_id, member)
 
     def _enter_all(self, group: ClassicGroup) -> None:
         known = self.members.keys() | self.pending
@@ -227,8 +254,3 @@ def _changes_ids(step: Step) -> bool:
     if isinstance(request, ConsumerGroupHeartbeatRequest):
         return True
     return isinstance(request, JoinGroupRequest) and not request.member_id
-
-
-def _sender(step: Step, group: ClassicGroup) -> tuple[str, ...]:
-    member_id = getattr(step.request, "member_id", None)
-    return (member_id,) if member_id in group.members else ()

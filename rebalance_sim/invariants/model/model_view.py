@@ -100,10 +100,10 @@ class ModelView:
         shard: ShardView,
         wire_topics: Mapping[str, str],
         api_version: int,
-        partition: TopicPartition,
+        topic_id: str,
     ) -> str | None:
         """The name of the topic that a request means, as this broker knows it; None: none."""
-        stands_as = wire_topics.get(partition.topic_id, partition.topic_id)
+        stands_as = wire_topics.get(topic_id, topic_id)
         if wire_topics and api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return stands_as
         topic = shard.coordinator.image.by_id.get(stands_as)

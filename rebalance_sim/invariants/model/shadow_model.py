@@ -124,19 +124,22 @@ class ShadowModel(ModelView):
         if self.view.now_ms - since_ms > entry.member.config.request_timeout_ms:
             self.released_ms = self.view.now_ms
 
-    def note_append(self, step: Step, shard: ShardView) -> None:
-        """A shard wrote records. Its offsets matter as soon as some are deleted, or pending."""
+    def note_append(self, step: Step, shard: ShardView) -> bool:
+        """A shard wrote records; whether these are more than offsets that are committed. Its
+        offsets matter as soon as some are deleted, or pending."""
+        is_more = False
+        for record in step.records:
+            if type(record) is not OffsetCommit or record.value is None:
+                is_more = True
+                break
         count = len(step.records)
         offset_model = self.offset_models.get(shard.name)
         if offset_model is None:
-            for record in step.records:
-                may_matter = record.value is None or type(record) in _OF_TRANSACTIONS
-                if may_matter and self._needs_offsets(record):
-                    break
-            else:
-                return
+            if not is_more or not any(map(self._needs_offsets, step.records)):
+                return is_more
             offset_model = self.open_offset_model(shard, without_last=count)
         offset_model.apply(step.records, first_offset=shard.log_end_offset - count)
+        return is_more
 
     def _needs_offsets(self, record: Record) -> bool:
         if record.group_id != self.group_id:

@@ -73,6 +73,12 @@ class GroupStore:
         history = None if offset is None else timeline
         holder: str | None = None  # of the offset before this record: that group is there
         try:
+            first = records[0] if records else None
+            if history is not None and offset is not None and type(first) is OffsetCommit:
+                history.offset = offset
+                if offsets.replay_commits(first.group_id, records, offset=offset):
+                    self._see_to_group(first.group_id)
+                    return
             for place, record in enumerate(records, offset or 0):
                 if history is not None:
                     history.offset = place

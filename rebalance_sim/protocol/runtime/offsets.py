@@ -15,7 +15,7 @@ from rebalance_sim.protocol.runtime.group_type import GroupType, time_of_commit
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.runtime.pending_offsets import PendingOffsets
 from rebalance_sim.protocol.runtime.snapshot import StateFields
-from rebalance_sim.protocol.runtime.timeline import committed, new_table
+from rebalance_sim.protocol.runtime.timeline import TimelineDict, committed, new_table
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import (
     FIRST_COMMIT_WITH_LEADER_EPOCH,
@@ -114,6 +114,23 @@ class OffsetStore:
             offsets.pop((topic, partition), None)
             if not offsets:
                 del self._by_group[group_id]
+
+    def replay_commits(self, group_id: str, records: Sequence[Record], *, offset: int) -> bool:
+        """Store the offsets of one commit at once, as ``replay`` does one by one; the first record
+        stands at ``offset``. False, and nothing is done: there is more to it than that."""
+        offsets = self._by_group.get(group_id)
+        if self.pending.table or not isinstance(offsets, TimelineDict):
+            return False
+        items: list[tuple[OffsetKey, OffsetCommitValue]] = []
+        for record in records:
+            if type(record) is not OffsetCommit:
+                return False
+            owner, topic, partition, value = record
+            if value is None or owner != group_id:
+                return False
+            items.append(((topic, partition), value))
+        offsets.set_each(items, offset=offset)
+        return True
 
     def replay_transaction(self, record: TxnOffsetCommit | TransactionMarker) -> None:
         """An offset is pending, or what is pending counts or is dropped (transactions §3)."""

@@ -9,7 +9,7 @@ where everything is committed there is nothing to look up.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 _K = TypeVar("_K", bound=Hashable)
@@ -75,6 +75,18 @@ class TimelineDict(dict[_K, _V]):
         if timeline.offset is not None:
             self._note(timeline, timeline.offset, key)
         dict.__setitem__(self, key, value)
+
+    def set_each(self, items: Iterable[tuple[_K, _V]], *, offset: int) -> None:
+        """Set a key for each of several records, of which the first stands at ``offset``."""
+        befores, changes = self.befores, self._timeline.changes
+        for place, (key, value) in enumerate(items, offset):
+            before = self.get(key, _ABSENT)
+            if key in befores:
+                befores[key].append(before)
+            else:
+                befores[key] = [before]
+            changes.append((place, self, key))
+            dict.__setitem__(self, key, value)
 
     def __delitem__(self, key: _K) -> None:
         timeline = self._timeline
