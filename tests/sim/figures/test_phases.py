@@ -41,7 +41,7 @@ def of_phase(metrics: dict[str, float], name: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("seed", (200, 201, 202))
+@pytest.mark.parametrize("seed", (200, 201))
 def test_a_phase_has_what_a_run_has_more_at_its_end_than_at_its_beginning(
     profile: str, seed: int
 ) -> None:
@@ -113,7 +113,7 @@ def cut_off(line: list[tuple[int, float]], from_ms: int) -> list[float]:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("seed", (210, 211, 212, 213))
+@pytest.mark.parametrize("seed", (210, 211))
 def test_phases_change_nothing_of_a_run(profile: str, seed: int) -> None:
     plain = generate(profile, seed)
     duration_ms = plain.world.duration_ms
