@@ -6,8 +6,10 @@ Source: transactions §5. What became of each record is found from the steps of 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -164,22 +166,21 @@ class OneRecordForEach(_Outputs):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._sent: dict[str, _Sent] = {}
-        """Client -> its last transaction."""
+        self._sent: dict[str, deque[_Sent]] = self.of_process({})
+        """Client -> its transactions that lack a marker, the oldest first."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """The offsets of a transaction are sent, or it has ended."""
-        event = step.event
+        event, known = step.event, self._sent.setdefault(entry.name, deque())
         if isinstance(event, TransactionEnded):
-            sent = self._sent.get(entry.name)
-            if sent is not None and event.committed:
-                sent.is_committed = True
-            elif sent is not None:
-                del self._sent[entry.name]
+            if known and event.committed:
+                known[-1].is_committed = True
+            elif known and not known[-1].is_committed:
+                known.pop()
             return None
         if event.written is None or step.client is None or step.client.intake is None:
             return None
-        self._sent[entry.name] = _Sent(event.producer_id, dict(event.written))
+        known.append(_Sent(event.producer_id, dict(event.written)))
         level = step.client.intake.isolation_level
         read = sum(
             self._between(partition, event.starts[partition], end, level)
@@ -197,26 +198,35 @@ class OneRecordForEach(_Outputs):
         """A batch, or what ends a transaction."""
         written: RecordsWritten = step.event
         count = self._enter(written)
-        for client, sent in self._sent.items():
-            if sent.producer_id != written.producer_id:
+        for client, known in self._sent.items():
+            if not known or known[0].producer_id != written.producer_id:
                 continue
             if written.committed:
-                expected = sent.written.pop(written.partition, 0)
-                return self._compared(client, count, expected, "that it was to have")
-            if written.committed is None and sent.is_committed and sent.written:
+                return self._marked(client, known, written.partition, count)
+            if written.committed is None and known[0].is_committed:
                 # The next transaction has begun, and the one before it has all its markers.
-                missing, sent.written = sent.written, {}
-                return self._missing(client, missing)
+                return self._missing(client, known.popleft().written)
         return None
+
+    def _marked(
+        self, client: str, known: deque[_Sent], partition: TopicPartition, count: int
+    ) -> Finding | None:
+        sent = next((one for one in known if partition in one.written), None)
+        expected = 0 if sent is None else sent.written.pop(partition)
+        while known and not known[0].written:
+            known.popleft()
+        return self._compared(client, count, expected, "that it was to have")
 
     def on_metadata(self, step: Step) -> Finding | None:
         """What there was in a topic that is gone does not matter."""
         by_id = step.shard.coordinator.image.by_id
-        for sent in self._sent.values():
+        for sent in chain.from_iterable(self._sent.values()):
             sent.written = {p: count for p, count in sent.written.items() if p.topic_id in by_id}
         return None
 
-    def _missing(self, client: str, missing: Mapping[TopicPartition, int]) -> Finding:
+    def _missing(self, client: str, missing: Mapping[TopicPartition, int]) -> Finding | None:
+        if not missing:
+            return None
         partition, count = min(missing.items())
         return Finding(
             f"a transaction of {client} has committed, and its {count} records in "

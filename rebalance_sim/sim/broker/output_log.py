@@ -152,8 +152,10 @@ class OutputLog:
         """How many of them have a lower offset."""
         return self._shown[level].below(offset)
 
-    def position(self, level: IsolationLevel, index: int) -> int:
-        """The position of a consumer that was handed so many: that of the next record, or where
-        there is none, the end for it."""
+    def position(self, level: IsolationLevel, index: int, seen: int) -> int:
+        """The position of a consumer that was handed so many: behind the last of them, and behind
+        what is no record for it, as far as it has ``seen`` the log."""
         shown = self._shown[level]
-        return shown.offset_of(index) if index < shown.count else self.end_for(level)
+        after = shown.offset_of(index - 1) + 1 if index else 0
+        following = shown.offset_of(index) if index < shown.count else self.end_for(level)
+        return max(after, min(following, seen))

@@ -26,7 +26,7 @@ class _Life:
 
     The flow of one that applications write to in transactions, whose log is ``output``, is one of
     the records that it is handed; they are counted, and so is ``delivered_to``. All others count by
-    offsets."""
+    offsets. ``seen``: where that log ended for it when it polled last."""
 
     __slots__ = (
         "begun_at",
@@ -35,6 +35,7 @@ class _Life:
         "is_fetched",
         "is_handed_out",
         "output",
+        "seen",
         "state",
     )
 
@@ -42,7 +43,7 @@ class _Life:
         self.state = state
         self.flow = flow
         self.output = output
-        self.begun_at = state.position
+        self.begun_at = self.seen = state.position
         self.delivered_to = flow.position // PARTS
         self.is_fetched = False
         self.is_handed_out = True
@@ -180,6 +181,8 @@ class Intake:
             if end > life.delivered_to:
                 self._progress.on_delivered(partition, life.delivered_to, end)
                 life.delivered_to = end
+            if life.output is not None and self._is_serving and life.is_handed_out:
+                life.seen = life.output.end_for(self.isolation_level)
 
     def processed_offsets(self) -> dict[TopicPartition, int]:
         """Of each partition the offset behind the last record that is processed."""
@@ -304,7 +307,9 @@ class Intake:
 
     def _offset(self, life: _Life, count: int) -> int:
         """The position of a consumer that has come so far with a partition."""
-        return count if life.output is None else life.output.position(self.isolation_level, count)
+        if life.output is None:
+            return count
+        return life.output.position(self.isolation_level, count, life.seen)
 
     def records_between(self, partition: TopicPartition, start: int, end: int) -> int:
         """How many records there are for the application between two offsets."""
