@@ -91,7 +91,7 @@ def test_what_a_list_varies_together_has_one_axis(tmp_path: Path) -> None:
     plot = next(iter(metric_plots(carry_out_experiment(asked, out=tmp_path / "out", options=POOL))))
     [row] = plot.rows
     assert [(panel.title, panel.x_title) for panel in row] == [
-        ("eager", "latency_ms, label"), ("consumer-uniform", "latency_ms, label"),
+        ("eager", "latency (ms), label"), ("consumer-uniform", "latency (ms), label"),
     ]  # fmt: skip
     assert {panel.xs for panel in row} == {("5\none", "200\ntwo")}
     assert not any(line.is_joined for panel in row for line in panel.lines)
