@@ -19,7 +19,7 @@ from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.experiment import Experiment
-    from rebalance_sim.spark.experiments import Estimate
+    from rebalance_sim.spark.estimates import Estimate
     from rebalance_sim.spark.reports.experiment import ExperimentSummary
 
 FAILURES_SHOWN = 5
@@ -53,7 +53,6 @@ def experiment(
     The same command on the same folder continues where an interrupted experiment stopped.
     """
     from rebalance_sim.scenarios.experiment import load_experiment
-    from rebalance_sim.spark.experiments import carry_out_experiment, estimate
 
     fails_on = checked_outcomes(fail_on)
     instead: dict[str, Any] = {}
@@ -71,11 +70,15 @@ def experiment(
         spark_settings=cli_options.spark_settings(conf),
     )
     if dry_run:
+        from rebalance_sim.spark.estimates import estimate
+
         for line in _plan(asked, estimate(asked, options)):
             say(line)
         return OK
     if out is None:
         raise BadInput("experiment: give --out, a folder for the results, or --dry-run")
+    from rebalance_sim.spark.experiments import carry_out_experiment
+
     with progress_bar("experiment") as on_progress:
         summary = carry_out_experiment(asked, out=out, options=options, on_progress=on_progress)
     objections = outcome_objections(fails_on, summary.outcomes)
@@ -98,6 +101,8 @@ def _plan(asked: Experiment, cost: Estimate) -> Iterator[str]:
         f"about {_time(cost.run_s)} a run (of {cost.probed} that were tried), {_time(cost.cpu_s)} "
         f"of processor time, {_time(cost.wall_s)} on {cost.processes} cores"
     )
+    if cost.repeated:
+        yield f"not in it: {cost.repeated:,} runs are made a second time, without leaps"
 
 
 def _time(seconds: float) -> str:

@@ -71,6 +71,17 @@ _UNITS: Mapping[str, str] = {
 """Of metrics whose words do not say what is counted."""
 
 
+_UNITS_OF_SETTINGS: Mapping[str, str] = {
+    "ms": "ms",
+    "s": "s",
+    "minutes": "minutes",
+    "bytes": "bytes",
+    "mib": "MiB",
+    "percent": "%",
+}
+"""Of settings, by the last word of their names."""
+
+
 def unit_of(metric: str) -> tuple[str, float]:
     """What a metric is shown in, and by what its values are divided."""
     words = metric.rpartition(".")[2].split("_")  # without the phase that it is of
@@ -128,6 +139,13 @@ def title_of(metric: str) -> str:
 def named(metric: str) -> str:
     """A metric by its name, as options take it, with the unit that it is shown in."""
     return _with_unit(metric, metric)
+
+
+def parameter_title(name: str) -> str:
+    """A parameter in words, with the unit that its values are in: what its name ends in."""
+    *words, last = name.split("_")
+    unit = _UNITS_OF_SETTINGS.get(last) if words else None
+    return f"{' '.join(words)} ({unit})" if unit else " ".join((*words, last))
 
 
 def _with_unit(text: str, metric: str) -> str:

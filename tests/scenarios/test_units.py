@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_sim.scenarios.units import simulated_time
+from rebalance_sim.scenarios.units import parameter_title, simulated_time
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,17 @@ from rebalance_sim.scenarios.units import simulated_time
 )
 def test_a_short_time_is_not_zero_hours(ms: float, said: str) -> None:
     assert simulated_time(ms) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("max_poll_interval_ms", "max poll interval (ms)"),
+        ("loss_percent", "loss (%)"),
+        ("max_poll_records", "max poll records"),
+        ("consumers", "consumers"),
+        ("ms", "ms"),
+    ],
+)
+def test_a_parameter_is_named_with_the_unit_of_its_values(name: str, said: str) -> None:
+    assert parameter_title(name) == said

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -12,8 +17,9 @@ import pytest
 import rebalance_sim as rs
 from rebalance_sim.scenarios.documents.html_page import asset
 from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
-from rebalance_sim.spark.experiments import estimate
+from rebalance_sim.spark.estimates import estimate
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots
 from rebalance_sim.spark.reports.experiment_report import headline_rows, write_experiment_report
 
@@ -85,7 +91,7 @@ def test_what_a_list_varies_together_has_one_axis(tmp_path: Path) -> None:
     plot = next(iter(metric_plots(carry_out_experiment(asked, out=tmp_path / "out", options=POOL))))
     [row] = plot.rows
     assert [(panel.title, panel.x_title) for panel in row] == [
-        ("eager", "latency_ms, label"), ("consumer-uniform", "latency_ms, label"),
+        ("eager", "latency (ms), label"), ("consumer-uniform", "latency (ms), label"),
     ]  # fmt: skip
     assert {panel.xs for panel in row} == {("5\none", "200\ntwo")}
     assert not any(line.is_joined for panel in row for line in panel.lines)
@@ -180,6 +186,37 @@ def test_what_it_costs_is_known_before(tmp_path: Path) -> None:
     cost = estimate(make_experiment(**KEYS), POOL)
     assert (cost.runs, cost.probed, cost.processes) == (48, 1, 2)
     assert cost.wall_s == cost.cpu_s / 2 > 0
+    # Of the six seeds the first one is run both ways, under each of eight variants.
+    assert cost.repeated == 8
+
+
+def test_a_runner_that_waits_costs_no_processor_time() -> None:
+    """Wall time is that of the machine; what is said is the time of the processor."""
+    asked = make_experiment(**{**KEYS, "metrics": ["unowned_partition_ms"]})
+    cost = estimate(asked, replace(POOL, runner=f"{__name__}:sleeps"))
+    assert cost.run_s < 0.2
+    assert cost.repeated == 0
+
+
+def sleeps(variant: Variant, seed: int) -> SimpleNamespace:
+    time.sleep(0.3)
+    return SimpleNamespace(metrics={"unowned_partition_ms": 0.0})
+
+
+def test_a_dry_run_loads_no_tables(tmp_path: Path) -> None:
+    """They take longer to load than a small experiment's share."""
+    file = ROOT / "experiments" / "grace.toml"
+    call = """
+import sys
+from rebalance_sim.cli.main import main
+try:
+    main()
+finally:
+    print(sorted({"pandas", "pyarrow", "pyspark", "matplotlib"} & sys.modules.keys()))
+"""
+    command = [sys.executable, "-c", call, "experiment", str(file), "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_question_of_the_checkout_is_answered_in_small(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_each_value_of_the_other_parameter_has_a_line_and_each_line_its_places()
         "rule", ("old", "new"), False,
     )  # fmt: skip
     assert (over_latency.x_title, over_latency.xs, over_latency.is_numeric) == (
-        "latency_ms", (5, 50), True,
+        "latency (ms)", (5, 50), True,
     )  # fmt: skip
     assert {line.name: (line.xs, line.medians) for line in over_rules.lines} == {
         "latency_ms = 5": (("old", "new"), (35.0, 34.0)),

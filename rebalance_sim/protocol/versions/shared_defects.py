@@ -30,6 +30,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "sim-repeated-ack",
     "sim-retried-commit",
     "sim-untold-revocation",
+    "sim-unwatched-topic",
 )
 """Defects of the protocol itself, and of the clients."""
 

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from rebalance_sim.scenarios.experiment import GRID, LIST, Cell, Experiment, Parameter, common
-from rebalance_sim.scenarios.units import unit_of
+from rebalance_sim.scenarios.units import parameter_title, unit_of
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import Median, median_of
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
@@ -320,7 +320,7 @@ def _row(
         panels.append(
             Panel(
                 title=group,
-                x_title=", ".join(parameter.name for parameter in axis),
+                x_title=", ".join(parameter_title(parameter.name) for parameter in axis),
                 xs=xs,
                 is_numeric=is_numeric,
                 is_log=is_numeric and any(parameter.scale == "log" for parameter in axis),

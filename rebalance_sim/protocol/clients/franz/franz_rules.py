@@ -21,5 +21,8 @@ class FranzRules(CommitRules):
     """A member of a cooperative group that goes over to eager revokes what it has before it syncs,
     and not when it has been given something else."""
 
+    watches_missing_topics = True
+    """A leader also looks for those topics of others that do not exist yet."""
+
     names_instance_in_leave = True
     """The leave of a static member of the consumer protocol says which instance it is."""

@@ -5,7 +5,7 @@ Source: franz §7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
@@ -237,7 +237,10 @@ class Manage:
         core = self._core
         topics = topics_of_all(response)
         counts = core.catalogue.counts_of(topics)
-        self._others = core.catalogue.counts_of(topics - self._using.keys())
+        others = topics - self._using.keys()
+        if not core.rules.watches_missing_topics:
+            others &= core.partition_counts.keys()
+        self._others = self._counts_now(others)
         racks = core.catalogue.racks_of(topics)
         try:
             shares = assign_as_leader(response, core.config.assignors, counts, racks)
@@ -438,9 +441,13 @@ class Manage:
             self._rejoin = reasons.MORE_TOPICS
         elif self._is_leader and has_grown:
             self._rejoin = reasons.GROWN
-        elif self._is_leader and self._others != core.catalogue.counts_of(self._others):
+        elif self._is_leader and self._others != self._counts_now(self._others):
             self._rejoin = reasons.OTHERS_GROWN
         core.change_count += 1
+
+    def _counts_now(self, topics: Iterable[str]) -> dict[str, int]:
+        counts = self._core.partition_counts
+        return {topic: counts.get(topic, 0) for topic in topics}
 
     # --- leaving ----------------------------------------------------------------------------------
 
