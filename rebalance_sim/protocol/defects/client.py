@@ -443,4 +443,15 @@ DEFECTS = (
         rules=(wrong(FranzRules, revokes_before_eager_sync=False),),
         properties=("classic C9", "defects S1"),
     ),
+    # A leader watches those topics of others that it found when it made its plan. One that is
+    # created later is given to no member until something else rebalances the group
+    # (docs/findings.md).
+    Defect(
+        id="sim-unwatched-topic",
+        title="A topic that comes after its subscriber is given to no member",
+        source="docs/findings.md",
+        versions="franz-go 1.22.3",
+        rules=(wrong(FranzRules, watches_missing_topics=False),),
+        properties=("classic C13", "defects L2"),
+    ),
 )
