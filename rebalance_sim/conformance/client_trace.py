@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from rebalance_sim.conformance.broker_trace import read_json
 from rebalance_sim.conformance.classic_bodies import with_metadata
@@ -49,15 +49,6 @@ _OWN_FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """What an event of one client has besides."""
 
-_INT_CONFIGS = (
-    "max.poll.interval.ms",
-    "auto.commit.interval.ms",
-    "retry.backoff.ms",
-    "retry.backoff.max.ms",
-    "request.timeout.ms",
-    "default.api.timeout.ms",
-)
-_CLASSIC_INT_CONFIGS = ("session.timeout.ms", "heartbeat.interval.ms")
 _STRATEGY = "partition.assignment.strategy"
 _ASSIGNORS_BY_CLASS = {
     "RangeAssignor": "range",
@@ -65,8 +56,13 @@ _ASSIGNORS_BY_CLASS = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-_TEXT_CONFIGS = ("group.instance.id", "group.remote.assignor", "client.rack")
-_YES_OR_NO_CONFIGS = ("enable.auto.commit", "greedy.auto.commit")
+_READERS: Mapping[Any, Callable[[str], Any]] = {
+    int: int,
+    bool: lambda text: str(text).lower() == "true",
+    str: str,
+    str | None: str,
+}
+"""Type of a setting -> what reads its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,23 +228,16 @@ def _config(
     requests: Sequence[TraceEvent],
 ) -> MemberConfig:
     """Settings that a member does not read are left out."""
-    values: dict[str, Any] = {
-        "group_id": requests[0]["body"]["group_id"] if requests else "group",
-    }
-    for key in _TEXT_CONFIGS:
-        if key in settings:
-            values[key.replace(".", "_")] = settings[key]
-    for key in _YES_OR_NO_CONFIGS:
-        if key in settings:
-            values[key.replace(".", "_")] = str(settings[key]).lower() == "true"
+    types = get_type_hints(kind.config)
+    values: dict[str, Any] = {}
     try:
-        for key in _INT_CONFIGS:
-            if key in settings:
-                values[key.replace(".", "_")] = int(settings[key])
+        for key, text in settings.items():
+            field = key.replace(".", "_")
+            read = _READERS.get(types.get(field))
+            if read is not None:
+                values[field] = read(text)
+        values["group_id"] = requests[0]["body"]["group_id"] if requests else "group"
         if kind.is_classic:
-            for key in _CLASSIC_INT_CONFIGS:
-                if key in settings:
-                    values[key.replace(".", "_")] = int(settings[key])
             values["assignors"] = _assignors(kind, settings)
         return kind.config(**values)
     except ValueError as error:
