@@ -33,7 +33,7 @@ test: $(INSTALLED)
 # Test by test in a process for each core; then those on Spark, whose files have a session each.
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow -n logical --dist worksteal --ignore tests/spark
-	$(BIN)/pytest -m slow -n logical --dist loadfile tests/spark
+	$(BIN)/pytest -m slow -n logical --dist loadfile --no-loadscope-reorder tests/spark
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check
