@@ -33,7 +33,7 @@ test: $(INSTALLED)
 # Test by test in a process for each core; then those on Spark, whose files have a session each.
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow -n logical --dist worksteal --ignore tests/spark
-	$(BIN)/pytest -m slow -n logical --dist loadfile tests/spark
+	$(BIN)/pytest -m slow -n logical --dist loadfile --no-loadscope-reorder tests/spark
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check
@@ -74,7 +74,8 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # pyproject.toml decides what is installed, constraints.txt in which version; the sources are used in place.
-# Of 12,000 modules what is imported is compiled then, by all cores; pip compiles all of them, by one.
+# Modules are compiled by all cores, where pip does it by one, and ours with them: where
+# PYTHONDONTWRITEBYTECODE is set, as in many containers, each process would do it again.
 # PySpark comes as sources, half a gigabyte of jars: the wheel made of them does not deflate them again.
 $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -88,4 +89,5 @@ $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	DIST_EXTRA_CONFIG=$(abspath $(VENV))/wheels.cfg \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	    --editable '.[dev]' $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib rebalance_sim || :  # templates are not Python
 	@touch $@

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 _SLOTS = 16
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _BASE64_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_AFTER_A_NAME = re.compile(rf"(?<=-){_BASE64_UUID.pattern}$")
 _GENERATED = "generated-"
 """Part of every member id that is made here."""
 
@@ -37,9 +38,10 @@ def is_generated(member_id: str) -> bool:
 
 
 def real_suffix(member_id: str) -> str:
-    """What a coordinator made of an id, which for classic members begins with their client."""
-    uuid = _UUID.search(member_id)
-    return member_id if uuid is None else uuid[0]
+    """What a coordinator made of an id, which for classic members begins with their client, or
+    with their instance id. The gateway makes short ones for them, too."""
+    made = _UUID.search(member_id) or _AFTER_A_NAME.search(member_id)
+    return member_id if made is None else made[0]
 
 
 def made_id(number: int, place: Place) -> str:

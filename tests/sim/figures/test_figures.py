@@ -26,7 +26,7 @@ SECOND_COMPUTATIONS = [
 ]
 
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
-SEEDS = range(100, 105)
+SEEDS = range(100, 103)
 MAX_STEPS = 8_000
 
 SIZES = {"group_bytes_written"}

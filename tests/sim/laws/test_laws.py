@@ -48,8 +48,8 @@ LAWS = (
     what_is_skipped_has_a_cause,
 )
 
-SEEDS = range(100, 105)
-MORE_SEEDS = range(105, 118)
+SEEDS = range(100, 103)
+MORE_SEEDS = range(103, 118)
 MAX_STEPS = 8_000
 
 
@@ -81,7 +81,7 @@ def test_every_law_holds_in_many_more_runs(profile: str, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
-@pytest.mark.parametrize("seed", range(105, 130))
+@pytest.mark.parametrize("seed", range(103, 130))
 def test_figures_and_laws_hold_in_many_more_runs_as_they_are_drawn(profile: str, seed: int) -> None:
     recording = record(generate(profile, seed=seed).world, max_steps=MAX_STEPS)
     assert_figures(recording)
