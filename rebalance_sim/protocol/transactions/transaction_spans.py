@@ -1,7 +1,7 @@
 """What of a partition's records belongs to transactions: which are open, and which were aborted.
 
-Source: transactions §5 (``ProducerStateManager``, ``TransactionIndex``). One account for whoever
-keeps such a log, whatever its records are. Offsets; an end is exclusive.
+Source: transactions §5 (``ProducerStateManager``, ``TransactionIndex``). One account for every
+host of such a log, whatever its records are. Offsets; an end is exclusive.
 """
 
 from __future__ import annotations
