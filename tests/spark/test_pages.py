@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from sample_plans import with_options
 
 from rebalance_sim.cli.main import invoke
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.documents.document import Document, Fold, Table
+from rebalance_sim.scenarios.documents.document import Document, Fold, Table, Verdict
 from rebalance_sim.scenarios.documents.figures import whole_axis
 from rebalance_sim.scenarios.documents.html_page import asset, html_page
+from rebalance_sim.scenarios.hunt.hunt import Corpus
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.settings import Setting
@@ -24,6 +26,8 @@ from rebalance_sim.spark.detection.figures import DefectFigures, OracleFigures
 from rebalance_sim.spark.detection.mix import command_of, scenario_of
 from rebalance_sim.spark.detection.oracles import Oracle
 from rebalance_sim.spark.detection.page import defects_document
+from rebalance_sim.spark.hunt.carry_out import Hunted
+from rebalance_sim.spark.hunt.page import hunt_document
 from rebalance_sim.spark.reports.intervals import share_of
 from rebalance_sim.spark.reports.page_plots import colour_of, histogram
 
@@ -254,3 +258,24 @@ def test_text_is_no_html_and_folds_close() -> None:
     assert "<td>&lt;i&gt;</td><td class=n>1,000</td>" in text
     assert "<a href='traces/a.gz'>file</a>" in text
     assert text.count("<details>") == text.count("</details>") == 1
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        ({"ok": 5}, Verdict("No failure in 5 runs.", "good")),
+        (
+            {"ok": 1, "known": 4},
+            Verdict(
+                "Nothing but known issues: 4 of 5 runs show some, none fails otherwise.", "known"
+            ),
+        ),
+        ({}, Verdict("No failure in 0 runs.", "")),
+    ],
+)
+def test_a_hunt_that_found_known_issues_does_not_look_as_if_it_found_nothing(
+    outcomes: dict[str, int], verdict: Verdict
+) -> None:
+    corpus = Corpus(runs=sum(outcomes.values()), outcomes=Counter(outcomes))
+    parts = hunt_document(Hunted(corpus=corpus, rows=(), files={}), "faulty").parts
+    assert [part for part in parts if isinstance(part, Verdict)] == [verdict]

@@ -25,6 +25,11 @@ def _head(hunted: Hunted) -> Iterator[doc.Part]:
         yield doc.Verdict(
             f"{kinds:,} kinds of failure, in {runs:,} of {corpus.runs:,} runs.", "bad"
         )
+    elif known := corpus.outcomes.get("known", 0):
+        yield doc.Verdict(
+            f"Nothing but known issues: {known:,} of {corpus.runs:,} runs show some, none fails "
+            "otherwise.", "known"
+        )  # fmt: skip
     else:
         yield doc.Verdict(f"No failure in {corpus.runs:,} runs.", "good" if corpus.runs else "")
     yield doc.Tiles([(f"{count:,}", f"{name} (of {corpus.runs:,} runs)", tile_of(name))
