@@ -17,7 +17,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from rebalance_sim.gateway.topics import DataPartition, Topics
+from rebalance_sim.gateway.topics import Topics
 from rebalance_sim.gateway.wire.records import marker_of
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
@@ -33,7 +33,11 @@ from rebalance_sim.protocol.runtime.coordinator_config import (
 )
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
-from rebalance_sim.protocol.wire.transaction_messages import TxnMarker, TxnMarkerAnswered
+from rebalance_sim.protocol.wire.transaction_messages import (
+    DataPartition,
+    TxnMarker,
+    TxnMarkerAnswered,
+)
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.log import ReplicaLog
 

@@ -14,10 +14,11 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from rebalance_sim.gateway.wire.records import Batch, batches_in
+from rebalance_sim.protocol.transactions.transaction_spans import Aborted, TransactionSpans
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
+from rebalance_sim.protocol.wire.transaction_messages import DataPartition
 
 MAX_PARTITION_BYTES = 64 * 1024 * 1024
 """What a partition holds at most: older batches are deleted."""
@@ -25,8 +26,6 @@ MAX_PARTITIONS = 10_000
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 LEADER_EPOCH = 0
 """Of every partition, for good."""
-OF_DATA = "\0"
-"""Begins what stands for a partition with records in place of a group."""
 KEPT_BATCHES = 5
 """So many batches of an idempotent producer are known when it sends them again, as by Kafka."""
 MAX_PRODUCERS = 1_000
@@ -50,34 +49,6 @@ def is_legal_name(name: str) -> bool:
     return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
 
 
-class DataPartition(NamedTuple):
-    """A partition with records, as transactions name it: like a group that no client can have."""
-
-    topic_id: str
-    number: int
-
-    @property
-    def group_id(self) -> str:
-        """What stands for it in place of a group."""
-        return f"{OF_DATA}{self.topic_id}{OF_DATA}{self.number}"
-
-    @classmethod
-    def of(cls, group_id: str) -> DataPartition | None:
-        """The same back; None for a group."""
-        if not group_id.startswith(OF_DATA):
-            return None
-        _, topic_id, number = group_id.split(OF_DATA)
-        return cls(topic_id, int(number))
-
-
-class Aborted(NamedTuple):
-    """A transaction in a partition that was aborted; ``end``: the offset after its marker."""
-
-    producer_id: int
-    first: int
-    end: int
-
-
 class PartitionLog:
     """The batches of one partition."""
 
@@ -85,16 +56,14 @@ class PartitionLog:
         self.batches: list[Batch] = []
         self.end_offset = 0
         self._bytes = 0
-        self._open: dict[int, int] = {}
-        """Producer -> the first offset of its transaction, while that has not ended."""
-        self._aborted: list[Aborted] = []
+        self._spans = TransactionSpans()
         self._last: dict[int, deque[Batch]] = {}
         """Producer -> its last batches, of idempotent ones."""
 
     @property
     def last_stable_offset(self) -> int:
         """Where the first transaction begins that has not ended."""
-        return min(self._open.values(), default=self.end_offset)
+        return self._spans.last_stable_offset(self.end_offset)
 
     @property
     def start_offset(self) -> int:
@@ -108,14 +77,12 @@ class PartitionLog:
             self.end_offset = batch.end
             self._bytes += len(batch.data)
             if batch.is_transactional:
-                self._open.setdefault(batch.producer_id, batch.first)
+                self._spans.begin(batch.producer_id, batch.first)
             if batch.sequence >= 0:
                 self._note(batch)
         while self._bytes > MAX_PARTITION_BYTES:
             self._bytes -= len(self.batches.pop(0).data)
-            start = self.start_offset
-            while self._aborted and self._aborted[0].end <= start:
-                del self._aborted[0]
+            self._spans.forget_below(self.start_offset)
 
     def _note(self, batch: Batch) -> None:
         last = self._last.pop(batch.producer_id, None)
@@ -135,17 +102,13 @@ class PartitionLog:
         return None
 
     def end_transaction(self, marker: Batch, *, committed: bool) -> None:
-        """Append the marker of a producer; nothing if it has no open transaction here."""
-        first = self._open.pop(marker.producer_id, None)
-        if first is None:
-            return
+        """Append the marker of a producer, also where it ends nothing."""
         self.append([marker])
-        if not committed:
-            self._aborted.append(Aborted(marker.producer_id, first, marker.end))
+        self._spans.end(marker.producer_id, marker.end, committed=committed)
 
     def aborted(self, offset: int, end: int) -> list[Aborted]:
         """The aborted transactions that reach between two offsets."""
-        return [one for one in self._aborted if one.end > offset and one.first < end]
+        return self._spans.aborted(offset, end)
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """Whole batches below ``end_offset`` from the one with ``offset`` on; the first whatever

@@ -9,9 +9,10 @@ from typing import Any
 from rebalance_sim.gateway.call import CLUSTER_ID, NODE_ID, Call
 from rebalance_sim.gateway.errors import WireError
 from rebalance_sim.gateway.handlers.transactions import transaction_error
-from rebalance_sim.gateway.topics import LEADER_EPOCH, DataPartition, HeldTopic, PartitionLog
+from rebalance_sim.gateway.topics import LEADER_EPOCH, HeldTopic, PartitionLog
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.gateway.wire.records import batches_in
+from rebalance_sim.protocol.wire.transaction_messages import DataPartition
 
 _OUT_OF_RANGE, _CORRUPT, _UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 1, 2, 3, 100
 _EARLIEST, _READ_COMMITTED = -2, 1

@@ -11,12 +11,13 @@ from typing import Any
 
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.handlers.offsets import Named
-from rebalance_sim.gateway.topics import OF_DATA, DataPartition
 from rebalance_sim.gateway.wire.codec import Message
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.transaction_messages import (
+    OF_DATA,
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    DataPartition,
     EndTxnRequest,
     InitProducerIdRequest,
     TxnOffsetCommitRequest,

@@ -4,13 +4,13 @@ Field names are Kafka's in snake case. InitProducerId, AddOffsetsToTxn and EndTx
 coordinator of transactions, TxnOffsetCommit to that of the group. ``api_version`` 5 of
 TxnOffsetCommit and EndTxn is the first of transactions of version 2 (KIP-890). Brokers send
 AddPartitionsToTxn and WriteTxnMarkers to each other; a group stands for its partition of
-``__consumer_offsets`` in them.
+``__consumer_offsets`` in them, and ``DataPartition`` for a partition with records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -26,6 +26,30 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 """``transaction.timeout.ms`` of a producer."""
+
+
+OF_DATA = "\0"
+"""Begins what stands for a partition with records in place of a group."""
+
+
+class DataPartition(NamedTuple):
+    """A partition with records, as transactions name it: like a group that no client can have."""
+
+    topic_id: str
+    number: int
+
+    @property
+    def group_id(self) -> str:
+        """What stands for it in place of a group."""
+        return f"{OF_DATA}{self.topic_id}{OF_DATA}{self.number}"
+
+    @classmethod
+    def of(cls, group_id: str) -> DataPartition | None:
+        """The same back; None for a group."""
+        if not group_id.startswith(OF_DATA):
+            return None
+        _, topic_id, number = group_id.split(OF_DATA)
+        return cls(topic_id, int(number))
 
 
 @value
