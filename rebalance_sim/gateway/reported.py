@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
 from rebalance_sim.protocol.clients.kinds import JAVA_KINDS
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -243,6 +244,7 @@ class ReportedClient:
     processing_ms = 0
     misled_until_ms = -1
     longest_batch_ms = 0
+    isolation_level = IsolationLevel.READ_UNCOMMITTED
 
     def __init__(
         self,
@@ -278,3 +280,11 @@ class ReportedClient:
     def log_end_offset(self, partition: TopicPartition) -> int:
         """What has been produced."""
         return self._log_end(partition)
+
+    def begun_offset(self, partition: TopicPartition) -> int | None:
+        """No one reports it."""
+        return None
+
+    def records_handed_out(self, partition: TopicPartition) -> int:
+        """Likewise."""
+        return 0

@@ -148,6 +148,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_moved": "a client's state, epoch, assignment or fetchable set changed",
         "on_sent": "a client sent a heartbeat that is not its last one repeated in time",
         "on_event": "a client takes an event that is neither a tick, a poll nor a good heartbeat",
+        "on_records": "a partition got records of a transaction, or the marker of one",
         "on_escaped": "an exception escaped from a handler of a coordinator",
         "on_classic": "a shard did something to a classic group",
         "on_classic_request": "a shard handled a classic request",

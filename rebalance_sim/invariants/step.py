@@ -16,6 +16,7 @@ from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import TimerCommand, TimerKey
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -70,6 +71,9 @@ class StepKind(StrEnum):
     """A time in which a world at rest does nothing but the same was left out: event (how many
     milliseconds), timers (those that came nearer by as much: sessions of members that are gone).
     ``at_ms`` is the same before and after it."""
+    RECORDS_WRITTEN = "records.written"
+    """The leader of a partition wrote records of a transaction there, or its marker: event
+    (``RecordsWritten``)."""
 
 
 class ShardView(Protocol):
@@ -130,6 +134,11 @@ class IntakeView(Protocol):
         was never longer than from one poll to the next."""
         ...
 
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """What the client reads of records of transactions."""
+        ...
+
     def fetched_offset(self, partition: TopicPartition) -> int | None:
         """What has come from the leader."""
         ...
@@ -144,6 +153,15 @@ class IntakeView(Protocol):
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """What has been produced."""
+        ...
+
+    def begun_offset(self, partition: TopicPartition) -> int | None:
+        """What its first ``poll`` was to return."""
+        ...
+
+    def records_handed_out(self, partition: TopicPartition) -> int:
+        """How many records ``poll`` has returned from there on, of a partition that has a
+        position."""
         ...
 
 

@@ -20,6 +20,7 @@ CONSUMER: Mapping[str, str] = {
     "enable.auto.commit": "enable_auto_commit",
     "auto.commit.interval.ms": "auto_commit_interval_ms",
     "auto.offset.reset": "auto_offset_reset",
+    "isolation.level": "isolation_level",
     "request.timeout.ms": "request_timeout_ms",
     "partition.assignment.strategy": "assignors",
     "session.timeout.ms": "session_timeout_ms",

@@ -55,6 +55,9 @@ _WORDS: Mapping[str, str] = {
     "transactions_committed": "transactions that applications committed",
     "transactions_aborted": "transactions that applications aborted",
     "producers_fenced": "producers that were fenced",
+    "records_read_aborted": "records read that were aborted",
+    "unstable_records_max": "the most records of a partition that were not stable",
+    "open_transaction_ms_max": "the longest that a transaction was open in a partition",
     "fatal_clients": "clients that ended with an error",
 }
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.suggestion import did_you_mean
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.versions.semantics import (
     DEFAULT_SEMANTICS,
     WITH_CLIENT_ASSIGNORS,
     semantics_named,
     simulated,
 )
+from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.checks import at_least, at_most, not_empty, unique
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
@@ -152,6 +154,7 @@ class WorldSpec:
             raise ValueError(f"clients: {ADMIN!r} is the administrators'; give another name")
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
+        self._check_outputs()
         configs_ever_in_force(self)
         clients, faults = fitting(self.clients, self.faults)
         object.__setattr__(self, "clients", clients)
@@ -210,6 +213,42 @@ class WorldSpec:
         world's own alone if there are no clients."""
         found = {self.group_of(client) for client in self.clients} or {self.group_id}
         return tuple(sorted(found, key=lambda group_id: (group_id != self.group_id, group_id)))
+
+    @property
+    def output_topics(self) -> frozenset[str]:
+        """The topics that applications write to in transactions."""
+        spoken = (client.transactions for client in self.clients)
+        return frozenset(one.output_topic for one in spoken if one and one.output_topic)
+
+    @property
+    def isolation_levels(self) -> Mapping[str, IsolationLevel]:
+        """What the clients of each group read of those."""
+        return {self.group_of(client): client.isolation_level for client in self.clients}
+
+    def _check_outputs(self) -> None:
+        outputs, topics = self.output_topics, {topic.name: topic for topic in self.topics}
+        for client in self.clients:
+            transactions, level = client.transactions, client.isolation_level
+            if level is not self.isolation_levels[self.group_of(client)]:
+                raise ValueError(
+                    f"clients: {client.name} has isolation_level {level.value}, and others of its "
+                    "group have another: give all of them the same"
+                )
+            if level is not IsolationLevel.READ_UNCOMMITTED and not outputs:
+                raise ValueError(
+                    f"clients: {client.name} has isolation_level {level.value}, and no topic has "
+                    "records of transactions: give a client transactions.output_topic"
+                )
+            output = None if transactions is None else transactions.output_topic
+            if output is None:
+                continue
+            if output not in topics or topics[output].records_per_second:
+                raise ValueError(
+                    f"clients: {client.name} has output_topic {output!r}, which must be one of the "
+                    "topics, without records_per_second"
+                )
+            if covers(frozenset(client.topics), client.topic_regex, output):
+                raise ValueError(f"clients: {client.name} reads its own output_topic {output!r}")
 
     def group_of(self, client: ClientSpec) -> str:
         """The group that a client belongs to."""

@@ -10,6 +10,7 @@ from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.transaction_messages import RecordsWritten
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.observe.checkers import Checker, NoChecker
@@ -192,6 +193,12 @@ class Steps:
         step = self._kept[StepKind.LEAPT]
         step.event = span_ms
         step.timers = timers
+        self._show(step)
+
+    def records_written(self, written: RecordsWritten) -> None:
+        """The leader of a partition wrote to it in a transaction."""
+        step = self._kept[StepKind.RECORDS_WRITTEN]
+        step.event = written
         self._show(step)
 
     def last(self) -> str:

@@ -247,6 +247,14 @@ def _encode_leap(trace: Trace, step: Step, code: int) -> bytes:
     return _HEAD.pack(code, step.at_ms, 0, step.event, step.index, 0)
 
 
+def _encode_output(trace: Trace, step: Step, code: int) -> bytes:
+    written = step.event
+    how = 0 if written.committed is None else 1 + written.committed
+    who = written.producer_id * 0x10000 + written.producer_epoch
+    place = trace.code_of(written.partition)
+    return _HEAD.pack(code, step.at_ms, place, who, written.first, written.end * 4 + how)
+
+
 @cache
 def _records_struct(count: int) -> Struct:
     """Type and number of each of so many records."""
@@ -304,6 +312,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.COORDINATOR_WRITTEN: _encode_written,
     StepKind.COORDINATOR_ESCAPED: _encode_escaped,
     StepKind.LEAPT: _encode_leap,
+    StepKind.RECORDS_WRITTEN: _encode_output,
 }
 
 _ENCODERS: dict[StepKind, tuple[_Encoder, int]] = {

@@ -21,11 +21,13 @@ from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.versions.semantics import simulated
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import RecordsWritten
 from rebalance_sim.sim.admin.admin_client import AdminClient
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.admin.settings import SettingsAdmin
 from rebalance_sim.sim.admin.topics import TopicAdmin
 from rebalance_sim.sim.broker.cluster import Cluster
+from rebalance_sim.sim.broker.data_partitions import DataPartitions
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.broker.shard_host import ShardHost
@@ -165,7 +167,12 @@ class World:
             pills=PoisonPills({topic.name: topic.poison_pills for topic in spec.topics}),
             has_workers=any(client.workers is not None for client in spec.clients),
             has_transactions=has_transactions,
+            levels=spec.isolation_levels if spec.output_topics else None,
         )
+        if spec.output_topics:
+            self.cluster.environment.data_partitions = DataPartitions(
+                self.data_plane, self.cluster.environment.rules, self._on_written
+            )
         self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
         self.client_processes = ClientProcesses(
@@ -220,9 +227,11 @@ class World:
 
         ``owes_nothing`` says whether nothing has to happen, once faults have stopped, that a world
         at rest may still do. If it is given, the run leaps over the time in which the world is at
-        rest (``leaps.py``), unless metrics are sampled, or a metric of a plug-in looks at steps.
+        rest (``leaps.py``), unless metrics are sampled, a metric of a plug-in looks at steps, or
+        applications write records in transactions, which have no rest.
         """
-        if owes_nothing is not None and not self.sampler.is_on and not self._looks_at_steps:
+        leaps = not (self.sampler.is_on or self._looks_at_steps or self.spec.output_topics)
+        if owes_nothing is not None and leaps:
             self._leaps = Leaps(self, owes_nothing)
         self._next_end_ms = next_end_ms
         is_complete = self.advance_to(self.end_ms)
@@ -420,7 +429,11 @@ class World:
         self.data_plane.leaders.on_topic_created(topic_id)
         now_ms = self.clock.simulated_ms
         self.topic_logs.create(
-            topic_id, numbers, records_per_second=records_per_second, now_ms=now_ms
+            topic_id,
+            numbers,
+            records_per_second=records_per_second,
+            now_ms=now_ms,
+            written_by=self.cluster.environment.rules if name in self.spec.output_topics else None,
         )
         self.data_plane.on_partitions_created(name, topic_id, numbers)
         for group in self.groups.values():
@@ -428,6 +441,11 @@ class World:
                 ownership = self.metrics.ownership[group.group_id]
                 for number in numbers:
                     ownership.add(TopicPartition(topic_id, number))
+
+    def _on_written(self, written: RecordsWritten) -> None:
+        """A partition has records of a transaction, or its marker."""
+        self.data_plane.on_written(written)
+        self.steps.records_written(written)
 
     def on_topic_deleted(self, topic: Topic) -> None:
         """No one need own, or can fetch, the partitions of a topic any more."""

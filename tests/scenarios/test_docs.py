@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import tomli_w
 
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import JUDGED, run
 from rebalance_sim.scenarios.scenario import parse_scenario
@@ -55,6 +56,7 @@ def test_every_metric_is_explained() -> None:
     drawn = [generate("faulty", seed) for seed in range(8)]
     drawn += [generate("applications", seed) for seed in range(4)]
     drawn += [generate("transactions", seed) for seed in range(2)]
+    drawn += [defect_scenario("mut-aborted-shown")]  # It has an output topic.
     assert any(scenario.world.data_plane for scenario in drawn)
     measured = {name for scenario in drawn for name in run(scenario).metrics}
     assert sorted(explained) == sorted(measured)

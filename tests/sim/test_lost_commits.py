@@ -97,4 +97,5 @@ def test_few_properties_are_not_judged_after_that() -> None:
         "cross.current_fits_target",
         "offsets.commit_of_owner",
         "transactions.exactly_once",
+        "transactions.one_record_for_each",
     }

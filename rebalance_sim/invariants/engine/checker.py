@@ -134,6 +134,7 @@ class Checker:
             StepKind.COORDINATOR_WRITTEN: self._written,
             StepKind.COORDINATOR_ESCAPED: self._escaped,
             StepKind.LEAPT: self._leapt,
+            StepKind.RECORDS_WRITTEN: self._records,
         }
 
     # -- what hosts call -------------------------------------------------------------------
@@ -296,6 +297,9 @@ class Checker:
             self.model.computations.chosen[shard.name] = sender
         if step.timers:
             self._ask(on["on_timers"], step)
+
+    def _records(self, step: Step) -> None:
+        self._ask(self._on["on_records"], step)
 
     def _append(self, step: Step, shard: ShardView) -> None:
         self.model.note_append(step, shard)

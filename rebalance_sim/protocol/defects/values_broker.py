@@ -41,6 +41,21 @@ DEFECTS = (
         rules=(wrong(BrokerRules, loads_strictly=True),),
         properties=("defects L6",),
     ),
+    Defect(
+        id="mut-aborted-shown",
+        title="A fetch with read_committed does not say which transactions were aborted",
+        rules=(wrong(BrokerRules, names_aborted_transactions=False),),
+    ),
+    Defect(
+        id="mut-batch-twice",
+        title="A batch that a producer sends again is written again",
+        rules=(wrong(BrokerRules, checks_sequences=False),),
+    ),
+    Defect(
+        id="mut-fetch-beyond-stable",
+        title="A fetch with read_committed goes beyond the last stable offset",
+        rules=(wrong(BrokerRules, fetches_to_stable_offset=False),),
+    ),
     # What could not be written stays in force in memory.
     Defect(
         id="mut-keeps-failed-batch",

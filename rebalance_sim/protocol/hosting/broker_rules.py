@@ -34,6 +34,15 @@ class BrokerRules:
     reads_newest = False
     """Describe and list show what is not committed yet."""
 
+    fetches_to_stable_offset = True
+    """A fetch with ``read_committed`` ends at the last stable offset (transactions §5)."""
+
+    names_aborted_transactions = True
+    """It names the aborted transactions of what it brings, so that the client drops them."""
+
+    checks_sequences = True
+    """A batch is not written again that a producer sends again."""
+
     def offset_to_await(self, end_offset: int, own_writes_end: int, record_count: int) -> int:
         """The high watermark at which an answer may go.
 

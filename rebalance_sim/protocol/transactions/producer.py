@@ -18,6 +18,8 @@ from rebalance_sim.protocol.wire.transaction_messages import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    DataPartition,
     EndTxnRequest,
     InitProducerIdRequest,
     TransactionRequest,
@@ -34,6 +36,8 @@ _RETRIABLE = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
     }
 )
 _FENCED = frozenset(
@@ -54,11 +58,23 @@ class ProducerState(Enum):
 
     INITIALIZING = "initTransactions"
     READY = "ready"
+    ADDING_PARTITION = "AddPartitionsToTxn"
     ADDING_OFFSETS = "AddOffsetsToTxn"
     SENDING_OFFSETS = "sendOffsetsToTransaction"
     COMMITTING = "commitTransaction"
     ABORTING = "abortTransaction"
     FENCED = "fenced"
+
+
+_OPEN = frozenset(
+    {
+        ProducerState.READY,
+        ProducerState.ADDING_PARTITION,
+        ProducerState.ADDING_OFFSETS,
+        ProducerState.SENDING_OFFSETS,
+    }
+)
+"""In which a transaction may be open and has not begun to end."""
 
 
 class TransactionEnd(Enum):
@@ -95,10 +111,45 @@ class TransactionalProducer:
         self._is_version_2 = version >= 2
         self._offsets: Mapping[TopicPartition, int] = {}
         self._metadata = GroupMetadata()
+        self._partitions: dict[DataPartition, None] = {}
+        """Those that the transaction has records of; of version 1, as far as they are added."""
+        self._adding: DataPartition | None = None
+
+    def may_write(self, partition: DataPartition) -> bool:
+        """Whether a record may be sent to this partition now; else it is being added to the
+        transaction, or waits for another one that is. The first begins the transaction."""
+        if partition in self._partitions:
+            return self.state is not ProducerState.FENCED
+        if self.state is not ProducerState.READY:
+            return False
+        if self._is_version_2:
+            self._partitions[partition] = None
+            return True
+        self._adding, self.state = partition, ProducerState.ADDING_PARTITION
+        return False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the transaction has records."""
+        return bool(self._partitions)
+
+    @property
+    def adds_partitions(self) -> bool:
+        """Whether records add their partition to the transaction (KIP-890)."""
+        return self._is_version_2
+
+    def on_write_answered(self, code: ErrorCode) -> bool:
+        """The answer to a Produce of the present transaction; whether its records are to be sent
+        again. After an error that is final the transaction can but abort."""
+        if code in _RETRIABLE:
+            return True
+        if code is not ErrorCode.NONE and self.state is not ProducerState.FENCED:
+            self.state = ProducerState.ABORTING
+        return False
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], metadata: GroupMetadata) -> None:
-        """Begin a transaction, add these offsets, and commit it; it aborts where the group refuses
-        them. Raises ProtocolBug if it is not ready."""
+        """Begin a transaction, unless records have, add these offsets, and commit it; it aborts
+        where the group refuses them. Raises ProtocolBug if it is not ready."""
         if self.state is not ProducerState.READY:
             raise ProtocolBug(f"a transaction cannot begin: the producer is {self.state.value}")
         self.ended = None
@@ -108,8 +159,9 @@ class TransactionalProducer:
         )
 
     def abort(self) -> None:
-        """The offsets have waited for too long (``max.block.ms``): abort instead."""
-        if self.state in (ProducerState.ADDING_OFFSETS, ProducerState.SENDING_OFFSETS):
+        """Offsets or records have waited for too long (``max.block.ms``), or count no more."""
+        if self.state in _OPEN:
+            self.ended = None
             self.state = ProducerState.ABORTING
 
     @property
@@ -127,6 +179,9 @@ class TransactionalProducer:
         version: dict[str, Any] = {}
         if self._is_version_2:
             version["api_version"] = FIRST_VERSION_OF_TRANSACTIONS_2
+        if self.state is ProducerState.ADDING_PARTITION and self._adding is not None:
+            data = self._adding.group_id
+            return AddPartitionsToTxnRequest(group_id=data, **producer, verify_only=False)
         if self.state is ProducerState.ADDING_OFFSETS:
             return AddOffsetsToTxnRequest(group_id=self.group_id, **producer)
         if self.state is ProducerState.SENDING_OFFSETS:
@@ -160,7 +215,10 @@ class TransactionalProducer:
         return code
 
     def _succeed(self, response: Any) -> None:
-        if self.state is ProducerState.ADDING_OFFSETS:
+        if self.state is ProducerState.ADDING_PARTITION and self._adding is not None:
+            self._partitions[self._adding] = None
+            self.state = ProducerState.READY
+        elif self.state is ProducerState.ADDING_OFFSETS:
             self.state = ProducerState.SENDING_OFFSETS
         elif self.state is ProducerState.SENDING_OFFSETS:
             self.state = ProducerState.COMMITTING
@@ -170,6 +228,7 @@ class TransactionalProducer:
             elif self.state is ProducerState.ABORTING:
                 self.ended = TransactionEnd.ABORTED
             self.state = ProducerState.READY
+            self._partitions.clear()
             if response.producer_id != NO_PRODUCER_ID:
                 self.producer_id = response.producer_id
                 self.producer_epoch = response.producer_epoch

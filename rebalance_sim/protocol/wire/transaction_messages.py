@@ -27,7 +27,6 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 """``transaction.timeout.ms`` of a producer."""
 
-
 OF_DATA = "\0"
 """Begins what stands for a partition with records in place of a group."""
 
@@ -172,6 +171,42 @@ class WriteTxnMarkersResponse:
 
 
 @value
+class ProduceRequest:
+    """Api key 0, reduced to the records of one transaction for one partition: how many, and the
+    number of the first among those that its producer has written there at this epoch. With
+    ``adds_partition`` they add the partition to the transaction (version 12, KIP-890)."""
+
+    group_id: ClassVar[str] = ""
+    partition: TopicPartition
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    record_count: int
+    adds_partition: bool
+
+
+@value
+class ProduceResponse:
+    """Answer to api key 0."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@value
+class RecordsWritten:
+    """What the leader of a partition has appended: the records of a transaction from ``first`` on,
+    or, where ``committed`` says how, the marker that ends it there."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    first: int
+    end: int
+    committed: bool | None = None
+
+
+@value
 class TxnMarker:
     """A marker that a coordinator of transactions wants written, for which transactional id."""
 
@@ -195,12 +230,20 @@ class TxnMarkerNoted:
 
 
 TransactionRequest = (
-    InitProducerIdRequest | AddOffsetsToTxnRequest | TxnOffsetCommitRequest | EndTxnRequest
+    InitProducerIdRequest
+    | AddPartitionsToTxnRequest
+    | AddOffsetsToTxnRequest
+    | TxnOffsetCommitRequest
+    | EndTxnRequest
 )
 """What producers ask."""
 
 TransactionResponse = (
-    InitProducerIdResponse | AddOffsetsToTxnResponse | TxnOffsetCommitResponse | EndTxnResponse
+    InitProducerIdResponse
+    | AddPartitionsToTxnResponse
+    | AddOffsetsToTxnResponse
+    | TxnOffsetCommitResponse
+    | EndTxnResponse
 )
 BrokerRequest = AddPartitionsToTxnRequest | WriteTxnMarkersRequest | TxnMarkerAnswered
 BrokerResponse = AddPartitionsToTxnResponse | WriteTxnMarkersResponse | TxnMarkerNoted

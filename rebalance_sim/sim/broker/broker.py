@@ -23,6 +23,8 @@ from rebalance_sim.protocol.wire.transaction_messages import (
     TO_TRANSACTION_COORDINATOR,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DataPartition,
+    ProduceRequest,
     TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
 )
@@ -234,6 +236,21 @@ class Broker:
             if shard.is_active:
                 self._verify(shard, connection, correlation_id, request)
                 return True
+        return self._is_of_records(connection, correlation_id, request)
+
+    def _is_of_records(self, connection: Connection, correlation_id: int, request: Any) -> bool:
+        """Let the leader of a partition handle what is for its records."""
+        data, answer = self._environment.data_partitions, partial(connection.answer, correlation_id)
+        if data is None:
+            return False
+        if type(request) is ProduceRequest:
+            data.produce(self.node_id, request, answer, self._ask_about)
+            return True
+        if type(request) is WriteTxnMarkersRequest:
+            named = DataPartition.of(request.group_id)
+            if named is not None:
+                answer(data.mark(self.node_id, named, request))
+                return True
         return False
 
     def _let_handle(
@@ -257,7 +274,6 @@ class Broker:
         request: TxnOffsetCommitRequest,
     ) -> None:
         """Ask the coordinator of transactions about offsets before the group's takes them."""
-        assert self.requests is not None
         verification = Verification(request, shard)
 
         def on_answer(response: AddPartitionsToTxnResponse | None) -> None:
@@ -268,8 +284,17 @@ class Broker:
             else:
                 connection.answer(correlation_id, refusal)
 
-        partition = self._environment.transaction_partition_of(request.transactional_id)
-        self.requests.ask(Purpose.BOOTSTRAP, partition, verification.question, on_answer)
+        self._ask_about(verification.question, on_answer)
+
+    def _ask_about(
+        self,
+        question: AddPartitionsToTxnRequest,
+        on_answer: Callable[[AddPartitionsToTxnResponse | None], None],
+    ) -> None:
+        """Ask the coordinator of transactions about one of them."""
+        assert self.requests is not None
+        partition = self._environment.transaction_partition_of(question.transactional_id)
+        self.requests.ask(Purpose.BOOTSTRAP, self.leader_of(partition), question, on_answer)
 
     def leader_of(self, partition: int) -> int | None:
         """Who leads a partition, as far as this broker knows."""
@@ -368,7 +393,8 @@ class Broker:
         logs = self._environment.topic_offsets
         positions = {p: offset for p, offset in request.positions.items() if logs.has(p)}
         for partition in filter(logs.has, sorted(request.partitions)):
-            positions[partition] = logs.end_offset(partition, now_ms) if request.at_end else 0
+            end = logs.end_offset(partition, now_ms, request.isolation_level)
+            positions[partition] = end if request.at_end else 0
         return ListOffsetsResponse(positions=positions)
 
     def _alter_group_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:

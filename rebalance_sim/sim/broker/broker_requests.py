@@ -24,7 +24,6 @@ def name_of_lines(node_id: int) -> str:
 class _Broker(Protocol):
     @property
     def node_id(self) -> int: ...
-    def leader_of(self, partition: int) -> int | None: ...
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
@@ -44,10 +43,13 @@ class BrokerRequests:
         self._last_id = 0
 
     def ask(
-        self, purpose: Purpose, partition: int, request: Any, on_answer: Callable[[Any], None]
+        self,
+        purpose: Purpose,
+        leader_id: int | None,
+        request: Any,
+        on_answer: Callable[[Any], None],
     ) -> None:
-        """Send a request to the leader of a partition, as far as this broker knows."""
-        leader_id = self._broker.leader_of(partition)
+        """Send a request to the leader of a partition; None: this broker knows of none."""
         if leader_id is None:
             on_answer(None)
             return

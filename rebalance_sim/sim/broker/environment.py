@@ -10,6 +10,7 @@ from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
+from rebalance_sim.sim.broker.data_partitions import DataPartitions
 from rebalance_sim.sim.broker.ports import Errors, Lines, Meters, Steps, TopicOffsets
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.machines import Machines
@@ -24,7 +25,8 @@ class BrokerEnvironment:
     ``new_meters`` makes those of a new broker process, None where no one reads them.
     ``on_shards_changed``: a shard of a partition became active, or is so no longer.
     ``machines`` makes coordinators.
-    ``replication_factor``: by how much replication takes longer than usual.
+    ``replication_factor``: by how much replication takes longer than usual. ``data_partitions``:
+    None where no application writes records in transactions.
     """
 
     clock: Clock
@@ -43,3 +45,4 @@ class BrokerEnvironment:
     on_shards_changed: Callable[[int], None]
     machines: Machines
     replication_factor: int = 1
+    data_partitions: DataPartitions | None = None

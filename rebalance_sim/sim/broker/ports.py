@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -124,5 +125,10 @@ class TopicOffsets(Protocol):
     def has(self, partition: TopicPartition) -> bool:
         """Whether there is such a partition."""
 
-    def end_offset(self, partition: TopicPartition, now_ms: int) -> int:
-        """Offset of the next record."""
+    def end_offset(
+        self,
+        partition: TopicPartition,
+        now_ms: int,
+        level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> int:
+        """Offset of the next record; with ``read_committed`` the last stable one."""

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
 from rebalance_sim.protocol.wire.transaction_messages import (
+    DataPartition,
     TxnMarker,
     TxnMarkerAnswered,
     WriteTxnMarkersResponse,
@@ -56,6 +57,7 @@ class _Broker(Protocol):
     def event_processor(self) -> EventProcessor | None: ...
     @property
     def requests(self) -> BrokerRequests | None: ...
+    def leader_of(self, partition: int) -> int | None: ...
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
@@ -258,8 +260,16 @@ class ShardHost(Shard):
             answered = TxnMarkerAnswered(marker=marker, error_code=code)
             self.handles(self._on_marker_answered, coordinator, answered)
 
-        partition = self._environment.partition_of(marker.request.group_id)
-        requests.ask(Purpose.COORDINATOR, partition, marker.request, on_answer)
+        group_id, data = marker.request.group_id, self._environment.data_partitions
+        named = None if data is None else DataPartition.of(group_id)
+        if data is not None and named is not None:
+            leader_id = data.leader_id(named)
+            if leader_id is None:  # The topic is gone, and needs no marker.
+                on_answer(WriteTxnMarkersResponse())
+                return
+        else:
+            leader_id = self._replica.broker.leader_of(self._environment.partition_of(group_id))
+        requests.ask(Purpose.COORDINATOR, leader_id, marker.request, on_answer)
 
     def _on_marker_answered(
         self, coordinator: GroupCoordinator, answered: TxnMarkerAnswered

@@ -118,6 +118,8 @@ class Application:
         """Make a call as soon as it is free to; ``close`` is the last one."""
         if self._process.is_alive and not self.is_exiting:
             self.is_exiting = isinstance(event, Close)
+            if self.is_exiting and self.transactions is not None and self.transactions.has_records:
+                self._to_do.append(EndTransaction())
             self._to_do.append(event)
             self._go_on()
 

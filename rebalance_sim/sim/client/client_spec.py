@@ -7,6 +7,7 @@ from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.clients.versions import check_version
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.sim.checks import at_least, not_empty, not_none
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import (
@@ -100,6 +101,10 @@ class ClientSpec:
     whatever has its name."""
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     """Where it starts in a partition for which nothing is committed."""
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    """What it reads of topics that applications write to in transactions: with ``read_committed``
+    nothing of an aborted transaction, and nothing behind the first that is open. All clients of a
+    group have the same."""
     max_poll_records: int = 500
     """How many records a ``poll`` hands out at most, in a world with a data plane."""
     max_partition_fetch_records: int = 1_000

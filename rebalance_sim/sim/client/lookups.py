@@ -82,8 +82,15 @@ class Lookups:
 
     def reset(self, effect: ResetPositions) -> None:
         """Ask where ``auto.offset.reset`` leads to."""
-        at_end = self._process.spec.auto_offset_reset is OffsetReset.LATEST
-        self._ask(ListOffsetsRequest(positions={}, partitions=effect.partitions, at_end=at_end))
+        spec = self._process.spec
+        self._ask(
+            ListOffsetsRequest(
+                positions={},
+                partitions=effect.partitions,
+                at_end=spec.auto_offset_reset is OffsetReset.LATEST,
+                isolation_level=spec.isolation_level,
+            )
+        )
 
     def match(self, event: Subscribe) -> Subscribe:
         """What the member learns of a subscription: of a pattern that no broker matches, only that

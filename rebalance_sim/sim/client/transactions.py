@@ -4,7 +4,9 @@ Source: transactions §4. Every ``commit_interval_ms`` it stops polling, hands t
 ``groupMetadata()`` to its producer, and polls on when the transaction has ended. One that aborts
 takes its positions back to where the last one committed; a producer that is fenced closes its
 consumer, and a supervisor starts another process, whose ``initTransactions`` aborts what is open.
-The producer has connections of its own.
+The producer has connections of its own. With ``output_topic`` the first record that is written
+begins a transaction (``output_writer.py``), and one aborts that has records of a partition which
+the application has lost.
 """
 
 from __future__ import annotations
@@ -27,8 +29,13 @@ from rebalance_sim.protocol.transactions.producer import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.protocol.wire.transaction_messages import TxnOffsetCommitRequest
+from rebalance_sim.protocol.wire.transaction_messages import (
+    AddPartitionsToTxnRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
 from rebalance_sim.sim.client.client_connections import ClientConnections
+from rebalance_sim.sim.client.output_writer import LINGER_MS, OutputWriter
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
 from rebalance_sim.sim.clock import Call, Clock
@@ -78,6 +85,7 @@ class Transactions:
         self._spec = spec
         self._clock = clock
         self._totals = data_plane.totals
+        self._leader_id = data_plane.leader_id
         self._lines = ClientConnections(data_plane.network, self, rack=process.spec.rack)
         self.producer = TransactionalProducer(
             group_id=process.member.config.group_id,
@@ -96,6 +104,17 @@ class Transactions:
         """Where the last transaction of this process ended, in which time with a partition."""
         self._open: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
         """The records of the present one: from where, to where."""
+        self._metadata: GroupMetadata | None = None
+        """With which its offsets are sent as soon as its records are written."""
+        self._writer: OutputWriter | None = None
+        self._batches: dict[int, ProduceRequest] = {}
+        """Of records, by the number of the request."""
+        topic = spec.output_topic
+        if topic is not None:
+            self._writer = OutputWriter(
+                self.producer, lambda: data_plane.partitions_of(topic), self._send_batch
+            )
+            self._later(LINGER_MS, self._on_linger)
         self._later(0, self._on_send)
 
     def end(self) -> None:
@@ -108,42 +127,54 @@ class Transactions:
         """Send the offsets of what was handed out; False if there is nothing to commit, and no
         transaction has begun."""
         self._is_asked = False
-        member = self._process.member
+        member, writer = self._process.member, self._writer
         self._open = self._handed_out()
         identity = member.commit_identity
+        if writer is not None and (
+            self.producer.state is ProducerState.ABORTING
+            or (writer.has_written and (identity is None or writer.has_lost(member.assigned)))
+        ):
+            self._began_ms = self._clock.now_ms
+            self.producer.abort()
+            self._send()
+            return True
         if not self._open or identity is None:
             self._plan()
             return False
         offsets = {partition: end for partition, (_, _, end) in self._open.items()}
-        metadata = GroupMetadata(
+        self._metadata = GroupMetadata(
             identity.member_epoch, identity.member_id, self._process.spec.instance_id
         )
-        self.producer.send_offsets(offsets, metadata)
         self._began_ms = self._clock.now_ms
+        if writer is not None:
+            for partition, (state, start, end) in self._open.items():
+                self._write(writer, partition, state, start, end)
         self._process.apply(
             SendOffsetsToTransaction(
                 starts={partition: start for partition, (_, start, _) in self._open.items()},
                 offsets=offsets,
                 producer_id=self.producer.producer_id,
                 producer_epoch=self.producer.producer_epoch,
+                written=None if writer is None else writer.written,
             )
         )
         self._send()
         return True
 
     def _handed_out(self) -> dict[TopicPartition, tuple[PartitionState, int, int]]:
-        intake = self._application.intake
         found = {}
         for partition, state in self._process.member.assigned.items():
-            start = None if intake is None else intake.begun_offset(partition)
-            if start is None or not state.has_valid_position:
-                continue
-            known = self._committed.get(partition)
-            if known is not None and known[0] is state:
-                start = known[1]
-            if start < state.position:
+            start = self._start(partition, state)
+            if start is not None and state.has_valid_position and start < state.position:
                 found[partition] = state, start, state.position
         return found
+
+    def _start(self, partition: TopicPartition, state: PartitionState) -> int | None:
+        """Where the present transaction begins in a partition; None if nothing is handed out."""
+        intake = self._application.intake
+        start = None if intake is None else intake.begun_offset(partition)
+        known = self._committed.get(partition)
+        return known[1] if start is not None and known is not None and known[0] is state else start
 
     def _finish(self, end: TransactionEnd) -> None:
         committed = end is TransactionEnd.COMMITTED
@@ -162,7 +193,9 @@ class Transactions:
             if back:
                 self._process.apply(Seek(positions=back))
         self._open = {}
-        self._began_ms = None
+        self._began_ms = self._metadata = None
+        if self._writer is not None:
+            self._writer.begin()
         self._plan()
         self._application.on_transaction_over()
 
@@ -170,21 +203,107 @@ class Transactions:
         self._later(self._spec.commit_interval_ms, self._on_due)
 
     def _on_due(self, call: Call) -> None:
-        if self._process.defers(self._on_due, call) or self._application.is_exiting:
-            return
-        if not self._is_asked:
+        if not self._process.defers(self._on_due, call):
+            self._ask_for_end()
+
+    def _ask_for_end(self) -> None:
+        if not self._is_asked and not self._application.is_exiting:
             self._is_asked = True
             self._application.ask_for_transaction()
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def _on_linger(self, call: Call) -> None:
+        """Write what has been processed since the last time."""
+        if self._process.defers(self._on_linger, call) or self._application.is_exiting:
+            return
+        self._later(LINGER_MS, self._on_linger)
+        writer, intake = self._writer, self._application.intake
+        takes = self.producer.state in (ProducerState.READY, ProducerState.ADDING_PARTITION)
+        if writer is None or intake is None or self._began_ms is not None or not takes:
+            return
+        assigned = self._process.member.assigned
+        for partition, end in intake.processed_offsets().items():
+            state = assigned.get(partition)
+            start = None if state is None else self._start(partition, state)
+            if state is not None and start is not None:
+                self._write(writer, partition, state, start, end)
+        self._send()
+
+    def _write(
+        self,
+        writer: OutputWriter,
+        partition: TopicPartition,
+        state: PartitionState,
+        start: int,
+        end: int,
+    ) -> None:
+        """Write what comes of the records up to ``end``; ``start``: where the transaction begins
+        there."""
+        read_to = writer.read_to(partition, state)
+        first, intake = start if read_to is None else read_to, self._application.intake
+        if end > first and intake is not None:
+            writer.add(partition, state, end, intake.records_between(partition, first, end))
+
+    def _send_batch(self, batch: ProduceRequest) -> None:
+        leader_id = self._leader_id(batch.partition)
+        self._last_id += 1
+        self._batches[self._last_id] = batch
+        if leader_id is None:
+            self._later(_RETRY_BACKOFF_MS, self._on_retry, self._last_id)
+        else:
+            self._lines.send(Purpose.BOOTSTRAP, leader_id, self._last_id, batch)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether a transaction with records is to be ended before the application closes."""
+        return self._writer is not None and self._writer.has_written and self._began_ms is None
+
+    def _may_go_on(self, writer: OutputWriter) -> bool:
+        """Whether the producer may send what it wants: it ends nothing before all that was sent is
+        written, or while the application polls."""
+        producer = self.producer
+        if producer.state is not ProducerState.ABORTING:
+            writer.flush()
+        if producer.state is not ProducerState.ABORTING:
+            return producer.state is not ProducerState.READY or writer.is_idle
+        writer.drop()
+        if self._began_ms is None:
+            self._ask_for_end()
+            return False
+        return writer.is_idle
+
+    def _on_batch_answered(self, correlation_id: int, response: Any) -> None:
+        writer, batch = self._writer, self._batches[correlation_id]
+        assert writer is not None
+        if response is None or writer.on_answer(batch, response):
+            self._later(_RETRY_BACKOFF_MS, self._on_retry, correlation_id)
+            return
+        del self._batches[correlation_id]
+        self._send()
+
+    def _on_retry(self, call: Call) -> None:
+        if self._process.defers(self._on_retry, call):
+            return
+        batch = self._batches.pop(call.argument)
+        self._send_batch(batch)
+        self._send()
 
     # --- requests ---------------------------------------------------------------------------------
 
     def _send(self) -> None:
         """Send what the producer wants answered, unless it waits for something already."""
-        if self._in_flight is not None or self._waits:
-            return
-        producer, began_ms = self.producer, self._began_ms
+        producer, began_ms, writer = self.producer, self._began_ms, self._writer
         if began_ms is not None and self._clock.now_ms - began_ms >= self._spec.max_block_ms:
             producer.abort()
+        if writer is not None and not self._may_go_on(writer):
+            return
+        if self._metadata is not None and producer.state is ProducerState.READY:
+            offsets = {partition: end for partition, (_, _, end) in self._open.items()}
+            producer.send_offsets(offsets, self._metadata)
+            self._metadata = None
+        if self._in_flight is not None or self._waits:
+            return
         request: Any = producer.request
         if request is None:
             return
@@ -204,6 +323,9 @@ class Transactions:
 
     def on_answer(self, correlation_id: int, response: Any) -> None:
         """As of ``ConnectionsOwner``."""
+        if correlation_id in self._batches:
+            self._on_batch_answered(correlation_id, response)
+            return
         if self._in_flight is None or self._in_flight[0] != correlation_id:
             return
         request = self._in_flight[1]
@@ -225,7 +347,10 @@ class Transactions:
             self._retry()
         elif code is not ErrorCode.NONE:
             self._retry()
-        elif self.producer.state is not ProducerState.READY:
+        elif (
+            type(request) is AddPartitionsToTxnRequest
+            or self.producer.state is not ProducerState.READY
+        ):
             self._send()
         elif self.producer.ended is None:
             self._plan()  # ``initTransactions`` has returned.
@@ -234,6 +359,9 @@ class Transactions:
 
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
         """As of ``ConnectionsOwner``: whatever came of it, it is sent again."""
+        for correlation_id in correlation_ids:
+            if correlation_id in self._batches:
+                self._on_batch_answered(correlation_id, None)
         if self._in_flight is not None and self._in_flight[0] in correlation_ids:
             self._forget_coordinator(self._in_flight[1])
             self._in_flight = None
@@ -261,5 +389,5 @@ class Transactions:
             self._waits = False
             self._send()
 
-    def _later(self, delay_ms: int, function: Callable[[Call], None]) -> None:
-        self._clock.call_at(self._clock.now_ms + delay_ms, self.tie_break(), function)
+    def _later(self, delay_ms: int, function: Callable[[Call], None], argument: Any = None) -> None:
+        self._clock.call_at(self._clock.now_ms + delay_ms, self.tie_break(), function, argument)

@@ -29,12 +29,16 @@ class TransactionsSpec:
     max_block_ms: int = 60_000
     """``max.block.ms``: how long offsets that the coordinator does not take are tried again; after
     that the transaction aborts."""
+    output_topic: str | None = None
+    """The topic that what comes of records is written to: one record for each, in the transaction
+    that has its offset, to the partition of the same number. A transaction begins with the first of
+    them; none: with its offsets, and what comes of records is not simulated."""
     version: int = 2
     """Of the transactions: 2 is that of KIP-890, with another producer epoch for each; 1 is that
     of clients before."""
 
     def __post_init__(self) -> None:
-        not_none(self, "transactional_id")
+        not_none(self, "transactional_id", "output_topic")
         if self.transactional_id == "":
             raise ValueError("transactional_id must not be empty; leave it out for the client's")
         at_least(self, 1, "transaction_timeout_ms", "commit_interval_ms", "max_block_ms")

@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients import GroupMember, PartitionState, Subscribe
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.transaction_messages import RecordsWritten
 from rebalance_sim.re2_engine import covers
 from rebalance_sim.sim.broker.broker import Broker
+from rebalance_sim.sim.broker.output_log import OutputLog
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
-from rebalance_sim.sim.data_plane.fetch_buffer import FetchingProcess, Intake
+from rebalance_sim.sim.data_plane.fetch_buffer import Intake
+from rebalance_sim.sim.data_plane.fetch_ports import FetchingProcess
+from rebalance_sim.sim.data_plane.output_totals import OutputTotals
 from rebalance_sim.sim.data_plane.poison_pills import PoisonPills
 from rebalance_sim.sim.data_plane.progress import GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
@@ -30,7 +35,8 @@ class DataPlane:
     """Intakes by client, progress by group, and who leads what.
 
     ``deliveries``: where records that applications are handed are counted, by group. ``end_ms`` is
-    the end of the world.
+    the end of the world. ``levels``: ``isolation.level`` of each group, where applications write
+    records in transactions.
     """
 
     def __init__(
@@ -45,7 +51,17 @@ class DataPlane:
         pills: PoisonPills,
         has_workers: bool,
         has_transactions: bool = False,
+        levels: Mapping[str, IsolationLevel] | None = None,
     ) -> None:
+        self.levels = levels or {}
+        self._of_outputs: OutputTotals | None = None
+        if levels is not None:
+            readers = (
+                of_group
+                for group_id, of_group in deliveries.items()
+                if levels[group_id] is IsolationLevel.READ_UNCOMMITTED
+            )
+            self._of_outputs = OutputTotals(topic_logs.outputs, readers)
         self.is_on = is_on
         self.network = network
         self.clock = network.clock
@@ -61,7 +77,9 @@ class DataPlane:
         self._intakes: dict[str, Intake] = {}
         self.totals = Totals(has_workers=has_workers, has_transactions=has_transactions)
         self.progress = {
-            group_id: GroupProgress(self.clock, topic_logs, of_group, self.totals)
+            group_id: GroupProgress(
+                self.clock, topic_logs, of_group, self.totals, self.levels.get(group_id)
+            )
             for group_id, of_group in deliveries.items()
         }
 
@@ -125,6 +143,8 @@ class DataPlane:
         for partition, name in self._topic_names.items():
             if covers(subscription.topic_names, subscription.topic_regex, name):
                 end_offset = self.topic_logs.end_offset(partition, self.clock.simulated_ms)
+                if (output := self.output(partition)) is not None:
+                    end_offset = output.count(self.levels[group_id])
                 self._deliveries[group_id].begin(partition, end_offset)
 
     # --- what happens to the world ----------------------------------------------------------------
@@ -183,6 +203,37 @@ class DataPlane:
         leader = self.leaders.leader_of(partition) if factors else None
         return 1 if leader is None else factors.get(leader.node_id, 1)
 
+    # --- records of transactions ------------------------------------------------------------------
+
+    def output(self, partition: TopicPartition) -> OutputLog | None:
+        """The log of a partition that applications write to in transactions."""
+        outputs = self.topic_logs.outputs
+        return outputs.get(partition) if outputs else None
+
+    def partitions_of(self, name: str) -> list[TopicPartition]:
+        """Those that such a topic has at present."""
+        return [
+            p
+            for p in self.topic_logs.outputs
+            if self._topic_names[p] == name and self.leaders.leader_of(p) is not None
+        ]
+
+    def leader_id(self, partition: TopicPartition) -> int | None:
+        """The broker that leads a partition; None for a deleted topic."""
+        leader = self.leaders.leader_of(partition)
+        return None if leader is None else leader.node_id
+
+    def on_written(self, written: RecordsWritten) -> None:
+        """An application, or a coordinator of transactions, has written to a partition."""
+        partition, now_ms = written.partition, self.clock.simulated_ms
+        output = self.topic_logs.outputs[partition]
+        if self._of_outputs is not None:
+            self._of_outputs.on_written(written, now_ms)
+        for progress in self.progress.values():
+            progress.on_written(partition, output, now_ms)
+        for intake in self._intakes.values():
+            intake.on_written(partition)
+
     # --- what became of records -------------------------------------------------------------------
 
     def sums(self) -> Sums:
@@ -192,7 +243,9 @@ class DataPlane:
         for intake in self._intakes.values():
             intake.positions()
         self.lag()
-        return self.totals.sums().and_(Sums(counts=self.pills.counts()))
+        sums = self.totals.sums().and_(Sums(counts=self.pills.counts()))
+        outputs = self._of_outputs
+        return sums if outputs is None else sums.and_(outputs.sums(self.clock.simulated_ms))
 
     def lag_of(self, group_id: str) -> int:
         """The lag of one group as of now, in records."""
@@ -205,6 +258,8 @@ class DataPlane:
     def begin_part(self) -> None:
         """A part of the run begins (``sums``, of which the longest since then are wanted)."""
         self.totals.begin_part()
+        if self._of_outputs is not None:
+            self._of_outputs.begin_part()
 
     def metrics(self) -> dict[str, float]:
         """What is measured beyond ``Metrics``, by name; nothing while the data plane is off."""

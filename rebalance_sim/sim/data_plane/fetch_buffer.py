@@ -7,99 +7,44 @@ handed out any more is dropped, but for what the application has got already.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
-from rebalance_sim.protocol.clients import GroupMember, PartitionState
+from rebalance_sim.protocol.clients import PartitionState
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.broker.output_log import OutputLog
+from rebalance_sim.sim.data_plane.fetch_ports import FetchingProcess, FetchSettings, Plane
 from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.flows import Flows
-from rebalance_sim.sim.data_plane.poison_pills import PoisonPills, PoisonPillSpec
+from rebalance_sim.sim.data_plane.poison_pills import PoisonPillSpec
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
-from rebalance_sim.sim.data_plane.progress import GroupProgress
-from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
-from rebalance_sim.sim.data_plane.workers_spec import WhenRevoked, WorkersSpec
-from rebalance_sim.sim.network.network import Network
-
-
-class FetchSettings(Protocol):
-    """What a client is set up with (``ClientSpec``)."""
-
-    @property
-    def processing_ms(self) -> int:
-        """How long the application is away after a ``poll`` with few records."""
-
-    @property
-    def processing_max_ms(self) -> int | None:
-        """Times away are drawn up to this; None: they are not."""
-
-    @property
-    def max_poll_interval_ms(self) -> int:
-        """How long the application may stay away from ``poll``."""
-
-    @property
-    def max_poll_records(self) -> int:
-        """What a ``poll`` hands out at most."""
-
-    @property
-    def max_partition_fetch_records(self) -> int:
-        """What one fetch brings of a partition at most."""
-
-    @property
-    def processing_records_per_second(self) -> int | None:
-        """What the application processes; None: whatever comes."""
-
-    @property
-    def workers(self) -> WorkersSpec | None:
-        """Who processes in its place."""
-
-
-class FetchingProcess(Protocol):
-    """A client process that takes records in."""
-
-    @property
-    def name(self) -> str:
-        """That of the client."""
-
-    @property
-    def spec(self) -> FetchSettings:
-        """Its settings."""
-
-    @property
-    def member(self) -> GroupMember:
-        """Its member, which knows what may be fetched and handed out."""
-
-
-class Plane(Protocol):
-    """The data plane that an intake is a part of."""
-
-    clock: Clock
-    network: Network
-    topic_logs: TopicLogs
-    progress: dict[str, GroupProgress]
-    pills: PoisonPills
-    end_ms: int
-
-    def name_of(self, partition: TopicPartition) -> str:
-        """The name of its topic."""
-
-    def can_reach(self, client_name: str, partition: TopicPartition) -> bool:
-        """Whether a client can fetch from the leader of a partition."""
-
-    def slowness(self, client_name: str, partition: TopicPartition) -> int:
-        """How many times as long as to other brokers the way to the leader of a partition takes."""
+from rebalance_sim.sim.data_plane.workers_spec import WhenRevoked
 
 
 class _Life:
-    """A partition of this client from its first position to its release: one PartitionState."""
+    """A partition of this client from its first position to its release: one PartitionState.
 
-    __slots__ = ("begun_at", "delivered_to", "flow", "is_fetched", "is_handed_out", "state")
+    The flow of one that applications write to in transactions, whose log is ``output``, is one of
+    the records that it is handed; they are counted, and so is ``delivered_to``. All others count by
+    offsets. ``seen``: where that log ended for it when it polled last."""
 
-    def __init__(self, state: PartitionState, flow: Flow) -> None:
+    __slots__ = (
+        "begun_at",
+        "delivered_to",
+        "flow",
+        "is_fetched",
+        "is_handed_out",
+        "output",
+        "seen",
+        "state",
+    )
+
+    def __init__(self, state: PartitionState, flow: Flow, output: OutputLog | None) -> None:
         self.state = state
         self.flow = flow
-        self.begun_at = self.delivered_to = state.position
+        self.output = output
+        self.begun_at = self.seen = state.position
+        self.delivered_to = flow.position // PARTS
         self.is_fetched = False
         self.is_handed_out = True
 
@@ -124,6 +69,7 @@ class Intake:
         self._progress = plane.progress[process.member.config.group_id]
         self._link = plane.network.link(process.name)
         self._latency_ms = plane.network.spec.fetch_latency_ms
+        self.isolation_level = spec.isolation_level
         self._max_poll_interval_ms = spec.max_poll_interval_ms
         self._end_ms = plane.end_ms
         rate = spec.processing_records_per_second
@@ -220,9 +166,10 @@ class Intake:
         position behind the last of them."""
         self.deliver()
         return {
-            partition: life.delivered_to
+            partition: position
             for partition, life in self._lives.items()
-            if life.is_handed_out and life.delivered_to > life.state.position
+            if life.is_handed_out
+            and (position := self._offset(life, life.delivered_to)) > life.state.position
         }
 
     def deliver(self) -> None:
@@ -234,12 +181,17 @@ class Intake:
             if end > life.delivered_to:
                 self._progress.on_delivered(partition, life.delivered_to, end)
                 life.delivered_to = end
+            if life.output is not None and self._is_serving and life.is_handed_out:
+                life.seen = life.output.end_for(self.isolation_level)
 
     def processed_offsets(self) -> dict[TopicPartition, int]:
         """Of each partition the offset behind the last record that is processed."""
         now_ms = self._clock.simulated_ms
         self._flows.roll(now_ms)
-        return {p: self._flows.processed(life.flow, now_ms) for p, life in self._lives.items()}
+        return {
+            p: self._offset(life, self._flows.processed(life.flow, now_ms))
+            for p, life in self._lives.items()
+        }
 
     def drained_ms(self, partitions: frozenset[TopicPartition], longest_ms: int) -> int:
         """When workers are done with what they have of these partitions, but for a limit."""
@@ -319,7 +271,7 @@ class Intake:
         life = self._lives.get(partition)
         now_ms = self._clock.simulated_ms
         self._flows.roll(now_ms)
-        return None if life is None else self._flows.fetched(life.flow, now_ms)
+        return None if life is None else self._offset(life, self._flows.fetched(life.flow, now_ms))
 
     def begun_offset(self, partition: TopicPartition) -> int | None:
         """Offset of the first record that it was to be handed; None for one that does not flow."""
@@ -330,7 +282,7 @@ class Intake:
         """Offset behind the last record that a ``poll`` has handed out; None as above."""
         self.deliver()
         life = self._lives.get(partition)
-        return None if life is None else life.delivered_to
+        return None if life is None else self._offset(life, life.delivered_to)
 
     def processed_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that the application is done with; None as above.
@@ -345,11 +297,41 @@ class Intake:
         self._flows.roll(now_ms)
         is_back = self._flows.next_poll_ms(now_ms) == now_ms
         processed = self._flows.processed(life.flow, now_ms)
-        return max(processed, life.delivered_to) if is_back else processed
+        return self._offset(life, max(processed, life.delivered_to) if is_back else processed)
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""
         return self._logs.end_offset(partition, self._clock.simulated_ms)
+
+    # --- records of transactions ------------------------------------------------------------------
+
+    def _offset(self, life: _Life, count: int) -> int:
+        """The position of a consumer that has come so far with a partition."""
+        if life.output is None:
+            return count
+        return life.output.position(self.isolation_level, count, life.seen)
+
+    def records_between(self, partition: TopicPartition, start: int, end: int) -> int:
+        """How many records there are for the application between two offsets."""
+        output = self._logs.outputs.get(partition)
+        if output is None:
+            return end - start
+        return output.below(self.isolation_level, end) - output.below(self.isolation_level, start)
+
+    def records_handed_out(self, partition: TopicPartition) -> int:
+        """How many records of a partition that flows ``poll`` has returned so far."""
+        self.deliver()
+        life = self._lives[partition]
+        if life.output is None:
+            return life.delivered_to - life.begun_at
+        return life.delivered_to - life.output.below(self.isolation_level, life.begun_at)
+
+    def on_written(self, partition: TopicPartition) -> None:
+        """The log of a partition has more."""
+        life = self._lives.get(partition)
+        if life is not None and life.output is not None:
+            count = life.output.count(self.isolation_level) * PARTS
+            self._flows.extend(life.flow, count, self._clock.simulated_ms)
 
     # --- partitions -------------------------------------------------------------------------------
 
@@ -374,14 +356,19 @@ class Intake:
     def _begin(self, partition: TopicPartition) -> None:
         state = self._member.assigned[partition]
         now_ms = self._clock.simulated_ms
+        output, position = self._logs.outputs.get(partition), state.position
+        if output is not None:
+            position = output.below(self.isolation_level, position)
         flow = Flow(
             partition,
             rate=self._logs.rate_of(partition.topic_id) * PARTS_PER_MS,
             origin_ms=self._logs.origin_ms(partition),
-            position=state.position * PARTS,
+            position=position * PARTS,
             slowness=self._plane.slowness(self._name, partition),
         )
-        self._lives[partition] = _Life(state, flow)
+        if output is not None:
+            flow.base, flow.steps = output.count(self.isolation_level) * PARTS, deque()
+        self._lives[partition] = _Life(state, flow, output)
         self._flows.add(flow, now_ms)
         if self._plane.pills.are_there:
             self._look_for_pill(flow, state.position)

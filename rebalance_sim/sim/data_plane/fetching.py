@@ -29,10 +29,21 @@ class Fetching:
 
     def _gap(self, flow: Flow, now_ms: int) -> int:
         """What the log has for the fetch of this millisecond; below 0 while it lags behind."""
-        return flow.rate * (now_ms + 1 - self.takes_ms(flow) - flow.origin_ms) - flow.fetched
+        grown_ms = now_ms + 1 - self.takes_ms(flow) - flow.origin_ms
+        return flow.rate * grown_ms + flow.base - flow.fetched
 
     def take_in(self, flow: Flow, now_ms: int) -> int:
-        """Say what comes in; for how many milliseconds nothing does, if nothing does."""
+        """Say what comes in; for how many milliseconds nothing does, if nothing does, or until
+        there is more."""
+        steps = flow.steps
+        if steps is None:
+            return self._take_in(flow, now_ms)
+        while steps and steps[0][0] <= now_ms:
+            flow.base = steps.popleft()[1]
+        until_ms = steps[0][0] - now_ms if steps else NEVER_MS
+        return min(until_ms, self._take_in(flow, now_ms))
+
+    def _take_in(self, flow: Flow, now_ms: int) -> int:
         flow.incoming = 0
         if flow.opens_ms is None:
             return NEVER_MS

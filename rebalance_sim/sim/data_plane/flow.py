@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
@@ -16,7 +17,8 @@ PARTS_PER_MS = PARTS // 1_000
 class Flow:
     """One partition at one client. Read-only outside of ``Flows``.
 
-    ``rate`` is what its log grows by in each millisecond, from ``origin_ms`` on. ``position``:
+    ``rate`` is what its log grows by in each millisecond, from ``origin_ms`` on; one that does not
+    has ``base``, and ``steps`` say when fetches bring how much in all. ``position``:
     everything below has been processed; ``fetched``: everything below has been in the buffer.
     ``opens_ms``: from when on fetches bring anything; None while nothing is fetched. ``slowness``:
     how many times as long as others of the process its fetches take. ``is_served``:
@@ -38,6 +40,8 @@ class Flow:
     limit: int | None = None
     is_met: bool = False
     handed_out: int = field(init=False)
+    base: int = 0
+    steps: deque[tuple[int, int]] | None = None
     takes_part: bool = False
     end: int | None = None
     buffered: int = 0
@@ -70,6 +74,8 @@ class Flow:
         copy.limit = self.limit
         copy.is_met = self.is_met
         copy.handed_out = self.handed_out
+        copy.base = self.base
+        copy.steps = None if self.steps is None else self.steps.copy()
         return copy
 
 

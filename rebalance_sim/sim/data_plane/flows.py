@@ -311,6 +311,14 @@ class Flows:
         flow.fetched = max(flow.position, end_offset * PARTS)
         flow.handed_out = min(flow.handed_out, flow.fetched)
 
+    def extend(self, flow: Flow, base: int, now_ms: int) -> None:
+        """A log that grows in steps has so much now; fetches bring it."""
+        self._change(now_ms)
+        assert flow.steps is not None
+        at_ms = now_ms + self._fetching.takes_ms(flow)
+        last_ms = flow.steps[-1][0] if flow.steps else at_ms
+        flow.steps.append((max(at_ms, last_ms), base))
+
     def set_limit(self, flow: Flow, limit: int | None, now_ms: int) -> None:
         """From this offset on nothing is processed; None: everything is again."""
         self._change(now_ms)

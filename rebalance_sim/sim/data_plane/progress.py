@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.broker.output_log import OutputLog
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flow import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
@@ -99,6 +101,7 @@ class PartitionProgress:
         self._last_begin = 0
         self._since_ms = origin_ms
         self._is_over = False
+        self._base = 0
 
     def begin(
         self,
@@ -137,6 +140,11 @@ class PartitionProgress:
         del self._consumers[flow]
         if flow is self._present:
             self._present = None
+
+    def grow(self, base: int, now_ms: int) -> None:
+        """A log that does not grow at a rate has so much by now."""
+        self.settle(now_ms)
+        self._base = base
 
     def delete(self, now_ms: int) -> None:
         """The partition is no more, and no one waits for its records."""
@@ -185,7 +193,7 @@ class PartitionProgress:
         return self._lag(now_ms, self._position) // PARTS
 
     def _lag(self, at_ms: int, position: int) -> int:
-        return max(0, self._rate * (at_ms - self._origin_ms) - position)
+        return max(0, self._rate * (at_ms - self._origin_ms) + self._base - position)
 
     def _add_area(self, to_ms: int, position: int) -> None:
         if not self._is_over and self._position is not None:
@@ -207,11 +215,18 @@ class PartitionProgress:
 
 
 class GroupProgress:
-    """How far the clients of one group have come with each partition."""
+    """How far the clients of one group have come with each partition. ``level``: what they read of
+    those that applications write to in transactions, None where there are none."""
 
     def __init__(
-        self, clock: Clock, logs: TopicLogs, deliveries: Deliveries, totals: Totals
+        self,
+        clock: Clock,
+        logs: TopicLogs,
+        deliveries: Deliveries,
+        totals: Totals,
+        level: IsolationLevel | None = None,
     ) -> None:
+        self._level = level
         self._clock = clock
         self._logs = logs
         self._deliveries = deliveries
@@ -229,9 +244,20 @@ class GroupProgress:
                 origin_ms=self._logs.origin_ms(partition),
                 totals=self._totals,
             )
+            if (output := self._logs.outputs.get(partition)) is not None:
+                self.on_written(partition, output, self._clock.simulated_ms)
             if partition in self._deleted:  # a client may learn of its deletion later
                 progress.delete(self._clock.simulated_ms)
         return progress
+
+    def on_written(self, partition: TopicPartition, output: OutputLog, now_ms: int) -> None:
+        """The log of a partition has more: what a consumer may be handed, and what is undecided."""
+        progress = self._of.get(partition)
+        if progress is not None and self._level is not None:
+            count = output.count(self._level)
+            if self._level is IsolationLevel.READ_COMMITTED:
+                count += output.unstable_records
+            progress.grow(count * PARTS, now_ms)
 
     def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
         """An application was handed the records from ``start`` to ``end`` (exclusive)."""

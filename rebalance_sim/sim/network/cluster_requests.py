@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import ReplicaRacks, TopicPartition
 from rebalance_sim.protocol.wire.value import value
@@ -54,6 +55,7 @@ class ListOffsetsRequest:
     positions: Mapping[TopicPartition, int]
     partitions: frozenset[TopicPartition] = frozenset()
     at_end: bool = True
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 
 
 @value

@@ -46,6 +46,10 @@ class OffsetSpans:
                 count -= max(0, min(high, last, below) - max(low, first))
         return count
 
+    def count_within(self, start: int, end: int) -> int:
+        """How many of these offsets lie between two others."""
+        return sum(max(0, min(high, end) - max(low, start)) for low, high in self._spans)
+
     def missing(self, start: int | None) -> int:
         """Offsets from ``start`` on that are not there, and lie before one that is. None: from the
         first that is there."""

@@ -57,7 +57,8 @@ class Router:
             StepKind.ADMIN_RETURNED: self._of_admin,
             StepKind.COORDINATOR_WRITTEN: self._of_timer,
             StepKind.COORDINATOR_ESCAPED: self._of_escape,
-            StepKind.LEAPT: self._of_leap,
+            StepKind.LEAPT: self._of_everybody,
+            StepKind.RECORDS_WRITTEN: self._of_everybody,
         }
 
     def after_step(self, step: Step) -> None:
@@ -166,7 +167,7 @@ class Router:
             return self._of_group.values()
         return ()
 
-    def _of_leap(self, step: Step) -> Collection[Checker]:
+    def _of_everybody(self, step: Step) -> Collection[Checker]:
         return self._of_group.values()
 
     def _only(self, group_id: str) -> Collection[Checker]:

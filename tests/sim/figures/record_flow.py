@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from marks import Marks, count, marked, only_in
+from outputs import grown
 from recording import BY_WORKERS, Flowed, Recording
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -36,7 +38,8 @@ def flow_figures(recording: Recording) -> dict[str, float]:
             )
             reprocessed += total - count(marked(spans))
             lost += count(passed_over(recording, group_id, life.partition, told))
-            lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms)
+            grows = grown(recording, life.partition, group_id)
+            lags = lag_line(recording, told, life.topic, life.from_ms, life.to_ms, grows)
             for (from_ms, first), (to_ms, last) in pairwise(lags):
                 area += (first + last) * (to_ms - from_ms) / 2
             highest = max([highest, *(lag for _, lag in lags)])
@@ -86,18 +89,34 @@ def passed_over(
 
 
 def lag_line(
-    recording: Recording, told: list[Flowed], topic: str, from_ms: int, to_ms: int
+    recording: Recording,
+    told: list[Flowed],
+    topic: str,
+    from_ms: int,
+    to_ms: int,
+    grows: Sequence[tuple[int, int]] = (),
 ) -> list[tuple[int, float]]:
     """Times and lags in records, of the newest consumer, from the first one's beginning on; between
-    two of them the lag goes along a line."""
+    two of them the lag goes along a line. ``grows``: when a log that has no rate had how much."""
     rate = {one.name: one.records_per_second for one in recording.spec.topics}.get(topic, 0)
+    base = 0
 
     def lag(at_ms: int, position: int) -> float:
-        return max(0.0, rate * (at_ms - from_ms) / 1_000 - position / PARTS)
+        return max(0.0, rate * (at_ms - from_ms) / 1_000 + base - position / PARTS)
 
     found: list[tuple[int, float]] = []
     newest = position = None
-    for flowed in told:
+    events: list[Flowed | tuple[int, int]] = [*told, *grows]
+    events.sort(key=lambda one: one.at_ms if isinstance(one, Flowed) else one[0])
+    for flowed in events:
+        if not isinstance(flowed, Flowed):
+            at_ms, grown_to = flowed
+            if position is not None and at_ms <= to_ms:
+                found.append((at_ms, lag(at_ms, position)))
+            base = grown_to if at_ms <= to_ms else base
+            if position is not None and at_ms <= to_ms:
+                found.append((at_ms, lag(at_ms, position)))
+            continue
         if flowed.at_ms > to_ms:
             break
         if flowed.kind == "begin":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from recording import Recording, record
 
 from rebalance_sim.protocol.clients.kinds import KINDS
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.profile_file import PROFILES
 
@@ -22,6 +25,7 @@ SECOND_COMPUTATIONS = [
     if name.endswith("_figures") and value.__module__ == module.__name__
 ]
 
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 SEEDS = range(100, 105)
 MORE_SEEDS = range(105, 130)
 MAX_STEPS = 8_000
@@ -58,6 +62,18 @@ def test_figures_are_what_a_second_computation_makes_of_the_run(profile: str, se
 @pytest.mark.parametrize("seed", MORE_SEEDS)
 def test_figures_of_many_more_runs_are_the_same(profile: str, seed: int) -> None:
     assert_figures(record(generate(profile, seed=seed).world, max_steps=MAX_STEPS))
+
+
+@pytest.mark.parametrize("defect", ["mut-aborted-shown", "mut-batch-twice"])
+def test_figures_of_output_topics_are_what_a_second_computation_makes_of_them(defect: str) -> None:
+    """A crash, and answers that do not get through; without the defect, and with another group that
+    reads what is not committed."""
+    world = defect_scenario(defect).world
+    app, reader = world.clients
+    other = replace(reader, name="other", group_id="others", isolation_level=UNCOMMITTED)
+    recording = record(replace(world, defects=(), clients=(app, reader, other)), max_steps=9_000)
+    assert_figures(recording)
+    assert recording.result.metrics["unstable_records_max"] > 10
 
 
 def test_these_runs_have_every_kind_of_client_and_group() -> None:

@@ -151,12 +151,16 @@ class RecordsReturned:
 @value
 class SendOffsetsToTransaction:
     """``groupMetadata``, and ``sendOffsetsToTransaction`` of the application's own producer, with
-    the records from ``starts`` up to ``offsets``. Nothing follows for the consumer."""
+    the records from ``starts`` up to ``offsets``. Nothing follows for the consumer.
+
+    ``written``: how many records the transaction has in each partition of its output topic; None:
+    they are not simulated."""
 
     starts: Mapping[TopicPartition, int]
     offsets: Mapping[TopicPartition, int]
     producer_id: int
     producer_epoch: int
+    written: Mapping[TopicPartition, int] | None = None
 
 
 @value
