@@ -150,7 +150,8 @@ class Features:
     three racks, with a longer way between them. ``no_listener``: some applications subscribe
     without one. With a data plane, ``workers``: some have a pool of them behind the poll loop;
     ``poison_pills``: some topics have records that cannot be processed as others are;
-    ``transactions``: some applications read, process and write in transactions.
+    ``transactions``: some applications read, process and write in transactions;
+    ``output_topics``: to a topic that another group reads.
     ``limits_apart``, with ``full_group``: one of the
     two limits, of consumer groups and of classic ones, has room to spare.
     ``event_processing``: requests, targets and loads take coordinators time.
@@ -195,6 +196,7 @@ class Features:
     franz_clients: float = 0.0
     transactions: float = 0.0
     event_processing: float = 0.0
+    output_topics: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

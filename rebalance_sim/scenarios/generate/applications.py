@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.sim.client.transactions_spec import VERSIONS, TransactionsSpec
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPillSpec
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
-from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec
+from rebalance_sim.sim.spec import ClientSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.streams import Streams
 
 _SHARE = 0.6
@@ -25,6 +26,7 @@ _INTERVAL_MS = (100, 1_000)
 _ONE_IN = (100, 1_000)
 _SLOW_MS = (2_000, 30_000, 400_000)
 _LEAST_RECORDS_PER_SECOND = 10
+_OUTPUT, _READERS = "output", "readers"
 _OF_TRANSACTIONS = 0.5
 """Of moves of coordinators, where there are transactions."""
 
@@ -53,6 +55,46 @@ def draw_applications(
         clients = tuple(replace(c, on_failure=draw.pick(tuple(OnFailure))) for c in clients)
         topics = tuple(_with_pill(t, draw) if draw.chance(_SHARE) else t for t in topics)
     return topics, clients
+
+
+def draw_outputs(
+    features: Set[str],
+    streams: Streams,
+    topics: tuple[TopicSpec, ...],
+    clients: tuple[ClientSpec, ...],
+    faults: Iterable[Fault],
+) -> tuple[tuple[TopicSpec, ...], tuple[ClientSpec, ...]]:
+    """Topics and clients; applications with transactions write to one more topic, and a group of
+    its own reads that. None where a pattern has one of them read what it writes."""
+    patterns = [client.topic_regex for client in clients]
+    patterns += [getattr(fault, "topic_regex", None) for fault in faults]
+    writers = [client for client in clients if client.transactions is not None]
+    if "output_topics" not in features or not writers or any(patterns):
+        return topics, clients
+    draw = Draw(streams.get("generate/outputs"))
+    level = draw.pick(tuple(IsolationLevel))
+    readers = tuple(
+        replace(
+            draw.pick(clients),
+            name=f"reader-{number}",
+            group_id=_READERS,
+            topics=(_OUTPUT,),
+            isolation_level=level,
+            instance_id=None,
+            server_assignor=None,
+            transactions=None,
+            auto_offset_reset=OffsetReset.EARLIEST,
+        )
+        for number in range(draw.between((1, 2)))
+    )
+    clients = tuple(
+        client
+        if client.transactions is None
+        else replace(client, transactions=replace(client.transactions, output_topic=_OUTPUT))
+        for client in clients
+    )
+    topic = TopicSpec(name=_OUTPUT, partition_count=draw.between((1, 2)))
+    return (*topics, topic), (*clients, *readers)
 
 
 def move_transactions(

@@ -20,7 +20,11 @@ from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.codec import encode
 from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.generate.applications import draw_applications, move_transactions
+from rebalance_sim.scenarios.generate.applications import (
+    draw_applications,
+    draw_outputs,
+    move_transactions,
+)
 from rebalance_sim.scenarios.generate.classic_clients import (
     ClassicSetup,
     speaks_classic,
@@ -207,6 +211,8 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         draw.features, draw.streams, topics, clients, has_data_plane=has_data_plane
     )
     faults = move_transactions(draw.streams, clients, faults)
+    if has_data_plane:
+        topics, clients = draw_outputs(draw.features, draw.streams, topics, clients, faults)
     clients = vary_processing(draw.features, draw.streams, clients)
     clients = spread(draw.features, clients)
     clients = keep_some_computing(clients, faults)
