@@ -30,6 +30,7 @@ from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.leap_phases import leave_out
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World
@@ -73,13 +74,19 @@ def moved_nearer(of: WorldSpec, clock: Clock) -> WorldSpec:
     )
 
 
-def bring_sessions_nearer(world: World, clock: Clock, trace: FullTrace) -> None:
-    """Sessions of members that are gone, when a run has left some of them out."""
+def leave_the_same_out(world: World, leapt: World, trace: FullTrace) -> None:
+    """Where a run has left something out: what clients do again and again comes when it would have
+    without that, and sessions of members that are gone end sooner."""
+    left_out_ms = 0
     rows = [row for row in map(json.loads, trace.lines) if row["kind"] == "leapt"]
-    for (now_ms, span_ms), row in zip(clock.leaps, rows, strict=True):
+    for (now_ms, span_ms), row in zip(leapt.clock.leaps, rows, strict=True):
+        world.advance_to(now_ms - 1)
+        world.clock.run_until(now_ms)  # Without what begins then.
+        if now_ms + left_out_ms < leapt.spec.duration_ms:
+            leave_out(world, span_ms)
+        left_out_ms += span_ms
         for timer in row.get("timers", ()):
             assert timer["key"]["kind"].endswith("session")
-            world.advance_to(now_ms)
             shard = world.groups[timer["key"]["group_id"]].acting_shard()
             assert shard is not None
             member_id = timer["key"]["member_id"]
@@ -151,7 +158,7 @@ def test_a_leap_is_the_same_scenario_moved_nearer(
     assert world.now_ms == of.duration_ms + 300_000
     near_trace = FullTrace()
     near = World(moved_nearer(of, world.clock), trace=near_trace)
-    bring_sessions_nearer(near, world.clock, trace)
+    leave_the_same_out(near, world, trace)
     near.run()
     assert steps_of(trace) == steps_of(near_trace)
 
