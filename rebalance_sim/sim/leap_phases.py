@@ -56,9 +56,14 @@ def leave_out(world: PhasedWorld, span_ms: int) -> Passed:
             if client.member.coordinator_query_interval_ms:
                 every_ms = client.member.coordinator_query_interval_ms
                 counts["coordinator_searches_sent"] += span_ms / every_ms
-            own_later_ms = _commits(client, world, span_ms, counts)
+            if client.stays_away:
+                own_later_ms = -span_ms
+                client.member.stay_away(span_ms)
+                client.application.commits.wait(span_ms)
+            else:
+                own_later_ms = _commits(client, world, span_ms, counts)
+                client.application.leave_out(span_ms)
             client.member.move_timers(heartbeat_ms=later_ms, commit_ms=own_later_ms)
-            client.application.leave_out(span_ms)
             client.lookups.leave_out(span_ms)
             client.arm_tick()
             if shard is not None and later_ms:
@@ -126,6 +131,15 @@ def _sessions(
     return found
 
 
+def poll_timers_ms(world: PhasedWorld) -> Iterator[int]:
+    """When the poll timers of clients are over whose applications are away, as ``now_ms``."""
+    for client in world.clients().values():
+        if client.is_alive and client.stays_away:
+            due_ms = client.member.application.poll_timer_deadline_ms()
+            if due_ms is not None:
+                yield client.world_ms(due_ms)
+
+
 # --- commits before a fault -----------------------------------------------------------------------
 
 
@@ -137,7 +151,7 @@ def next_commit_ms(world: PhasedWorld, until_ms: int) -> int | None:
         return None
     found_ms: int | None = None
     for client in world.clients().values():
-        if client.is_alive and records_per_second(client, logs):
+        if client.is_alive and not client.stays_away and records_per_second(client, logs):
             found_ms = earliest(found_ms, *_last_commits_ms(client, logs, until_ms))
     return found_ms
 

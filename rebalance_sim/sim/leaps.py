@@ -30,7 +30,7 @@ from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.leap_commits import rates as commit_rates
-from rebalance_sim.sim.leap_phases import leave_out, next_commit_ms
+from rebalance_sim.sim.leap_phases import leave_out, next_commit_ms, poll_timers_ms
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -45,7 +45,7 @@ from rebalance_sim.sim.rest import (
     is_routine,
     longest_heartbeat_ms,
     project,
-    sessions_of_gone,
+    waits,
 )
 from rebalance_sim.sim.steps import Steps
 
@@ -116,8 +116,8 @@ class Leaps:
         """When to look next, at the earliest."""
         self._proven: set[tuple[object, ...]] = set()
         """Topics and votes with which the world was at rest."""
-        self._gone: tuple[Session, ...] = ()
-        """Of the world as it was looked at last."""
+        self._waiting: tuple[Session, ...] = ()
+        """What the world waits for, as it was looked at last."""
         self._rested: tuple[object, ...] | None = None
         """What stays the same as long as a world is at rest that was so when it was looked at."""
         self._gained: dict[str, float] = {}
@@ -186,10 +186,10 @@ class Leaps:
         of since the last change: a defect may have its coordinator answer with a change again.
         Members with assignors of their own always have to be: they may have news for them."""
         world, clock = self._world, self._clock
-        known = self._moved_ms, clock.next_planned_ms, [one.is_armed for one in self._gone]
+        known = self._moved_ms, clock.next_planned_ms, [one.is_armed for one in self._waiting]
         if known == self._rested:  # Nothing but the routine has happened since.
             return True
-        self._gone, self._rested = (), None
+        self._waiting, self._rested = (), None
         if world.injector.holds_up or not clients_rest(world, self._moved_ms):
             return False
         clients = world.clients().values()
@@ -199,18 +199,19 @@ class Leaps:
         key = (world.controller.image_since_ms, *(votes if has_choice else ()))
         is_quiet = clock.simulated_ms >= world.spec.duration_ms
         if not is_quiet:
-            self._gone = tuple(sessions_of_gone(world))
-        is_known = key in self._proven and not self._gone
+            self._waiting = tuple(waits(world))
+        is_settled = all(one.is_stable() for one in world.groups.values())
+        is_known = key in self._proven and not self._waiting and is_settled
         if not is_known or any(spec.client_assignors for spec in alive):
             heard_ms = self._moved_ms + longest_heartbeat_ms(clients) + _SETTLES_MS
             if clock.now_ms < heard_ms:
                 self._looks_ms = heard_ms
                 return False
-        if not is_at_rest(world, self._moved_ms, gone=self._gone):
+        if not is_at_rest(world, self._moved_ms, waiting=self._waiting):
             return False
         self._proven.add(key)
         if not is_quiet:
-            self._rested = self._moved_ms, clock.next_planned_ms, [True] * len(self._gone)
+            self._rested = self._moved_ms, clock.next_planned_ms, [True] * len(self._waiting)
         return True
 
     def _goal_ms(self, until_ms: int) -> int:
@@ -231,8 +232,8 @@ class Leaps:
         """Leap as far as ``goal_ms``, but over no client's last commit before that: it matters how
         long ago that was, and where it was."""
         clock = self._clock
-        for one in self._gone:
-            goal_ms = min(goal_ms, one.at_ms + clock.leapt_ms - _BEFORE_PLANNED_MS)
+        ends_ms = (*(one.at_ms for one in self._waiting), *poll_timers_ms(self._world))
+        goal_ms = min((goal_ms, *(one + clock.leapt_ms - _BEFORE_PLANNED_MS for one in ends_ms)))
         span_ms, now_ms = goal_ms - clock.simulated_ms, clock.now_ms
         due_ms = next_commit_ms(self._world, now_ms + span_ms)
         if due_ms is not None:
@@ -253,7 +254,7 @@ class Leaps:
         found = leave_out(self._world, span_ms)
         self._gain(found.counts)
         self._clock.leap(span_ms)
-        sessions = [one.shard.timers.bring_nearer(one.key, span_ms) for one in self._gone]
+        sessions = [one.shard.timers.bring_nearer(one.key, span_ms) for one in self._waiting]
         self._world.steps.leapt(span_ms, tuple(sessions), found.sessions)
 
     def _gain(self, counts: Mapping[str, float]) -> None:
@@ -276,7 +277,7 @@ class Leaps:
             at_ms = self._clock.simulated_ms + 1
             if at_ms > latest_ms or not self._clock.run_until(at_ms):
                 return False
-        return self._moved_ms == moved_ms and all(one.is_armed for one in self._gone)
+        return self._moved_ms == moved_ms and all(one.is_armed for one in self._waiting)
 
     # --- what is left out -------------------------------------------------------------------------
 
@@ -372,6 +373,6 @@ class Leaps:
 
 
 def _takes_records(client: ClientProcess) -> bool:
-    if not client.is_alive or not client.member.fetchable:
+    if not client.is_alive or client.stays_away or not client.member.fetchable:
         return True
     return client.application.is_in_poll if client.intake is None else client.intake.is_serving

@@ -63,6 +63,11 @@ class ApplicationCommits:
         self._call_at(self._at_ms + later_ms)
         return count
 
+    def wait(self, span_ms: int) -> None:
+        """So much time was left out, in which its application was away: what was due is to come."""
+        if self._interval_ms is not None:
+            self._call_at(self._at_ms - span_ms)
+
     def _on_due(self, call: Call) -> None:
         application = self._application
         if self._process.defers(self._on_due, call) or application.is_exiting:

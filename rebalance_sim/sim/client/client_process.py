@@ -163,6 +163,12 @@ class ClientProcess:
         """Whether nothing keeps its process, or its application, from going on."""
         return not (self._conditions.is_paused or self._conditions.is_stalled)
 
+    @property
+    def stays_away(self) -> bool:
+        """Whether nothing but its application, which stays away from ``poll``, waits."""
+        is_stalled = self._conditions.is_stalled and not self._conditions.is_paused
+        return is_stalled and not self.member.is_polling and self.application.is_free
+
     def waits_shortly(self, most_ms: int) -> bool:
         """Whether no request of it has waited for longer, and nothing waits for the end of a
         pause."""

@@ -288,6 +288,10 @@ class GroupMember(MemberCore):
         which the member did nothing but send heartbeats and commit."""
         raise NotImplementedError
 
+    def stay_away(self, span_ms: int) -> None:
+        """The application, which is away from ``poll``, has been so for so much longer."""
+        self._application.last_poll_at_ms -= span_ms
+
     @property
     def reconciliation_count(self) -> int:
         """How many reconciliations, or rebalances on this side, run: never more than one."""
