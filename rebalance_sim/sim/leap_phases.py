@@ -152,18 +152,32 @@ def next_commit_ms(world: PhasedWorld, until_ms: int) -> int | None:
     found_ms: int | None = None
     for client in world.clients().values():
         if client.is_alive and not client.stays_away and records_per_second(client, logs):
-            found_ms = earliest(found_ms, *_last_commits_ms(client, logs, until_ms))
+            found_ms = earliest(
+                found_ms, *_last_commits_ms(client, logs, world.clock.now_ms, until_ms)
+            )
     return found_ms
 
 
-def _last_commits_ms(client: ClientProcess, logs: TopicLogs, until_ms: int) -> Iterator[int]:
-    """When the last calls of an application, and the last commits of its library, are due; with a
-    call that is to be made as soon as it is free."""
-    application = client.application
-    for due_ms, every_ms in (
-        (application.wakes_at_ms, until_ms),
-        (application.commits.next_ms, manual_every_ms(client, logs)),
-        (_own_commit_ms(client), own_every_ms(client, logs)),
+def _last_commits_ms(
+    client: ClientProcess, logs: TopicLogs, now_ms: int, until_ms: int
+) -> Iterator[int]:
+    """When the last calls of an application, and the last commits of its library, are due; with
+    what is to be done as soon as it is free. If the last may be kept for too long, the one before,
+    unless that has been made."""
+    application, own_ms = client.application, _own_commit_ms(client)
+    away_ms = client.spec.longest_processing_ms
+    own_away_ms = 0
+    if client.spec.processing_max_ms is not None and not client.member.commits_what_moved:
+        own_away_ms = 3 * away_ms  # The next ``poll`` may do nothing (client §0.1).
+    for due_ms, every_ms, later_ms in (
+        (application.commits.next_ms, manual_every_ms(client, logs), away_ms),
+        (own_ms, own_every_ms(client, logs), own_away_ms),
     ):
+        latest_ms = until_ms - later_ms
         if due_ms is not None and every_ms and due_ms <= until_ms:
-            yield until_ms - (until_ms - due_ms) % every_ms
+            yield max(due_ms, latest_ms - (latest_ms - due_ms) % every_ms)
+    timer_ms = client.member.commit_timer_ms
+    is_due = timer_ms is not None and client.world_ms(timer_ms) <= now_ms
+    for at_ms in (application.wakes_at_ms, own_ms if is_due else None):
+        if at_ms is not None and at_ms <= until_ms:
+            yield at_ms

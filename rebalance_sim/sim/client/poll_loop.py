@@ -115,14 +115,14 @@ class PollLoop:
                 self._is_skipped = self._skips and not self._is_skipped
 
     def leave_out(self, now_ms: int, span_ms: int) -> None:
-        """So much time was left out: the polls go on where they would have without that, unless
-        they are drawn."""
-        if self._draw_away_ms is not None:
-            return
-        if self._back_ms <= now_ms:
+        """So much time was left out: the polls go on where they would have without that, or, where
+        times away are drawn, about there."""
+        if now_ms + span_ms < self._back_ms:
             self._back_ms -= span_ms
-        elif self._away_ms:
+        elif self._back_ms > now_ms and self._away_ms:
             self._back_ms += passed(self._back_ms, now_ms, span_ms, self._away_ms)[0]
+        elif self._draw_away_ms is None:
+            self._back_ms -= span_ms
 
     def skip(self, now_ms: int) -> None:
         """A ``poll`` runs callbacks, and submits nothing; the next one does."""
