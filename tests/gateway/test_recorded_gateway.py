@@ -99,9 +99,9 @@ def _asks_as_of_a_broker(
             patch.setattr(module, "time", clock)
         receive = wire.Connection.receive
 
-        def receive_in_time(connection: wire.Connection, kind: type[Any]) -> Any:
+        def receive_in_time(connection: wire.Connection) -> Any:
             assert clock.wait_for(connection, most_s=wire._TIMEOUT_S)
-            return receive(connection, kind)
+            return receive(connection)
 
         patch.setattr(wire.Connection, "receive", receive_in_time)
 

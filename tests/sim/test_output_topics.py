@@ -13,12 +13,11 @@ from rebalance_sim.protocol.clients.kinds import EVERY_KIND, KINDS
 from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
-from rebalance_sim.sim.faults.broker_crash import BrokerCrash
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
-from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
-from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.brokers import BrokerCrash
+from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash
+from rebalance_sim.sim.faults.connections import ClientPartition
+from rebalance_sim.sim.faults.coordinators import CoordinatorMove
+from rebalance_sim.sim.faults.topics import TopicDelete
 from rebalance_sim.sim.spec import OffsetReset, TopicSpec
 
 ORDERS = TopicSpec(name="orders", partition_count=2, records_per_second=20)

@@ -18,6 +18,7 @@ from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.sim.faults.brokers import AppendFailure, ReplicationSlowdown
 from rebalance_sim.sim.faults.clients import (
     CallbackSlowdown,
@@ -338,6 +339,11 @@ WHERE_DEFECTS_SHOW = {
         duration_ms=100_000,
         quiet_period_ms=200_000,
     ),
+    # Records in transactions, and a reader of what is committed.
+    **{
+        defect: replace(defect_scenario(defect).world, defects=())
+        for defect in ("mut-aborted-shown", "mut-batch-twice", "mut-fetch-beyond-stable")
+    },
 }
 
 

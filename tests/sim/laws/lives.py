@@ -16,9 +16,12 @@ RECORDS_PER_SECOND = 20
 
 
 def with_records(spec: WorldSpec) -> WorldSpec:
-    """The same world with a data plane, and with records in each of its topics."""
+    """The same world with a data plane, and with records in each of its topics; those of an output
+    topic are written in transactions."""
     topics = tuple(
-        replace(topic, records_per_second=topic.records_per_second or RECORDS_PER_SECOND)
+        topic
+        if topic.name in spec.output_topics
+        else replace(topic, records_per_second=topic.records_per_second or RECORDS_PER_SECOND)
         for topic in spec.topics
     )
     return replace(spec, data_plane=True, topics=topics)

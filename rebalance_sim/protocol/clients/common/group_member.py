@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue
 from rebalance_sim.protocol.clients.common.effects import (
     Effect,
     RunCallback,
@@ -144,7 +143,6 @@ class GroupMember(MemberCore):
     """What the fields of its parts mean where two states are compared."""
 
     _application: Application
-    _commits: CommitQueue
     _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
 
     def __init_subclass__(cls) -> None:
@@ -193,12 +191,6 @@ class GroupMember(MemberCore):
 
     def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
         self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
-
-    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
-        self._commits.commit(event)
-
-    def _on_records_returned(self, event: events.RecordsReturned) -> None:
-        self.subscription.advance(event.positions)
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         self.subscription.set_positions(event.positions)

@@ -76,7 +76,6 @@ class FranzMachine(FranzCore, GroupMember):
     raises_what_passes: ClassVar[bool] = True
     tells_of_nothing: ClassVar[bool] = True
 
-    _commits: FranzCommits
     _manager: GroupManager
 
     def __init__(
@@ -216,9 +215,12 @@ class FranzMachine(FranzCore, GroupMember):
         self.is_closed = call is Call.CLOSE
         application.end_call(call)
 
+    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
+        self._commits.commit(event)
+
     def _on_records_returned(self, event: events.RecordsReturned) -> None:
         self._commits.store(event.positions)
-        super()._on_records_returned(event)
+        self.subscription.advance(event.positions)
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         super()._on_positions_known(event)

@@ -45,6 +45,12 @@ class JavaMember(GroupMember):
     def _on_close(self, event: events.Close) -> None:
         self._calls.close(event)
 
+    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
+        self._commits.commit(event)
+
+    def _on_records_returned(self, event: events.RecordsReturned) -> None:
+        self.subscription.advance(event.positions)
+
     def _on_pattern_matched(self, event: events.PatternMatched) -> None:
         if self.subscription.exists:
             self.subscription.topic_names = event.topic_names

@@ -84,7 +84,6 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     fetches_while_lost: ClassVar[bool] = True
     coordinator_query_interval_ms: ClassVar[int] = COORDINATOR_QUERY_INTERVAL_MS
 
-    _commits: Commits
     _rebalance: Rebalance
     _requests: GroupRequests
 
@@ -212,9 +211,12 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         self._link.close()
         application.end_call(_CLOSE)
 
+    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
+        self._commits.commit(event)
+
     def _on_records_returned(self, event: events.RecordsReturned) -> None:
         self._commits.store(event.positions)
-        super()._on_records_returned(event)
+        self.subscription.advance(event.positions)
 
     # the network
 
