@@ -69,10 +69,7 @@ class StepKind(StrEnum):
     on a commit; None where topics or settings changed, or the log was loaded)."""
     LEAPT = "leapt"
     """A time in which a world at rest does nothing but the same was left out: event (how many
-    milliseconds), timers (those that came nearer by as much: sessions of members that are gone,
-    and revocations of members that do not poll),
-    effects (other sessions, which began where their members would have been heard of last: pairs of
-    a key and by how much it came nearer; below 0, went further away).
+    milliseconds), timers (those that came nearer by as much: sessions of members that are gone).
     ``at_ms`` is the same before and after it."""
     RECORDS_WRITTEN = "records.written"
     """The leader of a partition wrote records of a transaction there, or its marker: event

@@ -206,12 +206,5 @@ class Clock(simpy.Environment):
         return True
 
 
-def passed(due_ms: int, now_ms: int, span_ms: int, every_ms: int) -> tuple[int, int]:
-    """How much later something is due that was due at ``due_ms`` next, and each ``every_ms`` after
-    that, if so much time is left out now, and how often it was due in that time."""
-    next_ms = now_ms + (due_ms - now_ms - span_ms) % every_ms
-    return next_ms - due_ms, (next_ms - due_ms + span_ms) // every_ms
-
-
 def _nothing(call: Call) -> None:
     """Time has passed."""

@@ -6,69 +6,64 @@ away between two polls, and from the records that come.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 
 
-def records_per_second(client: ClientProcess, logs: TopicLogs) -> int:
-    """Of all partitions that are assigned to it."""
-    return sum(logs.rate_of(partition.topic_id) for partition in client.member.assigned)
+def commits(client: ClientProcess) -> bool:
+    """Whether a client commits in intervals."""
+    return client.is_alive and bool(client.member.assigned and intervals_ms(client))
 
 
-def each(client: ClientProcess, logs: TopicLogs, every_ms: int) -> tuple[float, float]:
-    """How many requests a commit is that comes in this interval, and how many offsets they have."""
-    member = client.member
-    a_second = [logs.rate_of(partition.topic_id) for partition in member.assigned]
-    moved = [min(1.0, rate * every_ms / 1_000) for rate in a_second]
-    if not member.commits_what_moved:
-        moved = [1.0] * len(a_second)
-    return max(moved, default=0.0), sum(moved)
-
-
-def manual_every_ms(client: ClientProcess, logs: TopicLogs) -> int:
-    """How far apart calls of its application are, which keep to their interval on the whole if it
-    is free before the next; 0: it makes none."""
-    interval_ms = client.spec.manual_commit_interval_ms
-    if interval_ms is None or not client.member.assigned:
-        return 0
-    return max(interval_ms, _away_ms(client, logs))
-
-
-def own_every_ms(client: ClientProcess, logs: TopicLogs) -> int:
-    """How far apart commits of its library are; 0: it makes none. One that commits in ``poll`` does
-    so in the first one that is due, and counts from there."""
-    spec, member, every_ms = client.spec, client.member, client.spec.auto_commit_interval_ms
-    if not spec.enable_auto_commit or not member.assigned:
-        return 0
-    away_ms = _away_ms(client, logs)
-    if member.commits_without_poll or not away_ms:
-        return every_ms
-    if member.commits_what_moved:  # Nothing moves before the next ``poll``.
-        return max(every_ms, away_ms)
-    round_ms = away_ms * (2 if member.skips_poll_events else 1)
-    return -(-every_ms // round_ms) * round_ms
+def intervals_ms(client: ClientProcess) -> tuple[int, ...]:
+    """The intervals in which its application, and its library, commit."""
+    spec = client.spec
+    own_ms = spec.auto_commit_interval_ms if spec.enable_auto_commit else None
+    return tuple(filter(None, (spec.manual_commit_interval_ms, own_ms)))
 
 
 def rates(client: ClientProcess, logs: TopicLogs) -> tuple[float, float]:
     """How many commits it sends in a second, and how many offsets they have together."""
+    member = client.member
+    a_second = [logs.rate_of(partition.topic_id) for partition in member.assigned]
     sent = offsets = 0.0
-    for every_ms in (manual_every_ms(client, logs), own_every_ms(client, logs)):
-        if every_ms:
-            requests, of_each = each(client, logs, every_ms)
-            sent += requests * 1_000 / every_ms
-            offsets += of_each * 1_000 / every_ms
+    for every_ms in _times_apart_ms(client, sum(a_second)):
+        moved = [min(1.0, rate * every_ms / 1_000) for rate in a_second]
+        if not member.commits_what_moved:
+            moved = [1.0] * len(a_second)
+        sent += max(moved, default=0.0) * 1_000 / every_ms
+        offsets += sum(moved) * 1_000 / every_ms
     return sent, offsets
 
 
-def _away_ms(client: ClientProcess, logs: TopicLogs) -> int:
+def _times_apart_ms(client: ClientProcess, records_per_second: int) -> Iterator[int]:
+    """How far apart its commits are. A call of the application's keeps to its interval on the whole
+    if it is free before the next; a library that commits in ``poll`` does so in the first one that
+    is due, and counts from there."""
+    spec, away_ms = client.spec, _away_ms(client, records_per_second)
+    if spec.manual_commit_interval_ms is not None:
+        yield max(spec.manual_commit_interval_ms, away_ms)
+    if spec.enable_auto_commit:
+        member, every_ms = client.member, spec.auto_commit_interval_ms
+        if member.commits_without_poll or not away_ms:
+            yield every_ms
+        elif member.commits_what_moved:  # Nothing moves before the next ``poll``.
+            yield max(every_ms, away_ms)
+        else:
+            round_ms = away_ms * (2 if member.skips_poll_events else 1)
+            yield -(-every_ms // round_ms) * round_ms
+
+
+def _away_ms(client: ClientProcess, records_per_second: int) -> int:
     """How long its application is away between two polls, if there are records."""
     spec = client.spec
     if client.intake is None:
         return spec.longest_processing_ms
-    a_second = records_per_second(client, logs)
-    if not a_second:
+    if not records_per_second:
         return 0
     capacity = spec.processing_records_per_second
-    if capacity is None or a_second < capacity:
+    if capacity is None or records_per_second < capacity:
         return spec.longest_processing_ms
     return max(client.intake.batch_ms(), spec.longest_processing_ms)

@@ -7,30 +7,31 @@ much, while machines, their deadlines and what is on its way stay as they are. A
 step by step, the run of a scenario in which all of that is moved nearer
 (``tests/sim/test_leaps.py``).
 
-What clients do in their intervals is added to the counters. While faults happen, each of their
-timers stays on its own grid (``leap_phases.py``): what comes next meets them where it would without
-the leap, which may have any length.
+What clients do in their intervals is added to the counters. A leap lasts for whole intervals of
+theirs: what comes next meets them where it would without the leap.
 
 A storm, in which members acknowledge again and again, is left out as well once nothing else will
 come any more. What it is takes a cycle to see, and each that is left out adds as much.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
 left out, and everything that observers measure is in ``simulated_ms`` too. Where there are records,
-no client's last commit before what comes next is left out: what is between two of them is.
+a leap ends early enough for clients to commit before what comes next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import lcm
 from typing import Protocol
 
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
+from rebalance_sim.sim.leap_commits import commits, intervals_ms
 from rebalance_sim.sim.leap_commits import rates as commit_rates
-from rebalance_sim.sim.leap_phases import leave_out, next_commit_ms, poll_timers_ms
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -38,14 +39,13 @@ from rebalance_sim.sim.rest import (
     RestingWorld,
     Session,
     all_is_routine,
-    clients_rest,
     has_its_members,
     is_at_rest,
     is_in_routine,
     is_routine,
     longest_heartbeat_ms,
     project,
-    waits,
+    sessions_of_gone,
 )
 from rebalance_sim.sim.steps import Steps
 
@@ -66,7 +66,7 @@ _SETTLES_MS = 200
 """After anything else than a routine, so long for round trips and ticks. What takes longer, retries
 and applications that are away, is seen (``rest.py``)."""
 
-_LOOKS_AGAIN_MS = 300
+_LOOKS_AGAIN_MS = 200
 """Where a world that did nothing but a routine is not at rest, so long until the next look, or"""
 
 _LOOKS_AGAIN_SHARE = 8
@@ -83,17 +83,11 @@ _ACTIVE_LEAST_MS = 300_000
 """Where faults happen for less time than this, there is little to leave out between them; and what
 follows such a leap draws other numbers, while one at the end changes nothing."""
 
-_BEFORE_PLANNED_MS = 100
+_BEFORE_PLANNED_MS = 1_000
 """A leap ends so long before what is planned next."""
 
-_WORTH_MS = 500
-"""A leap from one commit to the next costs as much as so much time step by step."""
-
-_COMMITS_MS = 25
-"""For so long a commit is on its way, and one that takes longer so long"""
-
-_LATE_MS = 100
-"""until the next look."""
+_LONGEST_PERIOD_MS = 60_000
+"""Intervals that have less in common are not all kept."""
 
 
 class Leaps:
@@ -116,16 +110,9 @@ class Leaps:
         """When to look next, at the earliest."""
         self._proven: set[tuple[object, ...]] = set()
         """Topics and votes with which the world was at rest."""
-        self._waiting: tuple[Session, ...] = ()
-        """What the world waits for, as it was looked at last."""
-        self._rested: tuple[object, ...] | None = None
-        """What stays the same as long as a world is at rest that was so when it was looked at."""
-        self._gained: dict[str, float] = {}
-
-    @property
-    def gained(self) -> dict[str, int]:
-        """What was added to each counter."""
-        return {name: round(more) for name, more in self._gained.items()}
+        self._gone: tuple[Session, ...] = ()
+        """Of the world as it was looked at last."""
+        self.gained: dict[str, int] = {}
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
@@ -156,22 +143,31 @@ class Leaps:
                 return False
             if self._settled_ms() > clock.simulated_ms:
                 continue
-            is_resting = self._is_at_rest() and self._serves_all()
+            if self._is_at_rest() and self._serves_all():
+                rates = self._rates()
+            elif is_quiet and self._has_storm() and goal_ms == until_ms:
+                found = self._rates_of_storm()
+                if found is None:
+                    return False
+                rates = found
+            else:
+                rates = {}
             goal_ms = self._goal_ms(until_ms)
-            if is_resting and not is_quiet:
-                self._leap_to_fault(goal_ms)
-                continue
-            rates: Mapping[str, float] | None = self._rates() if is_resting else {}
-            if not is_resting and is_quiet and self._has_storm() and goal_ms == until_ms:
-                rates = self._rates_of_storm()
-                goal_ms = self._goal_ms(until_ms)
-            if rates is None:
-                return False
-            if rates:
+            if rates and self._gone:
+                ends_ms = min(one.at_ms for one in self._gone)
+                goal_ms = min(goal_ms, ends_ms + clock.leapt_ms - _BEFORE_PLANNED_MS)
+                if goal_ms <= clock.simulated_ms:
+                    self._looks_ms = max(ends_ms, clock.now_ms) + 1
+                    continue
+            if rates and not is_quiet:
+                if not self._leap_to_fault(goal_ms, rates):
+                    next_ms = goal_ms + _BEFORE_PLANNED_MS - clock.leapt_ms
+                    self._looks_ms = max(self._looks_ms, next_ms + 1)
+            elif rates:
                 if goal_ms == until_ms and self._owes_nothing():
                     end_ms = self._world.latest_end_ms()
                     if self._goal_ms(end_ms) == end_ms:
-                        self._leap_to_end(end_ms - clock.simulated_ms, rates)
+                        self._leap(end_ms - clock.simulated_ms, rates)
                         return True
                 self._looks_ms = clock.now_ms + _OWES_MS
             waited_ms = clock.now_ms - self._moved_ms
@@ -186,11 +182,8 @@ class Leaps:
         of since the last change: a defect may have its coordinator answer with a change again.
         Members with assignors of their own always have to be: they may have news for them."""
         world, clock = self._world, self._clock
-        known = self._moved_ms, clock.next_planned_ms, [one.is_armed for one in self._waiting]
-        if known == self._rested:  # Nothing but the routine has happened since.
-            return True
-        self._waiting, self._rested = (), None
-        if world.injector.holds_up or not clients_rest(world, self._moved_ms):
+        self._gone = ()
+        if world.injector.holds_up:
             return False
         clients = world.clients().values()
         alive = [one.spec for one in clients if one.is_alive]
@@ -199,19 +192,16 @@ class Leaps:
         key = (world.controller.image_since_ms, *(votes if has_choice else ()))
         is_quiet = clock.simulated_ms >= world.spec.duration_ms
         if not is_quiet:
-            self._waiting = tuple(waits(world))
-        is_settled = all(one.is_stable() for one in world.groups.values())
-        is_known = key in self._proven and not self._waiting and is_settled
+            self._gone = tuple(sessions_of_gone(world))
+        is_known = key in self._proven and not self._gone
         if not is_known or any(spec.client_assignors for spec in alive):
             heard_ms = self._moved_ms + longest_heartbeat_ms(clients) + _SETTLES_MS
             if clock.now_ms < heard_ms:
                 self._looks_ms = heard_ms
                 return False
-        if not is_at_rest(world, self._moved_ms, waiting=self._waiting):
+        if not is_at_rest(world, self._moved_ms, gone=self._gone):
             return False
         self._proven.add(key)
-        if not is_quiet:
-            self._rested = self._moved_ms, clock.next_planned_ms, [True] * len(self._waiting)
         return True
 
     def _goal_ms(self, until_ms: int) -> int:
@@ -228,45 +218,46 @@ class Leaps:
         settled_ms = self._moved_ms + _SETTLES_MS
         return max(self._clock.now_ms, settled_ms, self._looks_ms) + self._clock.leapt_ms
 
-    def _leap_to_fault(self, goal_ms: int) -> None:
-        """Leap as far as ``goal_ms``, but over no client's last commit before that: it matters how
-        long ago that was, and where it was."""
+    def _leap_to_fault(self, goal_ms: int, rates: Mapping[str, float]) -> bool:
+        """Leap for whole intervals of clients, so that what comes next meets them where it would
+        without the leap: it matters how long ago a member was heard of, and has committed. So each
+        commits once more before that. False: there is too little time until then."""
         clock = self._clock
-        ends_ms = (*(one.at_ms for one in self._waiting), *poll_timers_ms(self._world))
-        goal_ms = min((goal_ms, *(one + clock.leapt_ms - _BEFORE_PLANNED_MS for one in ends_ms)))
-        span_ms, now_ms = goal_ms - clock.simulated_ms, clock.now_ms
-        due_ms = next_commit_ms(self._world, now_ms + span_ms)
-        if due_ms is not None:
-            if due_ms - now_ms > _WORTH_MS:
-                self._leave_out(due_ms - now_ms - 1)
-                due_ms = clock.now_ms + 1
-            is_late = due_ms <= now_ms  # Another one is still on its way.
-            self._looks_ms = now_ms + _LATE_MS if is_late else due_ms + _COMMITS_MS
-            return
-        if span_ms > 0:
-            self._leave_out(span_ms)
-        self._looks_ms = (
-            clock.now_ms + max(0, goal_ms - clock.simulated_ms) + _BEFORE_PLANNED_MS + 1
-        )
+        clients = list(filter(commits, self._world.clients().values()))
+        if self._world.topic_logs.has_records and clients:
+            longest_ms = max(every_ms for one in clients for every_ms in intervals_ms(one))
+            goal_ms -= longest_ms + 2 * self._longest_processing_ms
+        period_ms = self._period_ms()
+        span_ms = (goal_ms - clock.simulated_ms) // period_ms * period_ms
+        self._leap(span_ms, rates)
+        return span_ms > 0
 
-    def _leave_out(self, span_ms: int) -> None:
-        """Leap so far while faults happen: what comes next meets clients where it would have."""
-        found = leave_out(self._world, span_ms)
-        self._gain(found.counts)
-        self._clock.leap(span_ms)
-        sessions = [one.shard.timers.bring_nearer(one.key, span_ms) for one in self._waiting]
-        self._world.steps.leapt(span_ms, tuple(sessions), found.sessions)
+    def _period_ms(self) -> int:
+        """After which time all clients that run are where they were in their intervals; where that
+        is too long, those that send heartbeats least often."""
+        clients = [one for one in self._world.clients().values() if one.is_alive]
+        heartbeats = {1, *(one.member.heartbeat_interval_ms or 1 for one in clients)}
+        others = {every_ms for one in filter(commits, clients) for every_ms in intervals_ms(one)}
+        ages = set(self._metadata_ages_ms())
+        for intervals in (heartbeats | others | ages, heartbeats | ages, ages | {max(heartbeats)}):
+            period_ms = lcm(*intervals)
+            if period_ms <= _LONGEST_PERIOD_MS:
+                break
+        return period_ms
 
     def _gain(self, counts: Mapping[str, float]) -> None:
         for name, more in counts.items():
-            self._gained[name] = self._gained.get(name, 0) + more
+            self.gained[name] = self.gained.get(name, 0) + round(more)
 
-    def _leap_to_end(self, span_ms: int, rates: Mapping[str, float]) -> None:
+    def _leap(self, span_ms: int, rates: Mapping[str, float]) -> None:
+        if span_ms <= 0:
+            return
         self._gain({name: a_second * span_ms / 1_000 for name, a_second in rates.items()})
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
-        self._world.steps.leapt(span_ms)
+        sessions = [one.shard.timers.bring_nearer(one.key, span_ms) for one in self._gone]
+        self._world.steps.leapt(span_ms, tuple(sessions))
 
     def _serves_all(self) -> bool:
         """Let time pass until every application takes records: one that waits for its commit at
@@ -277,7 +268,7 @@ class Leaps:
             at_ms = self._clock.simulated_ms + 1
             if at_ms > latest_ms or not self._clock.run_until(at_ms):
                 return False
-        return self._moved_ms == moved_ms and all(one.is_armed for one in self._waiting)
+        return self._moved_ms == moved_ms and all(one.is_armed for one in self._gone)
 
     # --- what is left out -------------------------------------------------------------------------
 
@@ -297,7 +288,7 @@ class Leaps:
         rates["coordinator_searches_sent"] = sum(
             1_000 / every_ms for every_ms in asking if every_ms
         )
-        for client in alive:
+        for client in filter(commits, alive):
             sent, offsets = commit_rates(client, self._world.topic_logs)
             rates["commits_sent"] += sent
             rates["records_written"] += offsets
@@ -371,8 +362,22 @@ class Leaps:
                 if client.member.heartbeat_interval_ms:  # A client that knows none sends none.
                     yield client.member.heartbeat_interval_ms
 
+    def _metadata_ages_ms(self) -> Iterator[int]:
+        """How often clients look at topics, which comes to nothing until one changes: then it
+        matters when they look next."""
+        now_ms, faults = self._clock.simulated_ms, self._world.spec.faults
+        if any(one.changes_topics and one.at_ms >= now_ms for one in faults):
+            for client in self._world.clients().values():
+                if client.is_alive and looks_at_topics(client.spec):
+                    yield client.spec.metadata_max_age_ms
+
+    @property
+    def _longest_processing_ms(self) -> int:
+        alive = (client for client in self._world.clients().values() if client.is_alive)
+        return max((client.spec.longest_processing_ms for client in alive), default=0)
+
 
 def _takes_records(client: ClientProcess) -> bool:
-    if not client.is_alive or client.stays_away or not client.member.fetchable:
+    if not client.is_alive or not client.member.fetchable:
         return True
     return client.application.is_in_poll if client.intake is None else client.intake.is_serving

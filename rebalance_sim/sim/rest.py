@@ -9,8 +9,6 @@ It is seen from what the world is, without waiting for what it does. A world is 
   for nothing else;
 - every group is stable, and its members are those clients, or are gone: those will be removed when
   their sessions end, which bounds a leap, and until then a group may wait for what they own;
-- or an application stays away from ``poll`` for long: its client sends heartbeats all the same, and
-  a group may wait for what it is to give up, until its poll timer or that of the group is over;
 - every call that waits in the clock is planned, or belongs to that routine;
 - no timer of a coordinator is armed but sessions, and their members have renewed them;
 - every client has seen the topics there are, and so has every coordinator.
@@ -98,8 +96,6 @@ _EVENTS = frozenset(
 )
 _EFFECTS = frozenset((SendCommit, CommitReturned, SendHeartbeat, SendClassicHeartbeat))
 _EFFECTS_OF_A_STORM = _EFFECTS | {RequestMetadata}
-_AWAY = frozenset((ClientState.STABLE, ClientState.RECONCILING))
-_TIMERS_OF_GONE = (ConsumerTimer.SESSION, ClassicTimer.SESSION, ConsumerTimer.REBALANCE)
 _ROUTINE_TIMERS = frozenset((ConsumerTimer.SESSION, ClassicTimer.SESSION, ShardTimer.EXPIRY))
 _CLIENT_EVENT = StepKind.CLIENT_EVENT
 """To look it up takes as long as a call."""
@@ -146,8 +142,7 @@ def _has_error(response: Any) -> bool:
 
 
 class Session(NamedTuple):
-    """What is armed for a member that is gone, or whose application is away, and at which shard:
-    its session, or its revocation."""
+    """What is armed for a member that is gone: its session, and at which shard."""
 
     shard: ShardHost
     key: TimerKey
@@ -163,31 +158,19 @@ class Session(NamedTuple):
         return self.shard.armed_timers[self.key].at_ms
 
 
-def waits(world: RestingWorld) -> list[Session]:
-    """The sessions of members whose processes are gone: nothing will be heard of them any more. And
-    the revocations of those, and of members whose applications are away."""
+def sessions_of_gone(world: RestingWorld) -> list[Session]:
+    """The sessions of members whose processes are gone: nothing will be heard of them any more."""
     found = []
     for group in world.groups.values():
         shard = group.acting_shard()
         if shard is None:
             continue
-        gone = _gone_members(group)
-        for member_id in sorted(gone | _away_members(group)):
-            for kind in _TIMERS_OF_GONE if member_id in gone else (ConsumerTimer.REBALANCE,):
+        for member_id in sorted(_gone_members(group)):
+            for kind in (ConsumerTimer.SESSION, ClassicTimer.SESSION):
                 key = TimerKey(kind, group.group_id, member_id)
                 if key in shard.armed_timers:
                     found.append(Session(shard, key))
     return found
-
-
-def is_away(client: ClientProcess) -> bool:
-    """Whether the application of a client stays away from ``poll``, and so nothing comes of it, or
-    of what it has to give up, but heartbeats."""
-    return client.is_alive and client.stays_away and client.member.state in _AWAY
-
-
-def _away_members(group: Group) -> set[str]:
-    return {one.member.member_id for one in group.clients().values() if is_away(one)}
 
 
 def _gone_members(group: Group) -> set[str]:
@@ -200,36 +183,26 @@ def _present(group: Group) -> set[str]:
     return {member.member_id for member in members if member.state.is_in_group}
 
 
-def is_at_rest(world: RestingWorld, moved_ms: int, *, waiting: Collection[Session] = ()) -> bool:
+def is_at_rest(world: RestingWorld, moved_ms: int, *, gone: Collection[Session] = ()) -> bool:
     """Whether a world is at rest, that has done nothing but a routine since ``moved_ms``, but for
-    the timers of members that it waits for."""
+    the sessions of members that are ``gone``."""
     clock, clients = world.clock, world.clients().values()
+    waited_ms = clock.now_ms - moved_ms
     return (
-        clients_rest(world, moved_ms)
-        and clock.now_ms > world.controller.image_since_ms + longest_heartbeat_ms(clients)
+        clock.now_ms > world.controller.image_since_ms + longest_heartbeat_ms(clients)
+        and all(_has_all(one) and is_in_routine(one, most_ms=waited_ms) for one in clients)
         and all(
-            (has_its_members(one) or _waits_for_some(one, waiting))
+            (has_its_members(one) or _waits_for_gone(one, gone))
             and _reaches_coordinator(one, world)
             for one in world.groups.values()
         )
-        and all_is_routine(world, frozenset(one.key for one in waiting))
+        and all_is_routine(world)
     )
 
 
-def clients_rest(world: RestingWorld, moved_ms: int) -> bool:
-    """The part of it that is about clients alone, and costs least."""
-    waited_ms = world.clock.now_ms - moved_ms
-    return all(
-        (is_in_routine(one, most_ms=waited_ms) and _has_all(one))
-        or (is_away(one) and not one.asks and one.waits_shortly(waited_ms))
-        for one in world.clients().values()
-    )
-
-
-def all_is_routine(world: RestingWorld, waiting: frozenset[TimerKey] = frozenset()) -> bool:
-    """Whether every call that waits in the clock is planned, or belongs to a routine, or is about
-    timers that are ``waiting``; what administrators ask of a coordinator does not, wherever it is
-    on its way."""
+def all_is_routine(world: RestingWorld) -> bool:
+    """Whether every call that waits in the clock is planned, or belongs to a routine; what
+    administrators ask of a coordinator does not, wherever it is on its way."""
     if world.admin.is_busy:
         return False
     judged: set[tuple[Any, str]] = set()
@@ -239,7 +212,7 @@ def all_is_routine(world: RestingWorld, waiting: frozenset[TimerKey] = frozenset
         owner, name = getattr(function, "__self__", None), function.__qualname__
         if (owner, name) not in judged:
             judge = _CALLS.get(name)
-            if judge is None or not judge(owner, world, waiting):
+            if judge is None or not judge(owner, world):
                 return False
             judged.add((owner, name))
     return True
@@ -255,10 +228,9 @@ def longest_heartbeat_ms(clients: Iterable[ClientProcess]) -> int:
 def _has_all(client: ClientProcess) -> bool:
     """Whether a client, if it runs, has what it has asked for, and a position in every partition
     that it owns."""
-    if not client.is_alive:
-        return True
     member = client.member
-    return not client.asks and len(member.fetchable) == len(member.assigned)
+    has_all = not client.asks and len(member.fetchable) == len(member.assigned)
+    return has_all or not client.is_alive
 
 
 def _reaches_coordinator(group: Group, world: RestingWorld) -> bool:
@@ -269,26 +241,19 @@ def _reaches_coordinator(group: Group, world: RestingWorld) -> bool:
         shard is not None
         and found is not None
         and one.member.coordinator_id == shard.node_id
-        and (_knows_all(one.member, found, shard.coordinator) or _gives_up_later(one))
+        and one.member.member_epoch == found.epoch
+        and _has_what_it_is_assigned(one.member, shard.coordinator)
         and not (one.is_misled or world.network.is_blocked(one.name, shard.node_id))
         for one in group.clients().values()
         if one.is_alive and one.member.state.is_in_group
     )
 
 
-def _knows_all(member: GroupMember, found: Projection, coordinator: GroupCoordinator) -> bool:
+def _has_what_it_is_assigned(member: GroupMember, coordinator: GroupCoordinator) -> bool:
     """A coordinator may assign partitions to a member when another has given them up; the member
     hears of it with its next heartbeat."""
     assigned = coordinator.assigned_to(member.config.group_id, member.member_id)
-    return member.member_epoch == found.epoch and (
-        assigned is None or assigned == member.assigned.keys()
-    )
-
-
-def _gives_up_later(client: ClientProcess) -> bool:
-    """Whether it has heard of a target, and its application is away: nothing else is of any use to
-    it before that is back."""
-    return client.member.state is ClientState.RECONCILING and is_away(client)
+    return assigned is None or assigned == member.assigned.keys()
 
 
 def is_in_routine(
@@ -322,62 +287,51 @@ def has_its_members(group: Group, *, may_storm: bool = False) -> bool:
     return _present(group) == (set() if found is None else set(found.members))
 
 
-def _waits_for_some(group: Group, waiting: Collection[Session]) -> bool:
-    """Whether a group has members that are gone, each with a session that will end, or whose
-    applications are away, and waits for nothing else, if for anything."""
+def _waits_for_gone(group: Group, sessions: Collection[Session]) -> bool:
+    """Whether a group has members that are gone, each with a session that will end, and waits for
+    nothing else, if for anything."""
     found, gone = project(group), _gone_members(group)
-    watched = {
-        one.key.member_id
-        for one in waiting
-        if one.key.group_id == group.group_id and one.key.kind in _ROUTINE_TIMERS
-    }
+    watched = {one.key.member_id for one in sessions if one.key.group_id == group.group_id}
     return (
         found is not None
-        and bool(gone or _away_members(group))
+        and bool(gone)
         and gone == watched
-        and _present(group) <= set(found.members)
+        and _present(group) < set(found.members)
         and (found.is_settled or found.state == GroupState.RECONCILING.value)
     )
 
 
-def _renews_sessions(shard: ShardHost, world: RestingWorld, waiting: frozenset[TimerKey]) -> bool:
-    """Nothing is armed but sessions, which their members have just renewed, timers that bound a
-    leap, and the look for offsets that expire, which finds none: a later one is as good."""
-    others = [key for key in shard.armed_timers if key.kind not in _ROUTINE_TIMERS]
-    if not waiting.issuperset(others):
+def _renews_sessions(shard: ShardHost, world: RestingWorld) -> bool:
+    """Nothing is armed but sessions, which their members have just renewed, and the look for
+    offsets that expire, which finds none: a later one is as good."""
+    if any(key.kind not in _ROUTINE_TIMERS for key in shard.armed_timers):
         return False
     return not (shard.is_active and shard.coordinator.expired(now_ms=world.end_ms))
 
 
-def _always(owner: Any, world: RestingWorld, waiting: frozenset[TimerKey]) -> bool:
+def _always(owner: Any, world: RestingWorld) -> bool:
     return True
 
 
-def _comes_from_a_client_that_runs(
-    pipe: Pipe, world: RestingWorld, waiting: frozenset[TimerKey]
-) -> bool:
+def _comes_from_a_client_that_runs(pipe: Pipe, world: RestingWorld) -> bool:
     """What a process has sent before it ended may come minutes later, and is no routine."""
     return not pipe.outlives_sender
 
 
-def _only_commits(
-    application: Application, world: RestingWorld, waiting: frozenset[TimerKey]
-) -> bool:
+def _only_commits(application: Application, world: RestingWorld) -> bool:
     return application.only_commits
 
 
-def _has_seen_topics(watch: TopicWatch, world: RestingWorld, waiting: frozenset[TimerKey]) -> bool:
+def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
     return watch.seen_ms > world.controller.image_since_ms + MOMENT_MS
 
 
-def _works_off(
-    processor: EventProcessor, world: RestingWorld, waiting: frozenset[TimerKey]
-) -> bool:
+def _works_off(processor: EventProcessor, world: RestingWorld) -> bool:
     """What a thread is busy with is part of the routine, unless it falls behind."""
     return not processor.has_queue
 
 
-_CALLS: Mapping[str, Callable[[Any, RestingWorld, frozenset[TimerKey]], bool]] = {
+_CALLS: Mapping[str, Callable[[Any, RestingWorld], bool]] = {
     "AdminClient._on_look": _always,
     "Application._on_commit_over": _always,
     "Application._on_poll": _always,

@@ -188,18 +188,11 @@ class Steps:
         self._show(step)
         self._metrics.on_fault()
 
-    def leapt(
-        self,
-        span_ms: int,
-        timers: tuple[TimerCommand, ...] = (),
-        heard: tuple[tuple[TimerKey, int], ...] = (),
-    ) -> None:
-        """So much time was left out, by which these timers of coordinators came nearer; each of the
-        sessions ``heard`` by another time."""
+    def leapt(self, span_ms: int, timers: tuple[TimerCommand, ...] = ()) -> None:
+        """So much time was left out, by which these timers of coordinators came nearer."""
         step = self._kept[StepKind.LEAPT]
         step.event = span_ms
         step.timers = timers
-        step.effects = heard
         self._show(step)
 
     def records_written(self, written: RecordsWritten) -> None:

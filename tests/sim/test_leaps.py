@@ -23,7 +23,6 @@ from rebalance_sim.sim.faults.connections import NetworkSlowdown
 from rebalance_sim.sim.faults.coordinators import CoordinatorMove, CoordinatorStall, ZombieLeader
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.topics import TopicGrow
-from rebalance_sim.sim.leap_phases import leave_out
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World
@@ -67,22 +66,17 @@ def moved_nearer(of: WorldSpec, clock: Clock) -> WorldSpec:
     )
 
 
-def leave_the_same_out(world: World, leapt: World, trace: FullTrace) -> None:
-    """Where a run has left something out: what clients do again and again comes when it would have
-    without that, and what it waits for comes sooner."""
-    left_out_ms = 0
+def bring_sessions_nearer(world: World, clock: Clock, trace: FullTrace) -> None:
+    """Sessions of members that are gone, when a run has left some of them out."""
     rows = [row for row in map(json.loads, trace.lines) if row["kind"] == "leapt"]
-    for (now_ms, span_ms), row in zip(leapt.clock.leaps, rows, strict=True):
-        world.advance_to(now_ms - 1)
-        world.clock.run_until(now_ms)  # Without what begins then.
-        if now_ms + left_out_ms < leapt.spec.duration_ms:
-            leave_out(world, span_ms)
-        left_out_ms += span_ms
+    for (now_ms, span_ms), row in zip(clock.leaps, rows, strict=True):
         for timer in row.get("timers", ()):
+            assert timer["key"]["kind"].endswith("session")
+            world.advance_to(now_ms)
             shard = world.groups[timer["key"]["group_id"]].acting_shard()
             assert shard is not None
-            of_timer = timer["key"]["member_id"], timer["key"]["kind"]
-            [key] = [one for one in shard.armed_timers if (one.member_id, one.kind) == of_timer]
+            member_id = timer["key"]["member_id"]
+            [key] = [key for key in shard.armed_timers if key.member_id == member_id]
             shard.timers.bring_nearer(key, span_ms)
 
 
@@ -150,7 +144,7 @@ def test_a_leap_is_the_same_scenario_moved_nearer(
     assert world.now_ms == of.duration_ms + 300_000
     near_trace = FullTrace()
     near = World(moved_nearer(of, world.clock), trace=near_trace)
-    leave_the_same_out(near, world, trace)
+    bring_sessions_nearer(near, world.clock, trace)
     near.run()
     assert steps_of(trace) == steps_of(near_trace)
 
@@ -211,28 +205,6 @@ def test_the_session_of_a_member_that_is_gone_ends_when_it_would_have(kind: str)
     # The crash comes somewhere in the interval of a heartbeat, at another place than in the other.
     assert leapt.metrics["crash_detection_ms_max"] == pytest.approx(waited_ms, abs=5_100)
     assert max(span for _, span in leapt.leaps if span < 300_000) > 250_000
-
-
-@pytest.mark.parametrize("kind", ["java", "librdkafka"])
-def test_an_application_that_is_away_keeps_partitions_as_long_as_it_would(kind: str) -> None:
-    """The third client gets some when the first has been away from poll for five minutes, most of
-    which are left out; what is judged of revocations is judged with all of them."""
-    of = spec(
-        client("a", kind=kind, enable_auto_commit=True),
-        client("b", kind=kind, enable_auto_commit=True),
-        client("c", kind=kind, enable_auto_commit=True, start_ms=130_000),
-        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
-        faults=(PollStall(at_ms=100_000, client="a", duration_ms=400_000),),
-        duration_ms=600_000,
-        quiet_period_ms=500_000,
-    )
-    leapt, whole = both(of)
-    assert (leapt.outcome, leapt.violations, leapt.simulated_ms) == ("ok", (), whole.simulated_ms)
-    assert sum(span for now, span in leapt.leaps if span < 400_000) > 400_000
-    assert leapt.metrics["partition_moves"] == whole.metrics["partition_moves"]
-    waited_ms = whole.metrics["rebalance_coordinator_ms_max"]
-    assert waited_ms > 250_000
-    assert leapt.metrics["rebalance_coordinator_ms_max"] == pytest.approx(waited_ms, abs=5_100)
 
 
 KINDS: dict[str, dict[str, Any]] = {

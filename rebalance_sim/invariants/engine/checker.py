@@ -454,19 +454,10 @@ class Checker:
 
     def _leapt(self, step: Step) -> None:
         self.liveness.on_leap(step.at_ms, step.event)
-        self.model.left_out_ms += step.event
-        shard, group_id = self._view.acting_shard(), self.model.group_id
-        if shard is None:
-            return
-        ledger, by_member_id = self.model.ledger_of(shard), self.model.by_member_id
         for timer in step.timers:
-            if timer.key.group_id == group_id and timer.key.kind == "session":
-                ledger.note_leap(timer.key.member_id, step.event)
-        for key, sooner_ms in step.effects:
-            if key.group_id == group_id:
-                ledger.note_leap(key.member_id, sooner_ms)
-                if (entry := by_member_id.get(key.member_id)) is not None:
-                    entry.last_sent_ms -= sooner_ms
+            shard = self._view.acting_shard()
+            if shard is not None and timer.key.group_id == self.model.group_id:
+                self.model.ledger_of(shard).note_leap(timer.key.member_id, step.event)
 
 
 def _ignore(step: Step) -> None:

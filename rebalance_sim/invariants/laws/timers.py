@@ -150,7 +150,7 @@ class RemovalDue(Property):
             self._revoking.pop(key, None)
         else:
             timeout_ms = entry.metadata.rebalance_timeout_ms if entry.metadata else 0
-            self._revoking[key] = step.at_ms + self.model.left_out_ms, timeout_ms
+            self._revoking[key] = step.at_ms, timeout_ms
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
         """Was it time?"""
@@ -169,8 +169,6 @@ class RemovalDue(Property):
             waited_ms = -1 if since_ms is None else step.at_ms - since_ms
             if key.kind == "session":
                 waited_ms += change.ledger.left_out_ms(member_id, since_ms)
-            else:
-                waited_ms += self.model.left_out_ms
             if key.member_id == member_id and waited_ms >= limit_ms:
                 continue
             return Finding(

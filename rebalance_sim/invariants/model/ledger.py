@@ -351,8 +351,7 @@ class GroupLedger:
                 self.state_since_ms[member_id] = at_ms
 
     def note_leap(self, member_id: str, span_ms: int) -> None:
-        """So much of the session of a member was left out: it ends sooner by as much, or, below 0,
-        later."""
+        """So much of the session of a member was left out: it ends sooner by as much."""
         since_ms = self.heard_ms.get(member_id)
         self._left_out[member_id] = since_ms, self.left_out_ms(member_id, since_ms) + span_ms
 

@@ -54,8 +54,6 @@ class ModelView:
     classic_clients: Mapping[str, ClientEntry]
     by_member_id: Mapping[str, ClientEntry]
     """Member id -> the living client that uses it."""
-    left_out_ms: int
-    """How much time leaps have left out so far."""
     fetchers: Mapping[TopicPartition, Mapping[str, None]]
     """Partition -> names of the clients that may fetch it."""
     contested: Mapping[TopicPartition, None]

@@ -44,7 +44,6 @@ class ShadowModel(ModelView):
         self.clients: dict[str, ClientEntry] = {}
         self.classic_clients: dict[str, ClientEntry] = {}
         self.by_member_id: dict[str, ClientEntry] = {}
-        self.left_out_ms = 0
         self.fetchers: dict[TopicPartition, dict[str, None]] = {}
         self.contested: dict[TopicPartition, None] = {}
         self.has_lost_topics = False

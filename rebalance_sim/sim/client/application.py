@@ -44,8 +44,7 @@ class Application:
 
     ``submits_event``: whether the last ``poll`` that did anything has submitted one (client §0.1).
     ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
-    ``intake``: the records it takes; None without a data plane. ``poll_at_ms``, ``wakes_at_ms``:
-    when it looks what there is to do in ``poll``, and else; None: nothing, as far as is known.
+    ``intake``: the records it takes; None without a data plane.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Application:
         self._thread = process.member.application
         self._conditions = conditions
         spec = process.spec
-        self.poll_at_ms: int | None = None
+        self._poll_at_ms: int | None = None
         self._unread = UnreadAnswer(process, clock, self._in_poll_ms)
         self._to_do: deque[events.Event | EndTransaction] = deque()
         self._is_going_on = False
@@ -93,12 +92,12 @@ class Application:
         self._is_between_events = False
         self._next_poll_ms: int | None = None
         self._first_records = FirstRecords(process, clock, looks_every_ms, self.after_event)
-        self.wakes_at_ms: int | None = None
+        self._wakes_at_ms: int | None = None
         self._batches: LongBatches | None = None
         if self.intake is not None:
             self._batches = LongBatches(process, self, clock, self.intake, data_plane.pills)
             self.intake.on_leaders_changed = self._batches.look_ahead
-        self.commits = ApplicationCommits(process, self, clock)
+        self._commits = ApplicationCommits(process, self, clock)
         self.transactions: Transactions | None = None
         if spec.transactions is not None:
             self.transactions = Transactions(process, self, spec.transactions, clock, data_plane)
@@ -174,13 +173,6 @@ class Application:
             self.return_records()
             self._process.take(events.PollingStopped())
 
-    def leave_out(self, span_ms: int) -> None:
-        """So much time was left out, at rest: it polls where it would have without that."""
-        self._loop.leave_out(self._clock.now_ms, span_ms)
-        self.poll_at_ms = None
-        if self._thread.is_polling:
-            self._arm_poll()
-
     # --- polling ----------------------------------------------------------------------------------
 
     @property
@@ -214,17 +206,17 @@ class Application:
             return
         earliest_ms = max(self._clock.now_ms + 1, self._process.world_ms(due_ms))
         at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=not self._thread.has_work())
-        if self.poll_at_ms is None or at_ms < self.poll_at_ms:
+        if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
 
     def _schedule_poll(self, at_ms: int) -> None:
-        self.poll_at_ms = at_ms
+        self._poll_at_ms = at_ms
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_poll, at_ms)
 
     def _on_poll(self, call: Call) -> None:
-        if call.argument != self.poll_at_ms or self._process.defers(self._on_poll, call):
+        if call.argument != self._poll_at_ms or self._process.defers(self._on_poll, call):
             return
-        self.poll_at_ms = None
+        self._poll_at_ms = None
         due_ms = self._member.poll_due_ms
         if due_ms is None or not self._thread.is_polling or not self.is_free:
             return
@@ -332,20 +324,25 @@ class Application:
     def commit(self) -> None:
         """Commit as soon as it is free to, unless it is about to."""
         if not any(isinstance(event, events.CommitOffsets) for event in self._to_do):
-            self.call(self.commits.call())
+            self.call(self._commits.call())
 
     def commit_in_callback(self) -> None:
         """``commitSync`` at the end of a callback, which returns after that."""
-        self._process.take(self.commits.call_in_callback())
+        self._process.take(self._commits.call_in_callback())
+
+    def drained_ms(self, partitions: frozenset[TopicPartition]) -> int:
+        """When ``onPartitionsRevoked`` returns that waits for workers; now, if none are waited
+        for."""
+        return self._commits.drained_ms(partitions)
 
     def on_commit_returned(self, commit_id: int) -> bool:
         """``commitSync`` has returned, or the callback of ``commitAsync`` has run. Whether it was
         that of a rebalance callback."""
-        if self.commits.ends_callback(commit_id):
+        if self._commits.ends_callback(commit_id):
             return True
         if self.is_committing:
             self._end_call()
-            self.commits.on_call_over()
+            self._commits.on_call_over()
             self._poll_now()
         return False
 
@@ -409,7 +406,7 @@ class Application:
             process.request_metadata()
         elif isinstance(event, events.CommitOffsets):
             # Of now, not of when it was due: a callback may have kept the call, and committed more.
-            event = replace(event, offsets=self.commits.offsets())
+            event = replace(event, offsets=self._commits.offsets())
             self.return_records()
             if event.is_sync:
                 self.is_blocked = self.is_committing = True
@@ -467,15 +464,15 @@ class Application:
 
     def wake_at(self, at_ms: int) -> None:
         """Look then what there is to do."""
-        if self.wakes_at_ms is None or at_ms < self.wakes_at_ms:
-            self.wakes_at_ms = at_ms
+        if self._wakes_at_ms is None or at_ms < self._wakes_at_ms:
+            self._wakes_at_ms = at_ms
             self._clock.call_at(at_ms, self._process.tie_break(), self._on_wake, at_ms)
 
     def _on_wake(self, call: Call) -> None:
         """The batch is processed, unless something has held it up."""
-        if call.argument != self.wakes_at_ms or self._process.defers(self._on_wake, call):
+        if call.argument != self._wakes_at_ms or self._process.defers(self._on_wake, call):
             return
-        self.wakes_at_ms = None
+        self._wakes_at_ms = None
         if self._batches is not None and self._batches.keep:
             self._batches.end()
         self._go_on()

@@ -12,7 +12,7 @@ from typing import Protocol
 from rebalance_sim.protocol.clients.common.events import CommitOffsets
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock, passed
+from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked
 
@@ -42,31 +42,9 @@ class ApplicationCommits:
         if self._interval_ms is not None:
             self._plan(self._interval_ms)
 
-    @property
-    def next_ms(self) -> int | None:
-        """When the next call is due; None: there is none."""
-        return None if self._interval_ms is None else self._at_ms
-
     def _plan(self, interval_ms: int) -> None:
-        self._call_at(self._clock.now_ms + interval_ms)
-
-    def _call_at(self, at_ms: int) -> None:
-        self._at_ms = at_ms
-        self._clock.call_at(at_ms, self._process.tie_break(), self._on_due, self._interval_ms)
-
-    def leave_out(self, span_ms: int, every_ms: int) -> int:
-        """So much time was left out: the next call comes when it would have without that. Returns
-        how many calls were left out, which are ``every_ms`` apart."""
-        if self._interval_ms is None:
-            return 0
-        later_ms, count = passed(self._at_ms, self._clock.now_ms, span_ms, every_ms)
-        self._call_at(self._at_ms + later_ms)
-        return count
-
-    def wait(self, span_ms: int) -> None:
-        """So much time was left out, in which its application was away: what was due is to come."""
-        if self._interval_ms is not None:
-            self._call_at(self._at_ms - span_ms)
+        at_ms = self._at_ms = self._clock.now_ms + interval_ms
+        self._clock.call_at(at_ms, self._process.tie_break(), self._on_due, interval_ms)
 
     def _on_due(self, call: Call) -> None:
         application = self._application

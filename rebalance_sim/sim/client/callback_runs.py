@@ -34,7 +34,7 @@ class CallbackRuns:
         at_ms = now_ms + self._conditions.callback_ms(effect.kind)
         call = self._end
         if effect.kind is CallbackKind.REVOKED:
-            at_ms = max(at_ms, self._application.commits.drained_ms(effect.partitions))
+            at_ms = max(at_ms, self._application.drained_ms(effect.partitions))
             if self._process.spec.commits_when_revoked:
                 call = self._commit
         self._clock.call_at(at_ms, self._process.tie_break(), call, (effect, now_ms))

@@ -127,7 +127,7 @@ class ClientProcess:
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self.lookups = Lookups(self, conditions, environment.clock, self._lines)
+        self._lookups = Lookups(self, conditions, environment.clock, self._lines)
         self._callbacks = CallbackRuns(self, self.application, conditions, environment.clock)
         self._effects: tuple[Any, ...] = ()
 
@@ -156,12 +156,6 @@ class ClientProcess:
         """Whether nothing keeps its process, or its application, from going on."""
         return not (self._conditions.is_paused or self._conditions.is_stalled)
 
-    @property
-    def stays_away(self) -> bool:
-        """Whether nothing but its application, which stays away from ``poll``, waits."""
-        is_stalled = self._conditions.is_stalled and not self._conditions.is_paused
-        return is_stalled and not self.member.is_polling and self.application.is_free
-
     def waits_shortly(self, most_ms: int) -> bool:
         """Whether no request of it has waited for longer, and nothing waits for the end of a
         pause."""
@@ -170,7 +164,7 @@ class ClientProcess:
     @property
     def asks(self) -> bool:
         """Whether it has asked for something by itself, and has no answer yet."""
-        return self.lookups.are_open
+        return self._lookups.are_open
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -185,7 +179,7 @@ class ClientProcess:
         elif regex is not None:
             self.take(self.subscription(events.Subscribe(topic_regex=regex)))
         self.take(events.PollingResumed())
-        self.lookups.begin()
+        self._lookups.begin()
 
     def end(self) -> None:
         """The process is gone, and its connections with it."""
@@ -270,7 +264,7 @@ class ClientProcess:
         if is_running and step_ms > 0:
             self.wake_up()
         if self.is_alive:
-            self.arm_tick()
+            self._arm_tick()
         return True
 
     # --- events in, effects out -------------------------------------------------------------------
@@ -284,7 +278,7 @@ class ClientProcess:
             self.application.report_positions()
         self._apply(event, now_ms)
         if self.is_alive:
-            self.arm_tick()
+            self._arm_tick()
             self.application.after_event()
 
     def apply(self, event: events.Event) -> None:
@@ -300,7 +294,7 @@ class ClientProcess:
             if carry_out is not None:
                 carry_out(self, effect)
 
-    def arm_tick(self) -> None:
+    def _arm_tick(self) -> None:
         """A deadline that moves back costs no event, as with timers of a shard."""
         deadline_ms = self.member.next_deadline_ms
         if deadline_ms is None:
@@ -332,7 +326,7 @@ class ClientProcess:
     def on_answer(self, correlation_id: int, response: Any) -> None:
         """The answer to a request of the member, or of the host itself."""
         if correlation_id < 0:
-            self.lookups.on_answer(correlation_id, response)
+            self._lookups.on_answer(correlation_id, response)
             return
         event = event_of(correlation_id, response)
         is_read_in_poll = self.member.reads_joins_in_poll and type(response) is JoinGroupResponse
@@ -344,7 +338,7 @@ class ClientProcess:
         of_member = tuple(i for i in correlation_ids if i >= 0)
         for correlation_id in correlation_ids:
             if correlation_id < 0:
-                self.lookups.on_lost(correlation_id)
+                self._lookups.on_lost(correlation_id)
         if of_member:
             self.take(events.Disconnected(correlation_ids=of_member))
 
@@ -360,7 +354,7 @@ class ClientProcess:
 
     def refresh_metadata(self) -> None:
         """Ask for metadata, unless they have been asked for."""
-        self.lookups.refresh_metadata()
+        self._lookups.refresh_metadata()
 
     def crash(self) -> None:
         """End without a word, as a record has it; a supervisor starts another process."""
@@ -368,14 +362,14 @@ class ClientProcess:
 
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""
-        self.lookups.forget_pattern()
+        self._lookups.forget_pattern()
 
     def subscription(self, event: events.Subscribe) -> events.Subscribe:
         """What the member learns of a call of ``subscribe``; whether there is a listener, too."""
         self._data_plane.on_subscribed(self.member.config.group_id, event)
         if not self.spec.listener:
             event = replace(event, has_listener=False)
-        return self.lookups.match(event)
+        return self._lookups.match(event)
 
     # --- effects ----------------------------------------------------------------------------------
 
@@ -414,15 +408,15 @@ class ClientProcess:
 
     def request_metadata(self, effect: RequestMetadata | None = None) -> None:
         """Refresh the metadata: the member wants it, or the application has subscribed again."""
-        self.lookups.ask_metadata()
+        self._lookups.ask_metadata()
 
     def _validate(self, effect: ValidatePositions) -> None:
         self.application.on_positions_asked(are_committed=True)
-        self.lookups.validate(effect)
+        self._lookups.validate(effect)
 
     def _reset(self, effect: ResetPositions) -> None:
         self.application.on_positions_asked(are_committed=False)
-        self.lookups.reset(effect)
+        self._lookups.reset(effect)
 
     def _run_callback(self, effect: RunCallback) -> None:
         self._callbacks.run(effect)

@@ -66,11 +66,6 @@ class Lookups:
         if self._topic_watch is not None:
             self._topic_watch.begin()
 
-    def leave_out(self, span_ms: int) -> None:
-        """So much time was left out, at rest."""
-        if self._topic_watch is not None:
-            self._topic_watch.leave_out(span_ms)
-
     def ask_metadata(self) -> None:
         """Ask for metadata in any case."""
         self._ask(MetadataRequest())

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock, passed
+from rebalance_sim.sim.clock import Call, Clock
 
 _RETRY_BACKOFF_MS = 100
 _RETRY_BACKOFF_MAX_MS = 1_000
@@ -20,30 +20,20 @@ _RETRY_BACKOFF_MAX_MS = 1_000
 class TopicWatch:
     """Watches over the topics of one process."""
 
-    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting", "_old_ms", "seen_ms")
+    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting", "seen_ms")
 
     def __init__(self, client: Process, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._backoff_ms = _RETRY_BACKOFF_MS
         self._is_waiting = False  # to ask again for what was missing
-        self._old_ms = 0
         self.seen_ms = -1
         """When metadata came last; -1: never."""
 
     def begin(self) -> None:
         """Metadata have been asked for; they will be old."""
-        self._ask_at(self._clock.now_ms + self._client.spec.metadata_max_age_ms)
-
-    def leave_out(self, span_ms: int) -> None:
-        """So much time was left out: it asks again when it would have without that."""
-        age_ms = self._client.spec.metadata_max_age_ms
-        later_ms, _ = passed(self._old_ms, self._clock.now_ms, span_ms, age_ms)
-        self._ask_at(self._old_ms + later_ms)
-
-    def _ask_at(self, at_ms: int) -> None:
-        self._old_ms = at_ms
-        self._clock.call_at(at_ms, self._client.tie_break(), self._on_old, at_ms)
+        at_ms = self._clock.now_ms + self._client.spec.metadata_max_age_ms
+        self._clock.call_at(at_ms, self._client.tie_break(), self._on_old)
 
     def on_metadata(self, topics: Collection[str]) -> None:
         """These topics are there."""
@@ -59,7 +49,7 @@ class TopicWatch:
         self._clock.call_at(at_ms, self._client.tie_break(), self._on_missing)
 
     def _on_old(self, call: Call) -> None:
-        if call.argument == self._old_ms and not self._client.defers(self._on_old, call):
+        if not self._client.defers(self._on_old, call):
             self._client.refresh_metadata()
             self.begin()
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rebalance_sim.sim.clock import passed
-
 
 class PollLoop:
     """The loop of one process, which begins with a ``poll`` at ``now_ms``.
@@ -113,16 +111,6 @@ class PollLoop:
             while self._back_ms < now_ms:
                 self._back_ms += self._draw_away_ms()
                 self._is_skipped = self._skips and not self._is_skipped
-
-    def leave_out(self, now_ms: int, span_ms: int) -> None:
-        """So much time was left out: the polls go on where they would have without that, or, where
-        times away are drawn, about there."""
-        if now_ms + span_ms < self._back_ms:
-            self._back_ms -= span_ms
-        elif self._back_ms > now_ms and self._away_ms:
-            self._back_ms += passed(self._back_ms, now_ms, span_ms, self._away_ms)[0]
-        elif self._draw_away_ms is None:
-            self._back_ms -= span_ms
 
     def skip(self, now_ms: int) -> None:
         """A ``poll`` runs callbacks, and submits nothing; the next one does."""

@@ -46,15 +46,6 @@ class CommitQueue:
             return None
         return self._interval_due_ms
 
-    @property
-    def timer_ms(self) -> int | None:
-        """When the interval is over, whether or not a commit is under way; None: there is none."""
-        return CommitQueue.interval_due_ms(self)
-
-    def move_timer(self, later_ms: int) -> None:
-        """The interval ends so much later."""
-        self._interval_due_ms += later_ms
-
     def restart_interval(self) -> None:
         """The interval runs in full from now on."""
         self._interval_due_ms = self._core.now_ms + self._core.config.auto_commit_interval_ms

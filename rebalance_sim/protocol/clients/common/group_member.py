@@ -282,20 +282,6 @@ class GroupMember(MemberCore):
         raise NotImplementedError
 
     @property
-    def commit_timer_ms(self) -> int | None:
-        """When the interval of its own commits is over; None while it makes none."""
-        raise NotImplementedError
-
-    def move_timers(self, *, heartbeat_ms: int, commit_ms: int) -> None:
-        """Both intervals end so much later, or, below 0, sooner: a host has left a time out in
-        which the member did nothing but send heartbeats and commit."""
-        raise NotImplementedError
-
-    def stay_away(self, span_ms: int) -> None:
-        """The application, which is away from ``poll``, has been so for so much longer."""
-        self._application.last_poll_at_ms -= span_ms
-
-    @property
     def reconciliation_count(self) -> int:
         """How many reconciliations, or rebalances on this side, run: never more than one."""
         raise NotImplementedError

@@ -51,9 +51,6 @@ class GroupManager(Protocol):
     def heartbeat_due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
 
-    def move_timer(self, later_ms: int) -> None:
-        """The next heartbeat is due so much later."""
-
     def on_subscription_changed(self) -> None:
         """Other topics are wanted than before."""
 
@@ -301,16 +298,6 @@ class FranzMachine(FranzCore, GroupMember):
     def has_failed(self) -> bool:
         """Whether it was refused what no retry changes; it tries again for ever."""
         return self._manager.is_refused
-
-    @property
-    def commit_timer_ms(self) -> int | None:
-        """See ``GroupMember``."""
-        return self._commits.timer_ms
-
-    def move_timers(self, *, heartbeat_ms: int, commit_ms: int) -> None:
-        """See ``GroupMember``."""
-        self._manager.move_timer(heartbeat_ms)
-        self._commits.move_timer(commit_ms)
 
     @property
     def leave_is_pending(self) -> bool:

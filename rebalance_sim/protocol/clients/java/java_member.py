@@ -30,11 +30,6 @@ class JavaMember(GroupMember):
             while self._calls.advance():
                 self._run_managers()
 
-    @property
-    def commit_timer_ms(self) -> int | None:
-        """See ``GroupMember``."""
-        return self._commits.timer_ms
-
     def _on_poll(self, event: events.Poll) -> None:
         if self.subscription.exists:
             self._application.poll()

@@ -57,9 +57,6 @@ class GroupRequests(Protocol):
     def due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
 
-    def move_timer(self, later_ms: int) -> None:
-        """The next heartbeat is due so much later."""
-
 
 class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     """One consumer process, from its creation to ``close`` or its crash, of either protocol.
@@ -275,16 +272,6 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def next_heartbeat_due_ms(self) -> int | None:
         """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
         return self._requests.due_ms
-
-    @property
-    def commit_timer_ms(self) -> int | None:
-        """See ``GroupMember``."""
-        return self._commits.timer_ms
-
-    def move_timers(self, *, heartbeat_ms: int, commit_ms: int) -> None:
-        """See ``GroupMember``."""
-        self._requests.move_timer(heartbeat_ms)
-        self._commits.move_timer(commit_ms)
 
     @property
     def leave_is_pending(self) -> bool:

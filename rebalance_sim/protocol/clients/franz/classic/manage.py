@@ -108,11 +108,6 @@ class Manage:
             return None
         return earliest(self._beat_due_ms, self._fast_due_ms)
 
-    def move_timer(self, later_ms: int) -> None:
-        """See ``GroupManager``."""
-        if self._beat_due_ms is not None:
-            self._beat_due_ms += later_ms
-
     @property
     def deadline_ms(self) -> int | None:
         """See ``GroupManager``."""

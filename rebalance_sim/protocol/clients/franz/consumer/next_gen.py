@@ -183,10 +183,6 @@ class NextGen:
         is_now = self._is_forced or self._is_prerevoked
         return self._coordinator.ready_ms(self._core.now_ms if is_now else self._due_ms)
 
-    def move_timer(self, later_ms: int) -> None:
-        """See ``GroupManager``."""
-        self._due_ms += later_ms
-
     @property
     def deadline_ms(self) -> int | None:
         """See ``GroupManager``."""

@@ -92,11 +92,6 @@ class HeartbeatThread:
             return None
         return self._due_ms
 
-    def move_timer(self, later_ms: int) -> None:
-        """The interval ends so much later, and so does the client's own session."""
-        self._due_ms += later_ms
-        self._session_due_ms += later_ms
-
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""

@@ -285,11 +285,6 @@ class ClassicConsumer(ClassicCore, JavaMember):
         """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
         return self._heartbeats.next_due_ms
 
-    def move_timers(self, *, heartbeat_ms: int, commit_ms: int) -> None:
-        """See ``GroupMember``."""
-        self._heartbeats.move_timer(heartbeat_ms)
-        self._commits.move_timer(commit_ms)
-
     @property
     def leave_is_pending(self) -> bool:
         """Whether ``close`` waits for the leave to be answered."""

@@ -118,12 +118,6 @@ class Heartbeats:
             return backoff_until_ms
         return self._interval_deadline_ms
 
-    def move_timer(self, later_ms: int) -> None:
-        """The interval ends so much later, as the last one was sent and answered later."""
-        self._interval_deadline_ms += later_ms
-        if self._last_response_ms is not None:
-            self._last_response_ms += later_ms
-
     @property
     def poll_check_ms(self) -> int | None:
         """When the poll timer will be seen to have run out; None while the application polls, or

@@ -52,10 +52,6 @@ class _Requests:
         """See ``GroupRequests``."""
         return None if self.joining.is_stuck else self.heartbeats.due_ms
 
-    def move_timer(self, later_ms: int) -> None:
-        """See ``GroupRequests``."""
-        self.heartbeats.move_timer(later_ms)
-
 
 class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
     """One consumer process that speaks the classic protocol: see ``LibrdkafkaMachine``."""

@@ -59,12 +59,6 @@ class ClassicHeartbeats:
             return None
         return self._due_ms
 
-    def move_timer(self, later_ms: int) -> None:
-        """The next heartbeat is due so much later, and so is the end of the client's session."""
-        self._due_ms += later_ms
-        if self._core.session_due_ms is not None:
-            self._core.session_due_ms += later_ms
-
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""

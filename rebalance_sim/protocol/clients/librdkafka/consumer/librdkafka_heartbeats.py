@@ -93,10 +93,6 @@ class Heartbeats:
             return self._retry_due_ms
         return self._core.heartbeat_due_ms if self._may_send else None
 
-    def move_timer(self, later_ms: int) -> None:
-        """The last heartbeat was sent so much later."""
-        self._core.last_heartbeat_ms += later_ms
-
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
