@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from recording import ClientSeen, Delivery, Moment, Recording
 
+from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.spec import WorldSpec
 
@@ -16,15 +17,22 @@ RECORDS_PER_SECOND = 20
 
 
 def with_records(spec: WorldSpec) -> WorldSpec:
-    """The same world with a data plane, and with records in each of its topics; those of an output
-    topic are written in transactions."""
+    """The same world with a data plane, and with records in each of its topics. Nothing is written
+    to output topics: between markers and aborted records a position is no count of what was handed
+    out, which properties judge (transactions §5)."""
     topics = tuple(
-        topic
-        if topic.name in spec.output_topics
-        else replace(topic, records_per_second=topic.records_per_second or RECORDS_PER_SECOND)
+        replace(topic, records_per_second=topic.records_per_second or RECORDS_PER_SECOND)
         for topic in spec.topics
     )
-    return replace(spec, data_plane=True, topics=topics)
+    clients = tuple(
+        replace(
+            client,
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            transactions=client.transactions and replace(client.transactions, output_topic=None),
+        )
+        for client in spec.clients
+    )
+    return replace(spec, data_plane=True, topics=topics, clients=clients)
 
 
 class Life(NamedTuple):

@@ -83,9 +83,11 @@ def test_every_law_holds_in_many_more_runs(profile: str, seed: int) -> None:
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.parametrize("seed", range(103, 130))
 def test_figures_and_laws_hold_in_many_more_runs_as_they_are_drawn(profile: str, seed: int) -> None:
-    recording = record(generate(profile, seed=seed).world, max_steps=MAX_STEPS)
+    world = generate(profile, seed=seed).world
+    recording = record(world, max_steps=MAX_STEPS)
     assert_figures(recording)
-    if seed < 111:
+    # Where records are written in transactions a position is no count of them (``with_records``).
+    if seed < 111 and not world.output_topics:
         assert_laws(recording)
 
 
