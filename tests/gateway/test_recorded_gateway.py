@@ -71,7 +71,8 @@ class OneClock:
             if next_ms is not None and not _has_begun(connection):
                 if self._now_s >= end_s:
                     break
-                self.sleep(max(0.0, min(end_s, next_ms / 1000) - self._now_s))
+                # Always: a sum of floats may lie just before the millisecond of a timer.
+                self.sleep(max(_EACH_S, min(end_s, next_ms / 1000) - self._now_s))
         has_begun = _has_begun(connection)
         self.sleep(_EACH_S)
         return has_begun
@@ -83,7 +84,7 @@ def _has_begun(connection: wire.Connection) -> bool:
 
 def _holds_back(server: Server, connection: wire.Connection) -> float | None:
     """When that may change, if the gateway has the request and has not answered it."""
-    asked = (connection._client_id, connection._correlation_id)
+    asked = (connection._client_id.decode(), connection._correlation_id)
     requests = [call.request for call in server._open]
     if asked not in [(one.client_id, one.correlation_id) for one in requests]:
         return None
