@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.errors import BadInput, need_libraries
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import check_folder, print_json, say
-from rebalance_sim.cli.serve import need_libraries
 from rebalance_sim.spark.plan import SeedRange
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def certify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> int:
     """Run scenarios with any Kafka consumer, and report what held."""
-    need_libraries("certify")
+    need_libraries("certify", "kio", "h11", extra="gateway")
     check_folder("certify", "--out", out)
     _check_command("--command", command, _NEEDED)
     if static_command is not None:

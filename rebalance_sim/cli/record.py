@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rebalance_sim.cli.conformance import replay_trace
-from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.errors import BadInput, need_libraries
 from rebalance_sim.cli.exit_codes import BAD_INPUT, FOUND, OK
 from rebalance_sim.cli.output import check_folder, say, stderr, write_text
 from rebalance_sim.conformance.record.errors import RecordError
@@ -104,8 +103,7 @@ def record(
     ] = 40,
 ) -> int:
     """Record what a real broker answers and writes, as traces for conformance."""
-    if importlib.util.find_spec("kio") is None:
-        raise BadInput("record needs the library kio: pip install 'rebalance-sim[record]'")
+    need_libraries("record", "kio", extra="record")
     check_folder("record", "--out", out)
     to_ask = _what_to_ask(scripts or [], wide, seed)
     asked = _Asked(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import signal
 import socket
 from dataclasses import replace
@@ -13,7 +12,7 @@ from urllib.parse import quote
 
 import typer
 
-from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.errors import BadInput, need_libraries
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.options import SemanticsName
 from rebalance_sim.cli.output import check_folder, flush, say, stderr, write_text
@@ -61,7 +60,7 @@ def serve(
     ] = False,
 ) -> int:
     """Serve Kafka clients on this machine by the simulated coordinator, with faults by rule."""
-    need_libraries("serve")
+    need_libraries("serve", "kio", "h11", extra="gateway")
     settings = _settings(file, topic or [], semantics, defect or [])
     check_folder("serve", "--record", record)
     if host == "0.0.0.0" and advertised_host is None:
@@ -80,15 +79,6 @@ class _Asked(NamedTuple):
     seconds: float | None
     record: Path | None
     stop_at_violation: bool
-
-
-def need_libraries(command: str) -> None:
-    """Raises BadInput where a library of the wire protocol, or of HTTP, is missing."""
-    for library in ("kio", "h11"):
-        if importlib.util.find_spec(library) is None:
-            raise BadInput(
-                f"{command} needs the library {library}: pip install 'rebalance-sim[gateway]'"
-            )
 
 
 def _settings(

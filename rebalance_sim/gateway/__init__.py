@@ -1,4 +1,4 @@
 """A gateway for real Kafka clients: the protocol core behind sockets, with faults on command.
 
-It needs the library ``kio`` (the extra ``gateway``), which has the schemas of the wire protocol.
+It needs the extra ``gateway``: ``kio``, which has the schemas of the wire protocol, and ``h11``.
 """

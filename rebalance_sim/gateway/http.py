@@ -77,13 +77,13 @@ async def serve(
     except h11.RemoteProtocolError as problem:
         status, answer = HTTPStatus(problem.error_status_hint), {"error": str(problem)}
     data = json.dumps(answer).encode() + b"\n"
-    headers = {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(data)),
-        "Connection": "close",
-    }
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(data))),
+        ("Connection", "close"),
+    ]
     for event in (
-        h11.Response(status_code=status.value, reason=status.phrase, headers=list(headers.items())),
+        h11.Response(status_code=status.value, reason=status.phrase, headers=headers),
         h11.Data(data),
         h11.EndOfMessage(),
     ):

@@ -12,6 +12,7 @@ from typing import Any
 from rebalance_sim.conformance.codec import Message
 from rebalance_sim.gateway.call import Call
 from rebalance_sim.gateway.handlers.offsets import Named
+from rebalance_sim.protocol.hosting.verification import error_of_write
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.transaction_messages import (
     OF_DATA,
@@ -26,14 +27,7 @@ from rebalance_sim.protocol.wire.transaction_messages import (
 _FIRST_OF_FENCED = {"InitProducerId": 4, "EndTxn": 2, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2}
 """The first versions that know PRODUCER_FENCED."""
 _FIRST_PRODUCE_OF_ABORTABLE, _FIRST_PRODUCE_OF_TRANSACTIONS_2 = 11, 12
-_NOT_ATTEMPTED, _NOT_ENOUGH_REPLICAS = 55, 19
-_TRY_AGAIN = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
+_NOT_ATTEMPTED = 55
 _producer_ids = count(1 << 62)
 """Of producers without a transactional id; the core counts the others from 1."""
 
@@ -132,10 +126,7 @@ async def transaction_error(
     code: ErrorCode = (await call.ask(request)).error_code
     if code is ErrorCode.TRANSACTION_ABORTABLE and call.version < _FIRST_PRODUCE_OF_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
-    is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS
-    if code in _TRY_AGAIN or (is_concurrent and request.verify_only):
-        return _NOT_ENOUGH_REPLICAS
-    return code
+    return error_of_write(code, verify_only=request.verify_only)
 
 
 async def add_offsets(call: Call) -> Message:

@@ -1,4 +1,4 @@
-"""What a broker asks before its group coordinator takes offsets that belong to a transaction.
+"""What a broker asks before offsets, or records, of a transaction are taken.
 
 Source: transactions §2.3 (``AddPartitionsToTxnManager``, ``VerificationGuard``).
 """
@@ -30,6 +30,17 @@ _PASSED_ON = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """Of the coordinator of transactions; to the client they are of that of its group."""
+_ASKED_AGAIN = frozenset({*_PASSED_ON, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+def error_of_write(code: ErrorCode, *, verify_only: bool) -> ErrorCode:
+    """What the leader of a partition answers a producer after this answer to its question about
+    the transaction, NETWORK_EXCEPTION if there was none; NONE: the records may be written
+    (transactions §5)."""
+    is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS
+    if code in _ASKED_AGAIN or (is_concurrent and verify_only):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return code
 
 
 class Verification:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+from rebalance_sim.protocol.hosting.verification import error_of_write
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import (
@@ -23,15 +24,6 @@ from rebalance_sim.protocol.wire.transaction_messages import (
     WriteTxnMarkersResponse,
 )
 from rebalance_sim.sim.broker.output_log import OutputLog
-
-_TRY_AGAIN = frozenset(
-    {
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
 
 Answer = Callable[[Any], None]
 Ask = Callable[
@@ -85,12 +77,9 @@ class DataPartitions:
 
         def on_answer(response: AddPartitionsToTxnResponse | None) -> None:
             code = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
+            code = error_of_write(code, verify_only=question.verify_only)
             is_verified = code is ErrorCode.NONE
-            if code in _TRY_AGAIN or (
-                code is ErrorCode.CONCURRENT_TRANSACTIONS and not request.adds_partition
-            ):
-                code = ErrorCode.NOT_ENOUGH_REPLICAS
-            elif is_verified and known.marker_count != marker_count:
+            if is_verified and known.marker_count != marker_count:
                 code = ErrorCode.INVALID_TXN_STATE
             elif is_verified:
                 refusal = self._refusal(node_id, request)

@@ -63,6 +63,11 @@ class _Producer:
     coordinator_epoch: int = -1
     marker_count: int = 0
 
+    def note_epoch(self, producer_epoch: int) -> None:
+        """It writes with this epoch; a newer one begins a new sequence."""
+        if producer_epoch > self.producer_epoch:
+            self.producer_epoch, self.next_sequence = producer_epoch, 0
+
 
 class OutputLog:
     """One partition. ``spans`` is the account of its transactions."""
@@ -87,8 +92,7 @@ class OutputLog:
     def append(self, producer_id: int, producer_epoch: int, count: int) -> int:
         """Append records of a transaction; the offset of the first."""
         known, first = self.producer(producer_id), self.end_offset
-        if producer_epoch > known.producer_epoch:
-            known.producer_epoch, known.next_sequence = producer_epoch, 0
+        known.note_epoch(producer_epoch)
         known.next_sequence += count
         self.end_offset += count
         self.spans.begin(producer_id, first)
@@ -102,8 +106,7 @@ class OutputLog:
     ) -> None:
         """Append the marker that ends what the producer has open, if it has anything."""
         known = self.producer(producer_id)
-        if producer_epoch > known.producer_epoch:
-            known.producer_epoch, known.next_sequence = producer_epoch, 0
+        known.note_epoch(producer_epoch)
         known.coordinator_epoch = max(known.coordinator_epoch, coordinator_epoch)
         known.marker_count += 1
         self.end_offset += 1
