@@ -55,6 +55,9 @@ def test_memory_is_flat_while_topics_come_and_go():
     tracemalloc.start()
     try:
         grown(range(MAX_DELETED_TOPICS))
-        assert grown(range(MAX_DELETED_TOPICS, 11 * MAX_DELETED_TOPICS)) < 20_000
+        # Two topics of each number: one that is kept would cost hundreds of bytes. Less than that
+        # is memory of other threads, which tracemalloc counts too.
+        numbers = range(MAX_DELETED_TOPICS, 11 * MAX_DELETED_TOPICS)
+        assert grown(numbers) < 10 * len(numbers)
     finally:
         tracemalloc.stop()
