@@ -25,10 +25,10 @@ help:
 	@echo "make speed   the fixed workloads against the last release's result"
 	@echo "make ci      all of it, with the slow tests"
 
-# A process for each core; what a file's tests share (a Spark session, a sweep) is made once, and
+# A process more than cores; what a file's tests share (a Spark session, a sweep) is made once, and
 # long files begin first (conftest.py).
 test: $(INSTALLED)
-	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Test by test in a process for each core; then those on Spark, whose files have a session each.
 test-slow: $(INSTALLED)

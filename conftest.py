@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,9 @@ SHARE_SERVERS = {
     "tests/spark/test_on_spark.py": "clusters",
 }
 """Files that start the same servers, and so run in one process: their group."""
+
+SLOW_FIXTURES = {"hdfs"}
+"""Servers whose start takes long: tests that need one are slow."""
 
 LONG_FIRST = (
     "clusters",
@@ -88,8 +92,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Groups(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For ``-n auto``: one more than cores, since a third of the time servers are waited for."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(tryfirst=True)  # before slow tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long groups first: one that begins last leaves the other cores without work."""
+    """Which tests are slow; and the long groups first: one that begins last leaves the other cores
+    without work."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        quick = item.get_closest_marker("quick_one_of")
+        if (quick and seen[test] % quick.args[0]) or SLOW_FIXTURES & {*item.fixturenames}:  # type: ignore[attr-defined]
+            item.add_marker("slow")
+        seen[test] += 1
     places = {name: place for place, name in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: places.get(_group(item.nodeid), len(places)))
 

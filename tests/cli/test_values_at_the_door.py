@@ -196,6 +196,7 @@ def put(data: object, place: tuple[str | int, ...], value: object) -> object:
     return copy
 
 
+@pytest.mark.quick_one_of(5)
 @pytest.mark.parametrize("wrong", [{"a": {}}, [[1]]], ids=["table", "list"])
 @pytest.mark.parametrize("what", ["scenario", "profile", "experiment"])
 def test_a_table_or_a_list_where_something_else_is_due_is_refused_or_taken(

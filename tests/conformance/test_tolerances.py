@@ -76,6 +76,7 @@ def another_epoch(document: Document) -> None:
     last_heartbeat(document)["response"]["member_epoch"] += 1
 
 
+@pytest.mark.quick_one_of(4)
 @pytest.mark.parametrize(
     "name",
     [

@@ -67,10 +67,16 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+SOME_SLOW = [
+    pytest.param(page, marks=pytest.mark.slow if page.stem in ("plugins", "results") else ())
+    for page in WITH_COMMANDS
+]
+
+
 # --- what is shown is run -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=_name)
+@pytest.mark.parametrize("page", SOME_SLOW, ids=_name)
 def test_the_quick_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path) -> None:
     _run_page(page, checkout, modes={""})
 

@@ -54,6 +54,7 @@ def test_an_experiment_asks_what_a_page_answers(file: Path) -> None:
     assert len(section["answer"].splitlines()) == 3
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=_names(EXPERIMENTS))
 def test_a_first_run_of_an_experiment_passes(file: Path) -> None:
     experiment = load_experiment(file)

@@ -73,6 +73,7 @@ def test_a_seed_draws_what_is_done_and_what_goes_wrong():
     assert all(action in text for action in Action)
 
 
+@pytest.mark.slow
 def test_scenarios_of_seeds_are_run_beside_those_that_are_named(capsys, tmp_path):
     words = command("librdkafka", "classic")
     # Of this seed FindCoordinator is refused now and then, and nothing else goes wrong.
@@ -108,6 +109,7 @@ def test_what_was_not_judged_is_said(capsys):
     assert "not judged in 1 of 1: callbacks, deliveries and positions: a client did not" in printed
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_ask_for_stable_offsets_is_not_told_that_there_are_none(capsys):
     code, outcomes = certify(capsys, "--command", command("aio"), "--scenario", "error.fetch")
     assert (code, outcomes) == (0, {"error.fetch": "not run"})

@@ -112,6 +112,7 @@ def test_a_session_of_several_clients_replays_as_a_trace(protocol, tmp_path):
     assert report.batches_total > 10
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     "rule",

@@ -50,6 +50,7 @@ def violated_by(name: str) -> frozenset[str]:
     return frozenset(property_id for property_id, _ in findings(name))
 
 
+@pytest.mark.quick_one_of(2)
 @pytest.mark.parametrize(("property_id", "name"), CLAIMS, ids=lambda value: value)
 def test_a_property_is_violated_by_what_it_claims_to_notice(property_id, name):
     """An invariant that never fired on a planted bug has proved nothing."""

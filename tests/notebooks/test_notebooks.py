@@ -37,6 +37,7 @@ def kernel() -> Iterator[AsyncKernelManager]:
         asyncio.run(manager.shutdown_kernel(now=True))
 
 
+@pytest.mark.quick_one_of(6)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_plots(path: Path, kernel: AsyncKernelManager) -> None:
     notebook = nbformat.read(path, as_version=4)

@@ -84,6 +84,7 @@ def fault_times(profile: str, seed: int) -> Counter[tuple[int, str]]:
     return Counter(trace.fault_times)
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("protocol", PROTOCOLS[1:])
 def test_faults_happen_at_the_same_times_to_the_same_clients(protocol: str) -> None:
     met_by_both = 0
@@ -129,6 +130,7 @@ def draws_of(scenario: Scenario) -> dict[str, list[float]]:
     return {name: stream.drawn for name, stream in world.streams._streams.items()}  # type: ignore[attr-defined]
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("protocol", PROTOCOLS[1:])
 def test_each_actor_draws_the_same_numbers_for_each_concern(
     protocol: str, monkeypatch: pytest.MonkeyPatch

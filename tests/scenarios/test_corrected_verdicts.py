@@ -158,10 +158,6 @@ RIGHT = {
     ("whole@kafka-4.3-clean", 8814): "librdkafka's leave is lost with its connection at once",
 }
 
-QUICK_OF = 4
-"""One in so many is not slow: what a seed draws has changed since most of them were written down.
-Those that can only be told as they were are files."""
-
 PROVEN = {
     ("faulty", 552): "KAFKA-20601",
     ("faulty", 50): "PR-23542",
@@ -200,14 +196,10 @@ NOTHING = ("ok", "not-judged")
 """Nothing was violated; liveness was judged, or was not."""
 
 
-@pytest.mark.parametrize(
-    ("profile", "seed"),
-    [
-        pytest.param(*drawn, marks=() if place % QUICK_OF == 0 else pytest.mark.slow)
-        for place, drawn in enumerate(RIGHT)
-    ],
-    ids=lambda value: str(value),
-)
+# What a seed draws has changed since most of them were written down. Those that can only be told as
+# they were are files.
+@pytest.mark.quick_one_of(4)
+@pytest.mark.parametrize(("profile", "seed"), RIGHT, ids=str)
 def test_nothing_is_wrong(profile: str, seed: int) -> None:
     result = run(generate(profile, seed), prove=Prove.ALL, leaps=True)
     assert set(result.known) <= KNOWN_SINCE, result.reason

@@ -60,6 +60,7 @@ def test_what_a_law_notices_is_not_left_to_the_reference(defect_id: str) -> None
     assert PINS[f"defect/{defect_id}"]["outcome"] in ("ok", "known")
 
 
+@pytest.mark.quick_one_of(4)
 @pytest.mark.parametrize("defect_id", WITH_SCENARIO)
 def test_without_the_defect_every_property_holds(defect_id: str) -> None:
     result = run(defect_scenario(defect_id, with_defect=False), prove=Prove.ALL)

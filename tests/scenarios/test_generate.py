@@ -364,6 +364,7 @@ def _bare(fault: Fault) -> Fault:
     return replace(fault, **dict.fromkeys(ONLY_OF)) if isinstance(fault, ClientRedeploy) else fault
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("kind", COINCIDENCES)
 def test_a_coincidence_adds_faults_and_moves_none(kind: str) -> None:
     added = 0

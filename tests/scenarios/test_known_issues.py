@@ -184,6 +184,7 @@ NEVER_AT_REST = frozenset({"classic-forgotten-assignor"})
 """A client learns of a rebalance too late for its group to come to rest for sure."""
 
 
+@pytest.mark.quick_one_of(2)
 @pytest.mark.parametrize("issue", VIOLATING)
 def test_an_issue_is_known_of_the_version_and_gone_with_its_repair(issue: str) -> None:
     scenario = defect_scenario(issue, with_defect=False)

@@ -27,6 +27,7 @@ def a_run(profile: str, seed: int) -> tuple[World, list[OwnershipInterval]]:
     ]
 
 
+@pytest.mark.quick_one_of(2)
 @pytest.mark.parametrize("protocol", DEFAULT_PROTOCOLS)
 def test_intervals_add_up_to_what_the_metrics_say(protocol: str) -> None:
     """Time that is owned is all there is, but for what no member owned; twice where two did."""

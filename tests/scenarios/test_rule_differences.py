@@ -26,6 +26,7 @@ def frozen() -> Tree:
     return frozen_tree(PROTOCOL)
 
 
+@pytest.mark.quick_one_of(2)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_frozen_copy_decides_the_same_and_leaves_the_run_as_it_is(
     profile: str, frozen: Tree
@@ -70,13 +71,8 @@ assignors that a client runs by itself compute."""
 IN_SIGHT = {name for name in DEFECTS if DEFECTS[name].has_scenario} - OUT_OF_SIGHT
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if place % 8 == 0 else pytest.param(name, marks=pytest.mark.slow)
-        for place, name in enumerate(sorted(IN_SIGHT))
-    ],
-)
+@pytest.mark.quick_one_of(8)
+@pytest.mark.parametrize("name", sorted(IN_SIGHT))
 def test_the_rules_without_a_defect_decide_differently_in_its_scenario(name: str) -> None:
     scenario = defect_scenario(name, with_defect=True)
     assert watched_by(scenario, _without(scenario.world.semantics, name)).count
@@ -126,6 +122,7 @@ def test_a_folder_without_a_protocol_is_no_reference(tmp_path: Path) -> None:
         diff_rules("kafka-4.4", "kafka-4.4", profile="faulty", seeds=[0], tree=tmp_path)
 
 
+@pytest.mark.slow
 def test_another_checkout_shows_what_was_changed_in_it(tmp_path: Path) -> None:
     tree = tmp_path / "protocol"
     for path in PROTOCOL.rglob("*.py"):

@@ -155,6 +155,7 @@ def test_no_one_notices_that_somebody_looks(seed: int) -> None:
     assert len(looked_at.steps.checker.described) > 100  # type: ignore[attr-defined]
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_worlds_show_what_is_committed(seed: int) -> None:
     watched = Watched(replace(random_spec(seed), admin_interval_ms=300))

@@ -282,6 +282,7 @@ def reloaded(world: World, shard: ShardHost) -> GroupCoordinator:
     return coordinator
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("seed", range(25))
 def test_what_is_shown_is_what_a_load_of_the_committed_log_would_give(seed: int) -> None:
     world = World(random_spec(seed), metrics_interval_ms=700)

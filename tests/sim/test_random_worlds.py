@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from random_worlds import (
@@ -18,15 +17,9 @@ from rebalance_sim.sim.spec import WorldSpec
 from rebalance_sim.sim.world import World
 
 
-def some(quick: int, *, of: int) -> list[Any]:
-    """Seeds; the first are not slow: more of the same sort than the runs of profiles, which other
-    tests judge."""
-    slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(quick, of)]
-    return [*range(quick), *slow]
-
-
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("make_spec", [random_spec, random_groups_spec])
-@pytest.mark.parametrize("seed", some(6, of=20))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_world_under_random_faults_satisfies_every_property(
     seed: int, make_spec: Callable[[int], WorldSpec]
 ) -> None:
@@ -52,8 +45,9 @@ def assert_replicas_agree(world: World) -> None:
                 assert mine is None or of_leader is None or mine == of_leader
 
 
+@pytest.mark.quick_one_of(5)
 @pytest.mark.parametrize("make_spec", [random_batches_spec, random_migrations_spec])
-@pytest.mark.parametrize("seed", some(5, of=20))
+@pytest.mark.parametrize("seed", range(20))
 def test_batches_under_random_faults_break_nothing_that_is_not_known(
     seed: int, make_spec: Callable[[int], WorldSpec]
 ) -> None:

@@ -113,6 +113,7 @@ def end_ms(callbacks: list[Callback]) -> int:
     return max(at for at, _, kind, _ in callbacks if kind == "assigned")
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("moment", [first_partitions_ms, end_ms])
 def test_a_rebalance_takes_as_long_as_a_recorded_one(name: str, moment: Any) -> None:

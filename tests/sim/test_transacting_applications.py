@@ -59,6 +59,7 @@ def test_transactions_need_a_data_plane() -> None:
         world_of(transacting("a"), data_plane=False)
 
 
+@pytest.mark.quick_one_of(5)
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("version", [1, 2])
 def test_every_client_commits_what_it_was_handed(kind: str, version: int) -> None:

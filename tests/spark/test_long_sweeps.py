@@ -42,6 +42,7 @@ def a_sweep(out: Path, **options: object) -> SweepSummary:
 # --- stopping ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sweep_stops_when_its_time_is_up_and_goes_on_with_the_same_call(tmp_path: Path) -> None:
     options = {"profile": "slow", "seeds": "0:200", "batch_size": 4}
     first = a_sweep(tmp_path / "out", time_budget_s=1.5, **options)

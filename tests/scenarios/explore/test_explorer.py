@@ -310,6 +310,7 @@ class _View:
         return self._clients
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize(
     ("defects", "kinds"),
     [

@@ -58,6 +58,7 @@ def assert_laws(recording: Recording) -> None:
     assert {law.__name__: found for law in LAWS if (found := law(recording)[:5])} == {}
 
 
+@pytest.mark.quick_one_of(2)
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_law_holds_in_runs_with_records(profile: str, seed: int) -> None:
