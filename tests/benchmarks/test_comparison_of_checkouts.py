@@ -91,6 +91,7 @@ def test_what_is_stored_is_read_again() -> None:
     }
 
 
+@pytest.mark.slow
 def test_seeds_and_defects_are_measured_as_a_sweep_runs_them() -> None:
     (measured,) = measure([ROOT], [WORKLOADS / "faulty-4.toml"], rounds=1, seeds=1)
     assert set(measured.seed_us) == {f"{profile} 0" for profile in MIX}

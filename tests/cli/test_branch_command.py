@@ -31,6 +31,7 @@ def steps(profile: str, seed: int, branch: Branch | None) -> list[dict[str, Any]
     return [json.loads(line) for line in trace.lines]
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("profile", ("faulty", "classic", "groups", "whole"))
 @pytest.mark.parametrize("seed", (40, 41))
 def test_a_branch_goes_the_same_way_until_its_moment_and_another_way_from_there(

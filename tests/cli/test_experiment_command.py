@@ -56,6 +56,7 @@ def test_an_experiment_leaves_tables_and_a_report(call: Call, tmp_path: Path, fi
     assert "start-up included" not in again.out
 
 
+@pytest.mark.quick_one_of(2)
 @pytest.mark.parametrize("command", ["experiment", "compare"])
 def test_runs_that_a_limit_ended_are_tried_again_on_demand(
     call: Call, tmp_path: Path, file: Path, command: str

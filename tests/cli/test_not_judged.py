@@ -64,6 +64,7 @@ vary.latency_ms = { path = "world.network.latency.max_ms", values = [20, 21] }
 """
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("command", ["run", "regress", "sweep", "compare", "experiment"])
 def test_what_was_not_judged_can_be_refused(call: Call, command: str, tmp_path: Path) -> None:
     file = tmp_path / "experiment.toml"

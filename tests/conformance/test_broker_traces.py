@@ -44,6 +44,7 @@ Document = dict[str, Any]
 Edit = Callable[[Document], None]
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("name", TRACES)
 def test_every_answer_and_every_record_of_the_recording_is_met(name: str) -> None:
     report = replay_broker_trace(load_broker_trace(TRACES[name]))

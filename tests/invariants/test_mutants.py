@@ -72,6 +72,7 @@ CODE = re.compile(
 """What a value of Python looks like when it is printed as it is."""
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("name", sorted({name for _, name in CLAIMS}))
 def test_what_was_seen_is_told_in_plain_words(name):
     """A reader of a failure need not know the classes of this simulator."""

@@ -367,7 +367,5 @@ def as_list(partitions: set[TopicPartition]) -> str:
     )
 
 
-RandomHistory.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=False
-)
+RandomHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestRandomHistories = RandomHistory.TestCase

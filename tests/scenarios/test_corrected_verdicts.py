@@ -206,6 +206,7 @@ def test_nothing_is_wrong(profile: str, seed: int) -> None:
     assert result.outcome == ("known" if result.known else NOTHING[bool(result.not_judged)])
 
 
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize(("profile", "seed"), PROVEN, ids=lambda value: str(value))
 def test_a_known_issue_is_proven(profile: str, seed: int) -> None:
     draws_version = "@" in profile or profile == "whole"

@@ -97,6 +97,7 @@ def test_every_seed_has_its_own_subset_of_faults() -> None:
     assert max(len(subset) for subset in subsets) < len(Fault.kinds())
 
 
+@pytest.mark.slow
 def test_the_profiles_reach_every_kind_of_fault_between_them() -> None:
     seen = {
         kind_of(type(fault))

@@ -175,6 +175,7 @@ def test_a_wider_scope_is_clean(scope: Scope) -> None:
     assert result.paths == []
 
 
+@pytest.mark.slow
 def test_with_late_metadata_nothing_has_to_go_wrong_for_d12() -> None:
     """A member acknowledges the topic that it knows, and takes the other one over meanwhile."""
     scope = Scope(semantics="kafka-4.3", max_disturbances=0, slow_metadata=True)
