@@ -11,6 +11,9 @@ _SECONDS = 1000.0
 COMPARED: Mapping[str, str] = {
     "unowned_partition_ms": "time without an owner, summed over partitions",
     "unowned_partition_ms_max": "longest time without an owner of one partition",
+    "rebalance_unowned_partition_ms": (
+        "time without an owner during rebalances, summed over partitions"
+    ),
     "availability_loss_percent": "share of partitions without an owner during rebalances",
     "member_stopped_ms": "time of members without any partition, that had some before and after",
     "group_stopped_ms": "time of whole groups without any partition",
