@@ -125,9 +125,9 @@ def test_the_report_shows_each_metric_over_each_parameter(summary: ExperimentSum
     for metric in KEYS["metrics"]:
         assert f"](report/{metric}.png)" in text
         assert (folder / "report" / f"{metric}.png").stat().st_size > 5_000
-    assert "latency_ms 200, not 5" in text
+    assert "latency (ms): 200, not 5" in text
     rows = headline_rows(summary)
-    assert rows[0] == ["metric", "latency_ms", "label", "seeds", "eager", "consumer-uniform"]
+    assert rows[0] == ["metric", "latency (ms)", "label", "seeds", "eager", "consumer-uniform"]
     assert len(rows) == 1 + 2 * 4
 
 

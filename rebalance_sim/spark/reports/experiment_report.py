@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from math import isnan
 from re import sub
 
 from rebalance_sim.scenarios.documents import document as doc
-from rebalance_sim.scenarios.units import number, title_of, unit_of, words_of
+from rebalance_sim.scenarios.units import number, parameter_title, title_of, unit_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, shown
 from rebalance_sim.spark.reports.intervals import in_unit
@@ -55,8 +55,10 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     if not metrics or not effects:
         return doc.Verdict(f"{len(summary.runs):,} runs; nothing is varied.", kind)
     title = title_of(metrics[0])
+    if not known:
+        return doc.Verdict(f"Not known: {title}: {effects[0].failed}.", "")
     if not sure:
-        seeds = max((one.seeds for one, _ in known), default=0)
+        seeds = max(one.seeds for one, _ in known)
         words = f"No choice changes {title} by more than chance, with {seeds:,} seeds."
         if all(isnan(found.low) for _, found in known):
             words = f"Not known: {seeds:,} seeds are too few to tell a change from chance."
@@ -67,9 +69,10 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     value, interval = in_unit(metrics[0], change)
     words = words_of(metrics[0])
     return doc.Verdict(
-        f"{words[:1].upper()}{words[1:]}: {first.choice} {first.value} instead of {first.base}"
+        f"{words[:1].upper()}{words[1:]}: {choice_title(first.choice)} {first.value} instead of "
+        f"{first.base}"
         f"{within} changes it most, by {' '.join(filter(None, (value, unit_of(metrics[0])[0])))} "
-        f"{interval}{share}, over {first.seeds:,} seeds. Of {len(effects):,} choices "
+        f"{interval}{share}, over {first.seeds:,} seeds. Of {len(known):,} choices "
         f"{len(sure):,} change it by more than chance.",
         kind,
     )
@@ -100,6 +103,10 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
 
 
 def _plots(summary: ExperimentSummary) -> Iterator[doc.Part]:
+    for metric, words in summary.lacking.items():
+        title = title_of(metric)
+        yield doc.Heading(f"{title[:1].upper()}{title[1:]}")
+        yield f"`{metric}`: no figure, as no seed has it in every cell: {words}."
     for plot in metric_plots(summary):
         title = title_of(plot.metric)
         yield doc.Heading(f"{title[:1].upper()}{title[1:]}")
@@ -107,6 +114,11 @@ def _plots(summary: ExperimentSummary) -> Iterator[doc.Part]:
             f"`{plot.metric}`: medians over the same {plot.seeds:,} seeds in every cell, "
             "with exact 95 % intervals. A cross is a cell without a figure."
         )
+        if why := summary.uneven.get(plot.metric):
+            yield (
+                f"Its cells are not to be held side by side: it {why}. A phase with `until_ms`, "
+                "or `world.quiet_period_min_ms`, makes them equally long."
+            )
         yield doc.Plot(
             title,
             partial(map, partial(page_plots.panels, plot), plot.rows),
@@ -139,7 +151,8 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
     how many seeds; or what became of its runs."""
     experiment = summary.experiment
     names = [parameter.name for parameter in experiment.vary]
-    rows = [["metric", *names, "seeds", *(group or "median" for group in summary.groups)]]
+    titles = map(parameter_title, names)
+    rows = [["metric", *titles, "seeds", *(group or "median" for group in summary.groups)]]
     found = {(p.metric, p.cell, p.group): p for p in summary.points}
     for metric in experiment.metrics:
         if metric not in summary.runs:
@@ -149,7 +162,7 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
             values = [shown(cell.values[name]) for name in names]
             seeds = f"{max((point.seeds for point in points if point), default=0):,}"
             cells = [
-                summary.failed.get((group, cell.number), "")
+                summary.failed.get((group, cell.number), summary.lacking.get(metric, ""))
                 if point is None
                 else " ".join(in_unit(metric, point.median))
                 for group, point in zip(summary.groups, points, strict=True)
@@ -158,17 +171,15 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
     return rows
 
 
-def effect_rows(
-    summary: ExperimentSummary, *, title: Callable[[str], str] = title_of
-) -> list[list[str]]:
+def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
     """One row for each metric and choice: what it changes against the first of its kind, or what
     became of the runs."""
     rows = [
         ["metric", "choice", "in", "difference [95 %]", "of the median", "seeds", "less", "more"]
     ]
     for effect in summary.effects:
-        choice = f"{effect.choice} {effect.value}, not {effect.base}"
-        row = [title(effect.metric), choice, effect.group]
+        choice = f"{choice_title(effect.choice)}: {effect.value}, not {effect.base}"
+        row = [title_of(effect.metric), choice, effect.group]
         if effect.difference is None:
             rows.append([*row, effect.failed, "", "0", "", ""])
             continue
@@ -179,10 +190,15 @@ def effect_rows(
     return rows
 
 
+def choice_title(choice: str) -> str:
+    """A parameter in words with its unit, or what protocols and versions are called."""
+    return "version" if choice == "semantics" else parameter_title(choice)
+
+
 def failed_rows(summary: ExperimentSummary) -> list[list[str]]:
     """One row for each cell without a figure."""
     names = [parameter.name for parameter in summary.experiment.vary]
-    rows = [[*names, "in", "runs"]]
+    rows = [[*map(parameter_title, names), "in", "runs"]]
     cells = {cell.number: cell for cell in summary.experiment.cells}
     for (group, cell), words in summary.failed.items():
         rows.append([*(shown(cells[cell].values[name]) for name in names), group, words])

@@ -232,7 +232,7 @@ def _panel(plot: MetricPlot, panel: Panel) -> Any:
             "type": "scatter", "x": list(line.xs), "y": list(line.medians),
             "error_y": _reach(line.lows, line.medians, line.highs),
             "mode": "lines+markers" if line.is_joined else "markers", "cliponaxis": False,
-            "name": line.name or plot.metric, "showlegend": bool(line.name),
+            "name": line.name or words_of(plot.metric), "showlegend": bool(line.name),
             "marker": {"color": colour, "symbol": symbol, "size": size, "line": {"width": 2}},
             "line": {"color": colour, "width": 2},
         }
