@@ -82,7 +82,7 @@ def a_summary(**keys: Any) -> ExperimentSummary:
 def test_medians_and_effects_are_those_of_the_rows_by_hand() -> None:
     summary = a_summary()
     assert headline_rows(summary)[:5] == [
-        ["metric", "rule", "latency_ms", "seeds", "median"],
+        ["metric", "rule", "latency (ms)", "seeds", "median"],
         [MOVED, "old", "5", "6", "35 [10, 60]"],
         [MOVED, "old", "50", "6", "37 [12, 62]"],
         [MOVED, "new", "5", "6", "34 [10, 59]"],
@@ -90,8 +90,8 @@ def test_medians_and_effects_are_those_of_the_rows_by_hand() -> None:
     ]
     # Shares are of the medians of the base over both cells: 36 and 34.5.
     assert effect_rows(summary)[1:3] == [
-        [MOVED, "rule new, not old", "", "-1 [-1, 0]", "-3%", "6", "83%", "0%"],
-        [MOVED, "latency_ms 50, not 5", "", "2 [2, 2]", "+6%", "6", "0%", "100%"],
+        [MOVED, "rule: new, not old", "", "-1 [-1, 0]", "-3%", "6", "83%", "0%"],
+        [MOVED, "latency (ms): 50, not 5", "", "2 [2, 2]", "+6%", "6", "0%", "100%"],
     ]
 
 
@@ -102,7 +102,7 @@ def test_a_time_of_a_group_that_never_settles_is_no_time() -> None:
 
 def test_the_verdict_has_its_unit_and_says_when_seeds_are_too_few() -> None:
     assert answer_of(a_summary()).text == (
-        "Times a partition changed its consumer: latency_ms 50 instead of 5 changes it most, by 2 "
+        "Times a partition changed its consumer: latency (ms): 50 instead of 5 changes it most, by 2 "
         "[2, 2] (+6%), over 6 seeds. Of 2 choices 1 change it by more than chance."
     )
     # Of the six seeds one never settles, and five have no interval.
@@ -135,8 +135,8 @@ def test_each_value_of_the_other_parameter_has_a_line_and_each_line_its_places()
         "latency (ms)", (5, 50), True,
     )  # fmt: skip
     assert {line.name: (line.xs, line.medians) for line in over_rules.lines} == {
-        "latency_ms = 5": (("old", "new"), (35.0, 34.0)),
-        "latency_ms = 50": (("old", "new"), (37.0, 36.0)),
+        "latency (ms) = 5": (("old", "new"), (35.0, 34.0)),
+        "latency (ms) = 50": (("old", "new"), (37.0, 36.0)),
     }
     assert {line.name: (line.xs, line.medians) for line in over_latency.lines} == {
         "rule = old": ((5, 50), (35.0, 37.0)),
@@ -157,7 +157,7 @@ def test_the_page_of_an_experiment_has_all_that_its_tables_say() -> None:
     for said in (
         "4 cells (grid), each with the same 6 seeds; 24 runs",
         "<b>24</b>ok",
-        "<td>rule new, not old</td>",
+        "<td>rule: new, not old</td>",
         "<td class=n>36 [12, 61]</td>",
         "<td>classic.left</td><td class=n>1</td><td class=n>2.5</td><td class=n>7</td>",
         f"<td>ok</td><td class=n>24</td><td>{OUTCOMES['ok']}</td>",

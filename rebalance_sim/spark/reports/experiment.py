@@ -24,7 +24,7 @@ from rebalance_sim.scenarios.units import parameter_title, unit_of
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import Median, median_of
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
-from rebalance_sim.spark.reports.pairing import failure_of, measured_ms, pair, paired_runs, uneven
+from rebalance_sim.spark.reports.pairing import failure_of, pair, paired_runs, time_of, uneven
 from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan
@@ -174,9 +174,9 @@ def _lacking(compared: pd.DataFrame, experiment: Experiment) -> Iterator[tuple[s
 
 def _uneven(compared: pd.DataFrame, experiment: Experiment) -> Iterator[tuple[str, str]]:
     for metric in experiment.metrics:
-        times_ms = measured_ms(compared, metric)
-        if times_ms is not None and len(times_ms):
-            words = uneven(times_ms.groupby([compared["group"], compared["cell"]]).median())
+        time_ms = time_of(metric, compared)
+        if time_ms is not None and len(compared):
+            words = uneven(compared.groupby(["group", "cell"])[time_ms].median())
             if words:
                 yield metric, words
 
@@ -239,8 +239,8 @@ def _unlike(rows: pd.DataFrame, choice: str, metric: str) -> str:
     """Why the runs of two values of a choice are not compared by this metric, if they are not."""
     if rows.empty:
         return "no seed has it in every cell"
-    times_ms = measured_ms(rows, metric)
-    return "" if times_ms is None else uneven(times_ms.groupby(rows[choice]).median())
+    time_ms = time_of(metric, rows)
+    return "" if time_ms is None else uneven(rows.groupby(choice)[time_ms].median())
 
 
 def _failure(runs: pd.DataFrame, choice: str, base: object, value: object) -> str:

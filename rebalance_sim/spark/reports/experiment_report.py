@@ -69,7 +69,7 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     value, interval = in_unit(metrics[0], change)
     words = words_of(metrics[0])
     return doc.Verdict(
-        f"{words[:1].upper()}{words[1:]}: {choice_title(first.choice)} {first.value} instead of "
+        f"{words[:1].upper()}{words[1:]}: {choice_title(first.choice)}: {first.value} instead of "
         f"{first.base}"
         f"{within} changes it most, by {' '.join(filter(None, (value, unit_of(metrics[0])[0])))} "
         f"{interval}{share}, over {first.seeds:,} seeds. Of {len(known):,} choices "

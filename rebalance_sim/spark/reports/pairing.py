@@ -11,7 +11,7 @@ measured for as long: a longer session or ``max.poll.interval.ms`` makes a longe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -86,14 +86,14 @@ def failure_of(outcomes: Iterable[str]) -> str:
     return ", ".join(f"{counts[n]:,} of {total} {_WORDS.get(n, n)}" for n in sorted(failed))
 
 
-def measured_ms(runs: pd.DataFrame, metric: str) -> pd.Series | None:
-    """For how long each run was measured, of a metric that grows with time: all of it, or the
-    phase. None for other metrics, and for a phase that ends at rest, whose end is a result."""
+def time_of(metric: str, columns: Container[str]) -> str | None:
+    """The column with how long a run was measured, of a metric that grows with time: all of it, or
+    the phase. None for other metrics, and for a phase that ends at rest, whose end is a result."""
     phase, _, name = metric.rpartition(".")
     column = f"{phase}.duration_ms" if phase else "simulated_ms"
-    if name not in GROWING or column not in runs or f"{phase}.at_rest" in runs:
+    if name not in GROWING or column not in columns or f"{phase}.at_rest" in columns:
         return None
-    return runs[column]
+    return column
 
 
 def uneven(times_ms: Iterable[float]) -> str:

@@ -161,9 +161,9 @@ def figure_of(plot: MetricPlot) -> Figure:
             of_row[-1].legend(fontsize=7, frameon=False)
     grid[0, 0].set_ylim(bottom=0)  # shared; only now, since it ends the search for the top
     figure.supylabel(plot.unit, fontsize=9)
-    characters = 72 if columns < 3 else 110
+    characters = 80 if columns < 3 else 120
     title = _in_lines(f"{title_of(plot.metric)}, n = {plot.seeds:,} seeds", characters)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(title, fontsize=9)
     return figure
 
 
