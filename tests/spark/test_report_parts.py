@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sample_plans import a_plan
 from rebalance_sim.scenarios.documents.document import Document, Fold, Plot, Table, Verdict
 from rebalance_sim.scenarios.documents.html_page import html_fragment
 from rebalance_sim.scenarios.experiment import make_experiment
-from rebalance_sim.scenarios.units import title_of
+from rebalance_sim.scenarios.units import COMPARED, title_of
 from rebalance_sim.spark import SweepSummary
 from rebalance_sim.spark.reports.difference import Difference, OtherRun, difference_document
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, summary_of
@@ -36,7 +37,7 @@ from rebalance_sim.spark.reports.page_plots import (
     ways_of_change,
 )
 from rebalance_sim.spark.reports.report import MetricSummary, Throughput, outcome_rows
-from rebalance_sim.spark.reports.stills import outcomes
+from rebalance_sim.spark.reports.stills import distributions, histograms, outcomes
 from rebalance_sim.spark.reports.sweep_report import sweep_document
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.tables import OUTCOMES
@@ -358,7 +359,8 @@ def test_a_histogram_has_its_runs_where_their_values_are_and_says_in_what_unit()
     }
     assert counted == {1.0: 3, 9.0: 4}
     assert all(low <= x <= high for x, (low, high) in zip(bars.x, bars.customdata, strict=True))
-    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("s", "runs")
+    assert figure.layout.xaxis.title.text == "s; the line: median 9"
+    assert figure.layout.yaxis.title.text == "runs"
     assert figure.layout.shapes[0].x0 == 9.0
 
 
@@ -380,6 +382,29 @@ def test_a_band_over_time_is_of_the_runs_that_last_so_long() -> None:
     assert tuple(count.y) == (11, 2)
     assert count.yaxis == "y2"
     assert figure.layout.xaxis.title.text == "simulated time (s)"
+
+
+@pytest.mark.parametrize("kind", ["distributions", "histograms"])
+def test_titles_of_stills_are_words_and_lie_beside_one_another(kind: str) -> None:
+    if kind == "histograms":
+        figure = histograms({metric: {1_000.0: 3} for metric in COMPARED})
+    else:
+        rows = pd.DataFrame({"eager": [1_000.0, 2_000.0], "cooperative": [3_000.0, 4_000.0]})
+        figure = distributions([(metric, rows) for metric in COMPARED])
+        [line, *_] = figure.axes[0].lines
+        assert max(line.get_xdata()) == 2, "in partition-seconds, as in the tables"
+    figure.canvas.draw()
+    titled = [axes for axes in figure.axes if axes.get_title()]
+    assert titled[0].get_title().replace("\n", " ").startswith(title_of(next(iter(COMPARED))))
+    boxes = [axes.title.get_window_extent() for axes in titled]
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def test_ways_of_change_are_of_metrics_in_words() -> None:
+    nan = Median(value=math.nan, low=math.nan, high=math.nan)
+    change = MetricChange(metric=MOVES, runs=8, difference=nan, less=2, more=1)
+    assert ways_of_change([change]).data[0].y == (MOVED,)
 
 
 def test_ways_of_change_add_up_to_all_runs() -> None:

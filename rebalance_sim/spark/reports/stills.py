@@ -125,7 +125,7 @@ def distributions(metrics: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
         for colour, name in zip(cycle(COLOURS), rows, strict=False):
             values = rows[name] / unit_of(metric)[1]
             axes.ecdf(values, label=name, color=colour, linewidth=1.2)
-        axes.set_title(_in_lines(f"{title_of(metric)}, n = {len(rows):,}"), fontsize=8)
+        axes.set_title(f"{_in_lines(title_of(metric))}\nn = {len(rows):,} seeds", fontsize=8)
         if rows.max(axis=None) > 0:
             axes.set_xscale("symlog")
     handles, labels = grid[0].get_legend_handles_labels()
