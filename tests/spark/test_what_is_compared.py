@@ -160,7 +160,7 @@ def test_what_grows_with_time_is_no_effect_of_what_makes_a_run_longer(
         f"{lengths[60_000]:,.0f} s"
     )
     assert other.metric == METRIC and other.difference is not None
-    assert answer_of(of_heartbeats).text == f"Not known: heartbeats in all: {first.failed}."
+    assert answer_of(of_heartbeats).text == f"Not known: heartbeats sent: {first.failed}."
     assert first.failed in of_heartbeats.report.read_text().replace("it grows", "grows")
 
 
