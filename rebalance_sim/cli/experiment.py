@@ -124,12 +124,12 @@ def _describe(summary: ExperimentSummary) -> Iterator[str]:
         yield f"  and {len(summary.failed) - FAILURES_SHOWN} more cells: see the report"
     rows = effect_rows(summary)
     shown_above = ""
-    for metric, choice, group, difference, share, seeds, *_ in rows[1 : EFFECTS_SHOWN + 1]:
+    for metric, choice, group, difference, share, seeds, _, _, cells in rows[1 : EFFECTS_SHOWN + 1]:
         if metric != shown_above:
             yield f"  {metric}"
             shown_above = metric
         where = f" ({group})" if group else ""
-        over = f", {seeds} seeds" if seeds != "0" else ""
+        over = f", {seeds} seeds, in {cells} cells" if seeds != "0" else ""
         yield f"    {choice}{where}: {difference} {share}".rstrip() + over
     if len(rows) - 1 > EFFECTS_SHOWN:
         yield f"  and {len(rows) - 1 - EFFECTS_SHOWN} more effects: see the report"

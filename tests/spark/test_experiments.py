@@ -108,10 +108,12 @@ def test_effects_are_differences_of_runs_that_share_all_else(summary: Experiment
     assert judged.any() and not judged.all()
     eager = runs[(runs["protocol"] == "eager") & runs["seed"].map(judged)]
     slow, fast = (
-        eager[eager["latency_ms"] == ms].groupby("seed")[metric].mean() for ms in (200, 5)
+        eager[eager["latency_ms"] == ms].set_index(["seed", "label"])[metric] for ms in (200, 5)
     )
-    assert effect.difference.value == pytest.approx((slow - fast).median())
-    assert effect.relative == pytest.approx((slow - fast).median() / fast.median())
+    change = (slow - fast).groupby("seed").median().median()
+    assert effect.difference.value == pytest.approx(change)
+    assert effect.relative == pytest.approx(change / fast.groupby("seed").median().median())
+    assert effect.cells == 2
     assert (effect.seeds, effect.base, effect.value) == (judged.sum(), "5", "200")
     assert effect.less + effect.more <= effect.seeds
     # What a group is called changes nothing at all.

@@ -91,9 +91,30 @@ def test_medians_and_effects_are_those_of_the_rows_by_hand() -> None:
     ]
     # Shares are of the medians of the base over both cells: 36 and 34.5.
     assert effect_rows(summary)[1:3] == [
-        [MOVED, "rule: new, not old", "", "-1 [-1, 0]", "-3%", "6", "83%", "0%"],
-        [MOVED, "latency (ms): 50, not 5", "", "2 [2, 2]", "+6%", "6", "0%", "100%"],
+        [MOVED, "rule: new, not old", "", "-1 [-1, 0]", "-3%", "6", "83%", "0%", "2 of 2"],
+        [MOVED, "latency (ms): 50, not 5", "", "2 [2, 2]", "+6%", "6", "0%", "100%", "2 of 2"],
     ]
+
+
+def test_one_cell_with_a_long_tail_does_not_turn_an_effect_round() -> None:
+    """Of three latencies one has a thousand moves under the old rule, and ten more under the new
+    one in the two others."""
+    latencies = {"path": "world.network.latency.max_ms", "values": [5, 50, 500]}
+    summary = a_summary(vary={**KEYS["vary"], "latency_ms": latencies})
+    runs = summary.runs.copy()
+    is_new = runs["rule"] == "new"
+    runs.loc[is_new, MOVES] += 10
+    runs.loc[~is_new & (runs["latency_ms"] == 500), MOVES] += 1_000
+    found = summary_of(
+        summary.experiment, summary.plan, runs, summary.rebalances, report=summary.report
+    )
+    assert effect_rows(found)[1] == [
+        *(MOVED, "rule: new, not old", "", "9 [9, 10]", "+24%"),  # of 37
+        *("6", "0%", "100%", "2 of 3"),
+    ]
+    effects = [one for one in found.effects if (one.metric, one.choice) == (MOVES, "rule")]
+    only = replace(found, effects=tuple(effects))
+    assert "over 6 seeds, but not in 1 of 3 cells." in answer_of(only).text
 
 
 def test_a_time_of_a_group_that_never_settles_is_no_time() -> None:

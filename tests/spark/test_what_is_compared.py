@@ -90,7 +90,7 @@ def test_a_rule_that_violated_in_five_of_six_runs_has_no_gain(violated: Experime
     assert found["latency_ms"].difference is None
     assert found["latency_ms"].failed == "5: 5 of 12 violated"
     rows = [row for row in effect_rows(violated) if row[1] == "rule: new, not old"]
-    assert [row[3:] for row in rows] == [["5 of 12 violated", "", "0", "", ""]] * 2
+    assert [row[3:] for row in rows] == [["5 of 12 violated", "", "0", "", "", ""]] * 2
     assert "%" not in "".join(cell for row in rows for cell in row[3:])
 
 

@@ -3,9 +3,10 @@ show of it.
 
 A metric of a cell is the median over the seeds that are compared, the same in every cell
 (``pairing.py``), with an exact interval (``intervals.py``). What a choice changes is a difference
-between runs that have the seed and all else in common: its mean over all else, seed by seed, and of
-that the median over seeds. Runs of one seed are alike; seeds are not, so the interval is over
-seeds.
+between runs that have the seed and all else in common: its median over all else, seed by seed, and
+of that the median over seeds. Runs of one seed are alike; seeds are not, so the interval is over
+seeds. A mean would be that of the one cell with a long tail; and what changes a metric one way in
+some cells and the other way in others is said to (``Effect.alike``).
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ class Point:
 class Effect:
     """What it changes of a metric that ``choice`` is ``value`` and not ``base``.
 
-    ``difference`` is the median over ``seeds`` of value minus base, each a mean over cells;
+    ``difference`` is the median over ``seeds`` of value minus base, each a median over cells;
     ``relative`` is the same in shares of the base's median over seeds (None: that is 0). In
-    ``less`` seeds the value has less of it. Where runs of either did not pass, or are not alike,
+    ``less`` seeds the value has less of it. ``alike`` of ``cells`` change, by their own medians,
+    as all do together. Where runs of either did not pass, or are not alike,
     there is no difference, and ``failed`` says why.
     """
 
@@ -65,6 +67,8 @@ class Effect:
     relative: float | None = None
     less: int = 0
     more: int = 0
+    cells: int = 0
+    alike: int = 0
     failed: str = ""
 
 
@@ -259,10 +263,12 @@ def _levels(frame: pd.DataFrame, choice: str, experiment: Experiment) -> list[ob
 
 
 def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:
-    differences = [float(one) for one in changes.groupby(level="seed", sort=True).mean()]
-    # Averaged over cells as the differences are: of a long tail, both have the same share.
-    middle = float(base.groupby(level="seed").mean().median())
+    differences = [float(one) for one in changes.groupby(level="seed", sort=True).median()]
+    middle = float(base.groupby(level="seed").median().median())
     difference = median_of(differences)
+    all_else = [name for name in changes.index.names if name != "seed"]
+    of_cells = changes.groupby(level=all_else).median().dropna() if all_else else []
+    ways = [_way(one) for one in of_cells] or [_way(difference.value)]
     return replace(
         effect,
         seeds=len(differences),
@@ -270,7 +276,13 @@ def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:
         relative=difference.value / middle if middle else None,
         less=sum(one < 0 for one in differences),
         more=sum(one > 0 for one in differences),
+        cells=len(ways),
+        alike=ways.count(_way(difference.value)),
     )
+
+
+def _way(change: float) -> int:
+    return (change > 0) - (change < 0)
 
 
 def _failures(plan: SweepPlan, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:

@@ -24,8 +24,9 @@ EFFECTS_FIRST = 8
 NOTES = (
     "Every cell has the same seeds, and all random draws belong to one concern and one actor: two "
     "cells differ in what is varied and in what follows from it. Medians are over seeds, with "
-    "exact 95 % intervals from order statistics; an effect is the median over seeds of the mean "
-    "difference between runs that differ in one choice alone. Of intervals about nothing, one in "
+    "exact 95 % intervals from order statistics; an effect is the median over seeds of the "
+    "median difference between runs that differ in one choice alone; `cells` says in how many of "
+    "the cells the median changes the same way. Of intervals about nothing, one in "
     "twenty misses 0 by chance.",
     "A cell in which a run did not pass has no figure, but says what became of its runs: seeds "
     "that survive are the easy ones. All other cells have the same seeds, as many as stand beside "
@@ -68,11 +69,13 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     share = "" if first.relative is None else f" ({first.relative:+.0%})"
     value, interval = in_unit(metrics[0], change)
     words = words_of(metrics[0])
+    others = first.cells - first.alike
+    mixed = f", but not in {others:,} of {first.cells:,} cells" if others else ""
     return doc.Verdict(
         f"{words[:1].upper()}{words[1:]}: {choice_title(first.choice)}: {first.value} instead of "
         f"{first.base}"
         f"{within} changes it most, by {' '.join(filter(None, (value, unit_of(metrics[0])[0])))} "
-        f"{interval}{share}, over {first.seeds:,} seeds. Of {len(known):,} choices "
+        f"{interval}{share}, over {first.seeds:,} seeds{mixed}. Of {len(known):,} choices "
         f"{len(sure):,} change it by more than chance.",
         kind,
     )
@@ -175,18 +178,22 @@ def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
     """One row for each metric and choice: what it changes against the first of its kind, or what
     became of the runs."""
     rows = [
-        ["metric", "choice", "in", "difference [95 %]", "of the median", "seeds", "less", "more"]
+        [
+            *("metric", "choice", "in", "difference [95 %]", "of the median"),
+            *("seeds", "less", "more", "cells"),
+        ]
     ]
     for effect in summary.effects:
         choice = f"{choice_title(effect.choice)}: {effect.value}, not {effect.base}"
         row = [title_of(effect.metric), choice, effect.group]
         if effect.difference is None:
-            rows.append([*row, effect.failed, "", "0", "", ""])
+            rows.append([*row, effect.failed, "", "0", "", "", ""])
             continue
         share = "" if effect.relative is None else f"{effect.relative:+.0%}"
         ways = (f"{count / effect.seeds:.0%}" for count in (effect.less, effect.more))
         difference = " ".join(in_unit(effect.metric, effect.difference))
-        rows.append([*row, difference, share, f"{effect.seeds:,}", *ways])
+        cells = f"{effect.alike:,} of {effect.cells:,}"
+        rows.append([*row, difference, share, f"{effect.seeds:,}", *ways, cells])
     return rows
 
 
