@@ -34,7 +34,7 @@ from rebalance_sim.spark.runner import DEFAULT_RUNNER
 DOCS = Path(__file__).parent
 RESTART = "restart_unowned_partition_ms"
 HEADLINES = (
-    "availability_loss_percent",
+    "rebalance_unowned_partition_ms",
     "rebalance_ms_max",
 )
 """What the first page shows of the protocols."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rebalance_sim.spark import ComparisonSummary
 
 FAILURES_SHOWN = 5
-COLUMNS_SHOWN = 7
-"""Of the differences: without means and percentiles, which the report has."""
 
 
 def compare(
@@ -109,7 +107,7 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
         yield "medians over seeds, with 95 % intervals; less is better"
         yield from _columns(headline_rows(summary, title=named))
     for protocol in plan.protocols:
-        rows = [row[:COLUMNS_SHOWN] for row in difference_rows(summary, protocol, title=named)]
+        rows = difference_rows(summary, protocol, title=named)
         if protocol != summary.base and len(rows) > 1:
             yield ""
             yield f"{protocol} against {summary.base}: medians of the differences, seed by seed"

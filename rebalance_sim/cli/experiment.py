@@ -112,7 +112,6 @@ def _time(seconds: float) -> str:
 
 
 def _describe(summary: ExperimentSummary) -> Iterator[str]:
-    from rebalance_sim.scenarios.units import named
     from rebalance_sim.spark.reports.experiment_report import effect_rows, failed_rows
 
     outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
@@ -123,11 +122,15 @@ def _describe(summary: ExperimentSummary) -> Iterator[str]:
         yield f"  no figure of {', '.join(filter(None, [*cell, group])) or 'the cell'}: {words}"
     if len(summary.failed) > FAILURES_SHOWN:
         yield f"  and {len(summary.failed) - FAILURES_SHOWN} more cells: see the report"
-    rows = effect_rows(summary, title=named)
-    for metric, choice, group, difference, share, seeds, *_ in rows[1 : EFFECTS_SHOWN + 1]:
+    rows = effect_rows(summary)
+    shown_above = ""
+    for metric, choice, group, difference, share, seeds, _, _, cells in rows[1 : EFFECTS_SHOWN + 1]:
+        if metric != shown_above:
+            yield f"  {metric}"
+            shown_above = metric
         where = f" ({group})" if group else ""
-        over = f", {seeds} seeds" if seeds != "0" else ""
-        yield f"  {metric}: {choice}{where}: {difference} {share}".rstrip() + over
+        over = f", {seeds} seeds, in {cells} cells" if seeds != "0" else ""
+        yield f"    {choice}{where}: {difference} {share}".rstrip() + over
     if len(rows) - 1 > EFFECTS_SHOWN:
         yield f"  and {len(rows) - 1 - EFFECTS_SHOWN} more effects: see the report"
     for outcome, reason, command in summary.failures[:FAILURES_SHOWN]:

@@ -18,6 +18,9 @@ compared (classic §9):
 - Offset requests name topics neither by id nor by name (``ClientSpec.uses_topic_ids`` None).
 - A rolling deployment that would change the protocol restarts clients and changes nothing.
 - Records flow (``data_plane``): lag and repeated work are half of what is asked.
+- The quiet period is the longest that any of ``PROTOCOLS`` calls for (``quiet_period_min_ms``):
+  heartbeats, commits and lag add up in it, and that of a classic group is two rebalance timeouts
+  longer.
 
 Changes of settings that are those of consumer groups (``group_config_change``) stay in the schedule
 and mean nothing to classic groups.
@@ -34,8 +37,9 @@ from rebalance_sim.protocol.clients.versions import version_in
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.quiet import called_for_ms
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.spec import ClientSpec
+from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 
 _METADATA_MAX_AGE_MS = 10_000
 
@@ -163,17 +167,25 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
     """
     spoken = protocol_named(protocol)
     world = scenario.world
+    longest_ms = max(called_for_ms(_speaking(world, one)) for one in PROTOCOLS.values())
     world = replace(
-        world,
-        clients=tuple(spoken.client(client, world.config) for client in world.clients),
-        config=spoken.config(world.config),
-        faults=tuple(fault.among_alike() for fault in world.faults),
-        defects=tuple(sorted({*world.defects, *spoken.rules})),
-        data_plane=True,
+        _speaking(world, spoken),
+        quiet_period_min_ms=max(world.quiet_period_min_ms, longest_ms),
     )
     return replace(
         scenario,
         name=f"{scenario.name}+{protocol}",
         profile=f"{scenario.profile}+{protocol}" if scenario.profile else "",
         world=world,
+    )
+
+
+def _speaking(world: WorldSpec, spoken: ComparedProtocol) -> WorldSpec:
+    return replace(
+        world,
+        clients=tuple(spoken.client(client, world.config) for client in world.clients),
+        config=spoken.config(world.config),
+        faults=tuple(fault.among_alike() for fault in world.faults),
+        defects=tuple(sorted({*world.defects, *spoken.rules})),
+        data_plane=True,
     )

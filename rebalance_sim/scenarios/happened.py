@@ -39,8 +39,7 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
     )
     yield (
         "standstill",
-        f"members could fetch nothing for {_seconds(metrics, 'member_stopped_ms')} in all; "
-        f"the whole group for {_seconds(metrics, 'group_stopped_ms')}",
+        _standstill(metrics),
     )
     moved = metrics["partition_moves_needed"] + metrics["partition_moves_beyond_need"]
     yield (
@@ -54,6 +53,7 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
             "records",
             f"{_count(metrics, 'records_delivered')} delivered, "
             f"{_count(metrics, 'records_redelivered')} of them again; "
+            f"{_count(metrics, 'records_reprocessed')} processed again, "
             f"{_count(metrics, 'records_skipped')} skipped, {_count(metrics, 'records_lost')} lost",
         )
         yield (
@@ -88,12 +88,13 @@ def lines_of(result: RunResult) -> Iterator[tuple[str, str]]:
         f"by rebalance timeout {_count(metrics, 'rebalance_timeouts')}; "
         f"clients fenced {_count(metrics, 'fences')}",
     )
-    settling_ms = metrics["settling_ms"]
+    has_faults = any(name.startswith("fault.") for name in result.coverage)
+    since = "the last fault began or ended" if has_faults else "the start, without any fault"
     yield (
         "settled",
         "not stable at the end"
-        if settling_ms < 0
-        else f"{_seconds(metrics, 'settling_ms')} after the last fault began or ended",
+        if metrics["settling_ms"] < 0
+        else f"{_seconds(metrics, 'settling_ms')} after {since}",
     )
     for phase in result.phases:
         yield from _phase(phase, metrics)
@@ -114,17 +115,24 @@ def _phase(phase: PhaseSpan, run: Mapping[str, float]) -> Iterator[tuple[str, st
     yield (
         "",
         f"unowned {_seconds(metrics, 'unowned_partition_ms', 'partition-seconds')}, one partition "
-        f"for at most {_seconds(metrics, 'unowned_partition_ms_max')}; members could fetch nothing "
-        f"for {_seconds(metrics, 'member_stopped_ms')} in all, "
-        f"the whole group for {_seconds(metrics, 'group_stopped_ms')}",
+        f"for at most {_seconds(metrics, 'unowned_partition_ms_max')}; {_standstill(metrics)}",
     )
     if "lag_records_max" in metrics:
         yield (
             "",
             f"records {_count(metrics, 'records_delivered')} delivered, "
             f"{_count(metrics, 'records_redelivered')} of them again; "
+            f"{_count(metrics, 'records_reprocessed')} processed again; "
             f"lag at most {_count(metrics, 'lag_records_max')} in one partition",
         )
+
+
+def _standstill(metrics: Mapping[str, float]) -> str:
+    return (
+        "members with partitions before and after had none for "
+        f"{_seconds(metrics, 'member_stopped_ms')} in all; "
+        f"the whole group for {_seconds(metrics, 'group_stopped_ms')}"
+    )
 
 
 def _rebalances(episodes: tuple[Episode, ...], metrics: Mapping[str, float]) -> str:
@@ -133,6 +141,8 @@ def _rebalances(episodes: tuple[Episode, ...], metrics: Mapping[str, float]) -> 
     text = f"{len(episodes):,}"
     if episodes:
         text += f", {_seconds(metrics, 'rebalance_ms')} in all ({by_cause})"
+    if len(episodes) > _LONGEST_SHOWN:
+        text += "; the three longest"
     still = metrics["rebalance_episodes_open"]
     return f"{text}; {still:g} not over at the end" if still else text
 

@@ -20,10 +20,15 @@ _WARM_UP_MS = 60_000
 
 
 def quiet_period_ms(world: WorldSpec) -> int:
-    """The one that is given; else long enough for every bound of ``invariants.model.quiet_period``
-    if nothing restarts these, and for the last load before it."""
+    """The one that is given; else ``quiet_period_min_ms``, or as long as settings call for."""
     if world.quiet_period_ms is not None:
         return world.quiet_period_ms
+    return max(world.quiet_period_min_ms, called_for_ms(world))
+
+
+def called_for_ms(world: WorldSpec) -> int:
+    """Long enough for every bound of ``invariants.model.quiet_period`` if nothing restarts these,
+    and for the last load before it."""
     config, clients, faults = world.config, world.clients, world.faults
     said = (config, *clients, *faults)
     heartbeat_ms = _longest_ms(said, *_of_groups("heartbeat_interval_ms"))

@@ -224,6 +224,7 @@ _HEADLINES = (
     ("rebalance_ms_max", "s", "longest rebalance"),
     ("member_stopped_ms", "s", "standstill of members, summed over members"),
     ("records_redelivered", "", "records delivered again"),
+    ("records_reprocessed", "", "records processed again"),
     ("records_lost", "", "records lost"),
     ("fatal_clients", "", "clients that ended with an error"),
 )

@@ -11,6 +11,9 @@ _SECONDS = 1000.0
 COMPARED: Mapping[str, str] = {
     "unowned_partition_ms": "time without an owner, summed over partitions",
     "unowned_partition_ms_max": "longest time without an owner of one partition",
+    "rebalance_unowned_partition_ms": (
+        "time without an owner during rebalances, summed over partitions"
+    ),
     "availability_loss_percent": "share of partitions without an owner during rebalances",
     "member_stopped_ms": "time of members without any partition, that had some before and after",
     "group_stopped_ms": "time of whole groups without any partition",
@@ -22,7 +25,7 @@ COMPARED: Mapping[str, str] = {
     "crash_detection_ms_max": (
         "longest time from the death of a process until the group is rid of it"
     ),
-    "first_assignment_ms_mean": "from the start of a process to its first partition",
+    "first_assignment_ms_mean": "mean time from the start of a process to its first partition",
     "duration_ms": "length of the phase",
     "settling_ms": "from the last fault to the last change",
     "partition_moves": "times a partition changed its consumer",
@@ -30,12 +33,12 @@ COMPARED: Mapping[str, str] = {
     "needless_revocations": "partitions given up and got back",
     "callbacks_run": "rebalance callbacks",
     "rebalance_requests": "membership requests during rebalances",
-    "heartbeats_sent": "heartbeats in all",
+    "heartbeats_sent": "heartbeats sent",
     "group_records_written": "records of groups in the log",
     "group_bytes_written": "size of records of groups in the log",
     "lag_record_seconds": "lag, integrated over time",
     "lag_records_max": "the highest lag of a partition",
-    "first_record_after_loss_ms_mean": "wait of a moved partition for its first record",
+    "first_record_after_loss_ms_mean": "mean wait of a moved partition for its first record",
     "first_record_after_loss_ms_max": "longest wait of a moved partition for its first record",
     "records_reprocessed": "records processed again",
     "records_lost": "records handed out and never processed",
@@ -46,6 +49,32 @@ COMPARED: Mapping[str, str] = {
 _WORDS: Mapping[str, str] = {
     **COMPARED,
     "first_assignment_ms_max": "longest time from the start of a process to its first partition",
+    "assignment_delay_ms": "from a rise of the group epoch to its target, summed over rises",
+    "assignment_delay_ms_max": "longest time from a rise of the group epoch to its target",
+    "reconciliation_delay_ms": (
+        "from a rise of the group epoch until the group is stable, summed over rises"
+    ),
+    "reconciliation_delay_ms_max": (
+        "longest time from a rise of the group epoch until the group is stable"
+    ),
+    "rebalance_coordinator_ms": "time in which coordinators rebalanced a group",
+    "rebalance_coordinator_ms_max": "longest time in which a coordinator rebalanced a group",
+    "member_rebalance_ms_max": "longest time of a member busy with a rebalance",
+    "crash_detection_ms_mean": (
+        "mean time from the death of a process until the group is rid of it"
+    ),
+    "first_record_after_assignment_ms_max": (
+        "longest time from the assignment of a moved partition to its first record"
+    ),
+    "first_record_after_assignment_ms_mean": (
+        "mean time from the assignment of a moved partition to its first record"
+    ),
+    "rebalance_episodes_open": "rebalances that are not over at the end",
+    "partition_moves_needed": "partitions moved by a rebalance that had to be",
+    "idle_clients": "clients that never could fetch a partition",
+    "fences": "times a client found itself fenced",
+    "records_skipped": "records that no application received",
+    "records_written": "records of the offsets topic",
     "rebalances": "rises of the epoch of a consumer group",
     "records_redelivered": "records delivered again",
     "lag_records_at_end": "lag at the end",

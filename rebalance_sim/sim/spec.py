@@ -67,6 +67,9 @@ class WorldSpec:
     quiet_period_ms: int | None = None
     """What follows, in which every group must come to rest; none: as long as its settings call
     for, and longer where something holds a group up."""
+    quiet_period_min_ms: int = 0
+    """At least so long, where none is given: runs of other settings are as long, and what grows at
+    rest, such as heartbeats, can be compared."""
     group_id: str = "group"
     """The group of the clients that name no other."""
     semantics: str = DEFAULT_SEMANTICS.name
@@ -97,6 +100,8 @@ class WorldSpec:
         if self.quiet_period_ms is not None:
             at_least(self, 0, "quiet_period_ms")
             at_most(self, TIME_MOST_MS, "quiet_period_ms")
+        at_least(self, 0, "quiet_period_min_ms")
+        at_most(self, TIME_MOST_MS, "quiet_period_min_ms")
         semantics = simulated(self.semantics, defects=self.defects, repairs=self.repairs)
         forgets_committed = semantics.rules(BrokerRules).reads_newest
         if self.config.group_coordinator_append_linger_ms and forgets_committed:

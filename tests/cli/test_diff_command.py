@@ -103,3 +103,16 @@ def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Pat
     assert f"  variants: {shown}=100 -> {shown}=200\n" in outcome.out
     assert "(too few runs for an interval), less in" in outcome.out
     assert "nan" not in outcome.out
+
+
+def test_runs_that_last_longer_have_no_more_of_what_grows_with_time(
+    call: Call, tmp_path: Path
+) -> None:
+    for limit in (20, 60):
+        call(
+            "sweep", "--profile", "calm", "--seeds", "0:2", *POOL, "--out",
+            tmp_path / str(limit), "--set", f"world.clients[*].max_poll_interval_ms={limit}000",
+        )  # fmt: skip
+    outcome = call("diff", tmp_path / "20", tmp_path / "60")
+    assert "2 runs are in both; 2 took other steps" in outcome.out
+    assert "heartbeats_sent" not in outcome.out and "commits_sent" not in outcome.out

@@ -49,7 +49,7 @@ def test_an_experiment_leaves_tables_and_a_report(call: Call, tmp_path: Path, fi
     outcome = call("experiment", file, *POOL, "--out", out)
     assert outcome.code == 0
     assert outcome.out.startswith("8 runs of calm: 8 ok\n")
-    assert "max_ms 200, not 5 (eager)" in outcome.out
+    assert "max (ms): 200, not 5 (eager)" in outcome.out
     assert outcome.out.rstrip().endswith("report.md")
     assert list(read_experiment(out)["max_ms"]) == [5, 5, 200, 200] * 2
     again = call("experiment", file, *POOL, "--out", out)

@@ -106,9 +106,32 @@ def test_settings_of_a_properties_file_are_taken_or_named(call: Call, at: Path) 
 def test_settings_of_the_other_protocol_are_left_out_and_named(call: Call, at: Path) -> None:
     Path("consumer.properties").write_text(PROPERTIES + "group.protocol=consumer\n")
     outcome = call("init", "own.toml", "--from-properties", "consumer.properties")
-    assert "session_timeout_ms is one of the classic protocol" in outcome.out
+    assert "session.timeout.ms is a setting of the classic protocol" in outcome.out
     client = load_scenario("own.toml").world.clients[0]
     assert (client.kind, client.session_timeout_ms) == ("java", 45_000)
+
+
+def test_a_group_that_commits_itself_commits_in_the_file_too(call: Call, at: Path) -> None:
+    """Without a commit, every partition that moves is read again or skipped."""
+    Path("consumer.properties").write_text("enable.auto.commit=false\ngroup.protocol=consumer\n")
+    topic = ("--clients", "3", "--topic", "orders:6:50")
+    outcome = call("init", "own.toml", "--from-properties", "consumer.properties", *topic)
+    assert "no setting says when the application commits: every 5 s" in outcome.out
+    scenario = load_scenario("own.toml")
+    assert {one.manual_commit_interval_ms for one in scenario.world.clients} == {5_000}
+    assert all(one.commits_when_revoked for one in scenario.world.clients)
+    metrics = run(scenario).metrics
+    assert metrics["partition_moves"] > 0
+    assert metrics["records_skipped"] < 6 * 50, "less than a second of each partition"
+
+
+def test_a_group_that_reads_what_is_committed_can_begin_without_transactions(
+    call: Call, at: Path
+) -> None:
+    Path("consumer.properties").write_text("isolation.level=read_committed\n")
+    outcome = call("init", "own.toml", "--from-properties", "consumer.properties")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "isolation.level is left out: no topic here has records of transactions" in outcome.out
 
 
 def test_values_that_kafka_takes_and_no_scenario_has_are_named(call: Call, at: Path) -> None:

@@ -54,6 +54,7 @@ def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> 
         before = generate(profile, seed).world
         after = generate(Variant(profile, protocol=protocol), seed).world
         others = {"clients": before.clients, "config": before.config, "faults": before.faults}
+        others["quiet_period_min_ms"] = 0
         same = replace(after, **others, data_plane=True)
         assert same == replace(before, data_plane=True)
         for one, other in zip(before.clients, after.clients, strict=True):
@@ -63,6 +64,21 @@ def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> 
                 spoken += ["metadata_max_age_ms"]
             kept = {name: getattr(one, name) for name in spoken}
             assert replace(other, **kept) == one
+
+
+def test_runs_of_a_seed_are_equally_long_under_every_protocol() -> None:
+    for seed in SEEDS:
+        lengths = {
+            protocol: quiet_period_ms(generate(Variant("calm", protocol=protocol), seed).world)
+            for protocol in PROTOCOLS
+        }
+        assert len(set(lengths.values())) == 1, lengths
+
+
+def test_a_quiet_period_that_is_given_is_kept() -> None:
+    scenario = a_world(ClientSpec(name="a", topics=("orders",)))
+    given = replace(scenario, world=replace(scenario.world, quiet_period_ms=7_000))
+    assert quiet_period_ms(with_protocol(given, "eager").world) == 7_000
 
 
 def told_to_go(scenario: Scenario) -> set[str]:

@@ -75,3 +75,25 @@ def test_a_phase_has_its_own_lines_with_its_own_figures() -> None:
     assert f"unowned {unowned_ms / 1000:,.3f} partition-seconds" in lines[first + 1]
     assert f"lag at most {metrics['deploy.lag_records_max']:,.0f} in one" in lines[first + 2]
     assert len(lines) == first + 3
+
+
+def test_a_run_without_faults_settles_after_its_start() -> None:
+    """So does one with faults, after the last of them."""
+    scenario = load_scenario("experiments/scenarios/deploy.toml")
+    assert what_happened(run(scenario))[-4].endswith(" s after the last fault began or ended")
+    without = replace(scenario, phases=(), world=replace(scenario.world, faults=()))
+    assert what_happened(run(without))[-1].endswith(" s after the start, without any fault")
+
+
+def test_more_rebalances_than_are_listed_are_said_to_be_the_longest() -> None:
+    result = run(load_scenario("experiments/scenarios/deploy.toml"))
+    assert len(result.rebalances) > 3
+    assert what_happened(result)[0].endswith("; the three longest")
+
+
+def test_records_that_workers_process_again_are_said() -> None:
+    """Handed out once to each, and processed by both: the new owner began behind a commit."""
+    result = run(load_scenario("experiments/scenarios/deploy.toml"))
+    again = replace(result, metrics={**result.metrics, "records_reprocessed": 4_157.0})
+    [line] = [one for one in what_happened(again) if one.startswith("  records ")]
+    assert "4,157 processed again" in line

@@ -17,6 +17,7 @@ from rebalance_sim.scenarios.documents.html_page import html_fragment, html_page
 from rebalance_sim.scenarios.pages.run_page import run_page
 from rebalance_sim.scenarios.pages.steps import MOST_ENTRIES, step_rows
 from rebalance_sim.scenarios.result import OUTCOMES, headlines, verdict_of
+from rebalance_sim.scenarios.scenario import parse_scenario
 from rebalance_sim.scenarios.traces.run_trace import RunTrace, run_trace_of
 from rebalance_sim.sim.trace import FullTrace
 
@@ -183,3 +184,21 @@ def test_a_notebook_shows_the_page_and_a_file_has_it(tmp_path: Path) -> None:
 def test_equal_runs_have_equal_pages() -> None:
     scenario = rs.generate("calm", 3)
     assert html_page(run_page(scenario)) == html_page(run_page(scenario))
+
+
+def test_lag_that_grows_after_the_last_change_of_an_owner_is_drawn_to_the_end() -> None:
+    text = """
+name = "slow"
+[world]
+seed = 1
+duration_ms = 60_000
+data_plane = true
+topics = [{ name = "orders", partition_count = 2, records_per_second = 20 }]
+clients = [{ name = "slow", topics = ["orders"], processing_records_per_second = 10 }]
+"""
+    page = html_page(run_page(parse_scenario(text)))
+    result = rs.run(parse_scenario(text))
+    assert re.search(rf"Drawn are [\d.]+ s of {result.simulated_ms / 1_000:,.1f} s", page)
+    drawn = [float(end) for end in re.findall(r'"range":\[0,([\d.]+)\]', page)]
+    assert max(drawn) > 0.9 * result.simulated_ms / 1_000
+    assert min(drawn) < 0.5 * result.simulated_ms / 1_000, "owners, and what rests, are cut"

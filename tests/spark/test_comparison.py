@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from sample_plans import with_options
@@ -26,7 +28,11 @@ from rebalance_sim.spark import (
     sweep,
 )
 from rebalance_sim.spark.reports.comparison import summarise_comparison
-from rebalance_sim.spark.reports.comparison_report import difference_rows, headline_rows
+from rebalance_sim.spark.reports.comparison_report import (
+    answer_of,
+    difference_rows,
+    headline_rows,
+)
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import COMPARISON
 
@@ -194,6 +200,41 @@ def test_a_verdict_that_may_be_chance_is_not_green_and_seeds_without_a_verdict_a
     assert "3 of 4 seeds of calm passed under all" in text
     assert "are compared; 1 not judged under all of them" in text
     assert "verdict good" not in (tmp_path / "out" / "report.html").read_text()
+
+
+def with_unowned_s(summary: ComparisonSummary, **seconds: list[float]) -> ComparisonSummary:
+    """The same comparison, in which partitions had no owner for so long, by protocol and seed."""
+    metrics = {name: pd.DataFrame({"unowned_partition_ms": ms}) for name, ms in seconds.items()}
+    return replace(summary, values={name: frame * 1_000 for name, frame in metrics.items()})
+
+
+HARD_SEEDS = [10.0, 20.0, 30.0, 40.0, 90.0, 100.0, 110.0, 120.0]
+
+
+def test_the_verdict_of_a_comparison_follows_the_pairs_and_not_the_medians(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    less = [one - 1 for one in HARD_SEEDS[:3]] + [80.0] + [one - 1 for one in HARD_SEEDS[4:]]
+    summary = with_unowned_s(finished[1], eager=HARD_SEEDS, cooperative=less)
+    assert sorted(less)[3:5] > sorted(HARD_SEEDS)[3:5], "the median is higher"
+    assert answer_of(summary).text == (
+        "No protocol has less time without an owner, summed over partitions than all others by "
+        "more than chance: cooperative has -1 partition-seconds [-1, 40] against eager, which may "
+        "be chance; over 8 seeds."
+    )
+
+
+def test_the_verdict_says_against_whom_the_least_may_be_chance(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    less = [one - 5 for one in HARD_SEEDS]
+    about = [one + (-1) ** place for place, one in enumerate(less)]
+    found = answer_of(with_unowned_s(finished[1], eager=HARD_SEEDS, cooperative=less, new=about))
+    assert "-5 partition-seconds [-5, -5] against eager;" in found.text
+    assert "against new, which may be chance" in found.text
+    assert found.kind == ""
+    sure = answer_of(with_unowned_s(finished[1], eager=HARD_SEEDS, cooperative=less))
+    assert sure.text.startswith("cooperative has the least") and sure.kind == "good"
 
 
 def test_a_seed_can_be_chosen_to_be_drawn(copy: Path) -> None:

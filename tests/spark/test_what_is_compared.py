@@ -18,6 +18,7 @@ from rebalance_sim.spark import SweepOptions, carry_out_experiment
 from rebalance_sim.spark.reports.difference import difference_of
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, summary_of
 from rebalance_sim.spark.reports.experiment_report import (
+    answer_of,
     effect_rows,
     failed_rows,
     headline_rows,
@@ -88,8 +89,8 @@ def test_a_rule_that_violated_in_five_of_six_runs_has_no_gain(violated: Experime
     # Its runs are also among those that 50 ms are held against.
     assert found["latency_ms"].difference is None
     assert found["latency_ms"].failed == "5: 5 of 12 violated"
-    rows = [row for row in effect_rows(violated) if row[1] == "rule new, not old"]
-    assert [row[3:] for row in rows] == [["5 of 12 violated", "", "0", "", ""]] * 2
+    rows = [row for row in effect_rows(violated) if row[1] == "rule: new, not old"]
+    assert [row[3:] for row in rows] == [["5 of 12 violated", "", "0", "", "", ""]] * 2
     assert "%" not in "".join(cell for row in rows for cell in row[3:])
 
 
@@ -133,6 +134,61 @@ def test_a_cell_in_which_one_run_failed_otherwise_is_no_figure_either(
 ) -> None:
     summary = with_outcomes(carried_out, {("old", 50, 3): outcome})
     assert summary.failed == {("", 1): f"1 of 6 {words}"}
+
+
+GROWS = "heartbeats_sent"
+
+
+@pytest.fixture(scope="module")
+def of_heartbeats(tmp_path_factory: pytest.TempPathFactory) -> ExperimentSummary:
+    out = tmp_path_factory.mktemp("heartbeats") / "out"
+    keys = {**KEYS, "metrics": [GROWS, METRIC], "vary": {"max_poll_ms": {
+        "path": "world.clients[*].max_poll_interval_ms", "values": [20_000, 60_000]}}}  # fmt: skip
+    options = SweepOptions(backend="pool", processes=1, batch_size=6)
+    return carry_out_experiment(make_experiment(**keys), out=out, options=options)
+
+
+def test_what_grows_with_time_is_no_effect_of_what_makes_a_run_longer(
+    of_heartbeats: ExperimentSummary,
+) -> None:
+    lengths = of_heartbeats.runs.groupby("max_poll_ms")["simulated_ms"].median() / 1_000
+    assert lengths[60_000] > 1.2 * lengths[20_000]
+    first, other = of_heartbeats.effects
+    assert first.difference is None
+    assert first.failed == (
+        f"grows with time, and was measured for {lengths[20_000]:,.0f} s to "
+        f"{lengths[60_000]:,.0f} s"
+    )
+    assert other.metric == METRIC and other.difference is not None
+    assert answer_of(of_heartbeats).text == f"Not known: heartbeats sent: {first.failed}."
+    assert first.failed in of_heartbeats.report.read_text().replace("it grows", "grows")
+
+
+def test_a_metric_that_no_seed_has_in_every_cell_is_named_with_how_many_have_it(
+    carried_out: ExperimentSummary, tmp_path: Path
+) -> None:
+    runs = carried_out.runs.copy()
+    runs.loc[runs["rule"] == "new", METRIC] = float("nan")
+    summary = reported(carried_out, runs)
+    assert summary.lacking == {METRIC: "12 of 24 runs have it"}
+    assert {row[4] for row in headline_rows(summary)[1:5]} == {"12 of 24 runs have it"}
+    assert {e.failed for e in summary.effects if e.metric == METRIC} == {
+        "no seed has it in every cell"
+    }
+    write_experiment_report(tmp_path, summary)
+    assert "no figure, as no seed has it in every cell" in (tmp_path / "report.md").read_text()
+
+
+def test_values_of_a_parameter_stand_in_words_with_their_unit(
+    carried_out: ExperimentSummary,
+) -> None:
+    choices = {row[1] for row in effect_rows(carried_out)[1:]}
+    assert choices == {"rule: new, not old", "latency (ms): 50, not 5"}
+    assert headline_rows(carried_out)[0][1:3] == ["rule", "latency (ms)"]
+    [over_rules], _ = next(iter(metric_plots(carried_out))).rows
+    assert [line.name for line in over_rules.lines] == ["latency (ms) = 5", "latency (ms) = 50"]
+    title = figure_of(next(iter(metric_plots(carried_out)))).get_suptitle().replace("\n", " ")
+    assert title.startswith("time without an owner, summed over partitions (partition-seconds)")
 
 
 def test_runs_of_a_frame_are_paired_as_the_report_pairs_them(violated: ExperimentSummary) -> None:

@@ -32,7 +32,7 @@ def small_figure(
         "bargap": 0.02,
         "showlegend": len(traces) > 1,
         "margin": {"l": 10, "r": 15, "t": 20 + 18 * len(lines), "b": 40},
-        "title": {"text": "<br>".join(lines), "font": {"size": 13}, "x": 0, "xref": "paper"},
+        "title": {"text": "<br>".join(lines), "font": {"size": 13}, "x": 0.01, "xref": "container"},
         "legend": {"font": {"size": 11}},
         "xaxis": {"title": {"text": x_title, "font": {"size": 12}}, "automargin": True},
         "yaxis": {"title": {"text": y_title, "font": {"size": 12}}, "automargin": True},

@@ -25,6 +25,17 @@ _ASSIGNORS = {
 _OF_CLASSIC = ("assignors", "session_timeout_ms", "heartbeat_interval_ms")
 """What Java's client refuses, or has from its coordinator, with ``group.protocol=consumer``."""
 
+_COMMITS = {"manual_commit_interval_ms": 5_000, "commits_when_revoked": True}
+_COMMITS_REMARK = (
+    "enable.auto.commit is false, and no setting says when the application commits: every 5 s and "
+    "when partitions are revoked, until manual_commit_interval_ms and commits_when_revoked say "
+    "otherwise."
+)
+_ISOLATION_REMARK = (
+    "isolation.level is left out: no topic here has records of transactions. With transactions of "
+    "a client it can be set."
+)
+
 _TRUTH = {"true": True, "false": False}
 
 
@@ -81,12 +92,18 @@ def client_settings(properties: Mapping[str, str], *, source: str = "") -> Clien
     if "group.protocol" not in properties:
         remarks.append("group.protocol is not set, and so classic, as is Kafka's default.")
     if client["kind"] == JAVA:
-        dropped = [key for key in _OF_CLASSIC if client.pop(key, None) is not None]
+        dropped = [name for name in sorted(properties) if CONSUMER.get(name) in _OF_CLASSIC]
         remarks += [
-            f"{key} is one of the classic protocol: with group.protocol=consumer the broker's "
-            "settings count (world.config)."
-            for key in dropped
+            f"{name} is a setting of the classic protocol: with group.protocol=consumer those of "
+            "the broker count (world.config)."
+            for name in dropped
         ]
+        client = {key: value for key, value in client.items() if key not in _OF_CLASSIC}
+    if client.get("enable_auto_commit") is False:
+        client |= _COMMITS
+        remarks.append(_COMMITS_REMARK)
+    if client.pop("isolation_level", "read_uncommitted") != "read_uncommitted":
+        remarks.append(_ISOLATION_REMARK)
     return ClientSettings(client, network, tuple(unknown), tuple(remarks))
 
 

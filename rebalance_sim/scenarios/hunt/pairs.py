@@ -281,7 +281,10 @@ def settings_of(scenario: Scenario) -> tuple[str, ...]:
     """The settings of brokers, network and clients that are not at their default, by path, without
     numbers of entries: ``world.clients.instance_id``."""
     world = encode(scenario.world, defaults=False)
-    for left_out in ("seed", "topics", "faults", "duration_ms", "quiet_period_ms", "group_id"):
+    for left_out in (
+        *("seed", "topics", "faults", "group_id"),
+        *("duration_ms", "quiet_period_ms", "quiet_period_min_ms"),
+    ):
         world.pop(left_out, None)
     found = dict.fromkeys(_paths("world", world))
     return tuple(sorted(found.keys() - {"world.clients.name", "world.clients.topics"}))

@@ -107,7 +107,8 @@ def _over_time(result: RunResult, timeline: Timeline, every_ms: int) -> Iterator
             lambda: [[timeline.interactive()]],
             caption="Drag to zoom in, double-click to zoom out. Members' epochs are drawn a little "
             "below each other, so that equal ones can be seen. A partition is drawn from its first "
-            "owner on; the figures count the time before that as well.",
+            "owner on; the figures count the time before that as well."
+            + _left_out(result, timeline),
         )
     else:
         yield "No client ever owned a partition."
@@ -127,19 +128,33 @@ def _over_time(result: RunResult, timeline: Timeline, every_ms: int) -> Iterator
     yield doc.Plot("Over time", lambda: [drawn()])
 
 
+def _left_out(result: RunResult, timeline: Timeline) -> str:
+    """How much of the run is not drawn, if any is."""
+    if timeline.until_ms >= result.simulated_ms:
+        return ""
+    drawn_s, whole_s = timeline.until_ms / 1_000, result.simulated_ms / 1_000
+    return f" Drawn are {drawn_s:,.1f} s of {whole_s:,.1f} s: no owner changes later."
+
+
 def _series(samples: tuple[MetricSample, ...], timeline: Timeline) -> list[Any]:
-    """A small figure for each series, a line for each group."""
+    """A small figure for each series, a line for each group: as long as the timeline, or all of
+    the run where what is highest comes later."""
     until_s = timeline.until_ms / 1_000
     figures = []
     for metric, (title, unit) in _SERIES.items():
+        rows = [sample for sample in samples if sample[2] == metric]
+        if not rows:
+            continue
+        before = max((value for at_ms, *_, value in rows if at_ms / 1_000 <= until_s), default=-1)
+        is_whole = any(value > before for *_, value in rows)
+        end_s = rows[-1][0] / 1_000 if is_whole else until_s
         of_group: dict[str, tuple[list[float], list[float]]] = {}
-        for at_ms, _, name, tags, value in samples:
-            if name == metric and at_ms / 1_000 <= until_s:
+        for at_ms, _, _, tags, value in rows:
+            if at_ms / 1_000 <= end_s:
                 xs, ys = of_group.setdefault(dict(tags)["group"], ([], []))
                 xs.append(at_ms / 1_000)
                 ys.append(value)
-        if of_group:
-            figures.append(_lines(title, unit, of_group, until_s))
+        figures.append(_lines(title, unit, of_group, end_s))
     standstill = timeline.standstill()
     points = [*standstill, (timeline.until_ms, standstill[-1][1])]
     line = ([at_ms / 1_000 for at_ms, _ in points], [float(count) for _, count in points])

@@ -12,14 +12,14 @@ from rebalance_sim.scenarios.compare import protocol_named
 from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.pages.timeline import Timeline, timeline_of
-from rebalance_sim.scenarios.units import compared, explained, shown_in_unit, title_of, words_of
+from rebalance_sim.scenarios.units import compared, explained, title_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.comparison import (
     ComparisonSummary,
     Estimate,
     paired_values,
 )
-from rebalance_sim.spark.reports.intervals import Median, in_unit
+from rebalance_sim.spark.reports.intervals import Median, in_unit, median_of
 from rebalance_sim.spark.reports.markdown import write_document
 from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
@@ -69,7 +69,7 @@ def write_comparison_report(
 
 def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
     plan, failed = summary.plan, len(summary.failures)
-    yield _answer(summary)
+    yield answer_of(summary)
     yield (
         f"Asked: what do {len(plan.protocols)} rebalance protocols cost in the same "
         f"{len(plan.seeds):,} worlds, with the same faults? Each seed is run once under each; "
@@ -86,26 +86,42 @@ def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
     )
 
 
-def _answer(summary: ComparisonSummary) -> doc.Verdict:
-    """Who has least time without an owner, and how sure that is against the base."""
-    found = [one for one in summary.estimates if one.metric == CHOSEN_BY]
-    if not found:
+def answer_of(summary: ComparisonSummary) -> doc.Verdict:
+    """Who has least time without an owner, seed by seed, and against whom that is sure. Medians of
+    two protocols may lie the other way round: how hard a seed is does not cancel out in them."""
+    rows = dict(paired_values(summary.values)).get(CHOSEN_BY)
+    if rows is None:
         return doc.Verdict("No protocol has a figure: see what became of its runs.", "bad")
-    best = min(found, key=lambda one: (one.median, one.protocol))
-    value, interval = _median(best)
-    words = (
-        f"{best.protocol} has the least {words_of(CHOSEN_BY)}: median {value} partition-seconds "
-        f"{interval} over {best.seeds:,} seeds"
-    )
-    others = [one for one in found if one.protocol != best.protocol]
-    is_sure = best.protocol == summary.base and all(one.difference_low > 0 for one in others)
-    if best.protocol != summary.base and not math.isnan(best.difference):
-        less = Median(value=best.difference, low=best.difference_low, high=best.difference_high)
-        change, reach = in_unit(CHOSEN_BY, less)
-        words += f"; against {summary.base}, seed by seed, {change} {reach}"
-        is_sure = best.difference_high < 0
-    words += "" if is_sure or len(found) == 1 else ", which may be chance"
-    return doc.Verdict(f"{words}.", "known" if summary.failed else "good" if is_sure else "")
+    failed = "known" if summary.failed else ""
+    what, seeds = words_of(CHOSEN_BY), f"over {len(rows):,} seeds"
+    if len(rows.columns) == 1:
+        value, interval = in_unit(CHOSEN_BY, median_of(rows.iloc[:, 0].tolist()))
+        only = f"Only {rows.columns[0]} has figures: {what}: median {value} partition-seconds"
+        return doc.Verdict(f"{only} {interval} {seeds}.", failed)
+    against = {name: _against_others(rows, name) for name in rows}
+    best = min(rows, key=lambda name: max(one.value for one in against[name].values()))
+    changes = []
+    for name, change in against[best].items():
+        value, interval = in_unit(CHOSEN_BY, change)
+        doubt = "" if change.high < 0 else ", which may be chance"
+        changes.append(f"{value} partition-seconds {interval} against {name}{doubt}")
+    if any(math.isnan(one.low) for one in against[best].values()):
+        return doc.Verdict(f"Not known: {len(rows):,} seeds are too few to tell.", failed)
+    if not any(one.high < 0 for one in against[best].values()):
+        words = f"No protocol has less {what} than all others by more than chance"
+        return doc.Verdict(f"{words}: {best} has {'; '.join(changes)}; {seeds}.", failed)
+    is_sure = all(one.high < 0 for one in against[best].values())
+    words = f"{best} has the least {what}, seed by seed: {'; '.join(changes)}; {seeds}"
+    return doc.Verdict(f"{words}.", failed or ("good" if is_sure else ""))
+
+
+def _against_others(rows: pd.DataFrame, name: str) -> dict[str, Median]:
+    """What a protocol has more or less than each other one: medians of the differences."""
+    return {
+        str(other): median_of((rows[name] - rows[other]).tolist())
+        for other in rows
+        if other != name
+    }
 
 
 def _costs(summary: ComparisonSummary) -> Iterator[doc.Part]:
@@ -240,15 +256,14 @@ def difference_rows(
     summary: ComparisonSummary, protocol: str, *, title: Callable[[str], str] = title_of
 ) -> list[list[str]]:
     """One row for each metric: a protocol against the base, seed by seed."""
-    rows = [["metric", "seeds", "median difference", "95 %", "won", "tied", "lost", "mean", "p95"]]
+    rows = [["metric", "seeds", "median difference", "95 %", "won", "tied", "lost"]]
     failed = summary.failure_against_base(protocol)
     if failed:
-        return [*rows, ["all", "0", failed, *[""] * 6]]
+        return [*rows, ["all", "0", failed, *[""] * 4]]
     for e in summary.estimates:
         if e.protocol == protocol:
             found = Median(value=e.difference, low=e.difference_low, high=e.difference_high)
             ways = (f"{count / e.seeds:.1%}" for count in (e.won, e.tied, e.lost))
-            others = (shown_in_unit(e.metric, value) for value in (e.mean, e.p95))
             head = (title(e.metric), f"{e.seeds:,}")
-            rows.append([*head, *in_unit(e.metric, found), *ways, *others])
+            rows.append([*head, *in_unit(e.metric, found), *ways])
     return rows

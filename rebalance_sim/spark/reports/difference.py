@@ -20,13 +20,14 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan, as_text
 from rebalance_sim.spark.reports.intervals import MetricChange, in_unit, median_of
 from rebalance_sim.spark.reports.page_plots import outcome_bars, ways_of_change
-from rebalance_sim.spark.reports.pairing import pair
+from rebalance_sim.spark.reports.pairing import pair, time_of, uneven
 from rebalance_sim.spark.store.reading import read_plan, read_table
 from rebalance_sim.spark.store.store import Location, shown
 from rebalance_sim.spark.store.tables import MISSING, OUTCOMES, PASSING
 
 _COLUMNS = (
     "seed", "protocol", "settings", "outcome", "reason", "digest", "known", "coverage", "metrics",
+    "simulated_ms",
 )  # fmt: skip
 SIDES = ("before", "after")
 CHANGES_DRAWN = 20
@@ -146,14 +147,19 @@ def _counts(pairs: Iterable[tuple[_Row, _Row]], names_of: Any) -> dict[str, tupl
 
 
 def _metrics(pairs: Iterable[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
-    """Metrics that changed in some run, those that changed in most runs first."""
+    """Metrics that changed in some run, those that changed in most runs first. What grows with time
+    is left out of runs that were not measured for as long."""
     values: dict[str, list[float]] = {}
     for a, b in pairs:
-        before = dict(a["metrics"])
+        before, after = (
+            {**dict(row["metrics"]), "simulated_ms": row["simulated_ms"]} for row in (a, b)
+        )
         for name, value in b["metrics"]:
             none = MISSING.get(name)
             if name in before and none not in (value, before[name]):
-                values.setdefault(name, []).append(value - before[name])
+                time = time_of(name, before)
+                if time is None or time not in after or not uneven([before[time], after[time]]):
+                    values.setdefault(name, []).append(value - before[name])
     changes = [
         MetricChange(
             metric=name,

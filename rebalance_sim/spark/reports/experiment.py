@@ -3,9 +3,10 @@ show of it.
 
 A metric of a cell is the median over the seeds that are compared, the same in every cell
 (``pairing.py``), with an exact interval (``intervals.py``). What a choice changes is a difference
-between runs that have the seed and all else in common: its mean over all else, seed by seed, and of
-that the median over seeds. Runs of one seed are alike; seeds are not, so the interval is over
-seeds.
+between runs that have the seed and all else in common: its median over all else, seed by seed, and
+of that the median over seeds. Runs of one seed are alike; seeds are not, so the interval is over
+seeds. A mean would be that of the one cell with a long tail; and what changes a metric one way in
+some cells and the other way in others is said to (``Effect.alike``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -23,7 +25,7 @@ from rebalance_sim.scenarios.units import parameter_title, unit_of
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import Median, median_of
 from rebalance_sim.spark.reports.markdown import REPORT_FILE
-from rebalance_sim.spark.reports.pairing import failure_of, pair, paired_runs
+from rebalance_sim.spark.reports.pairing import failure_of, pair, paired_runs, time_of, uneven
 from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
 from rebalance_sim.spark.store.opening import open_store
 from rebalance_sim.spark.store.reading import read_plan
@@ -48,10 +50,11 @@ class Point:
 class Effect:
     """What it changes of a metric that ``choice`` is ``value`` and not ``base``.
 
-    ``difference`` is the median over ``seeds`` of value minus base, each a mean over cells;
+    ``difference`` is the median over ``seeds`` of value minus base, each a median over cells;
     ``relative`` is the same in shares of the base's median over seeds (None: that is 0). In
-    ``less`` seeds the value has less of it. Where runs of either did not pass there is no
-    difference, and ``failed`` says what became of them.
+    ``less`` seeds the value has less of it. ``alike`` of ``cells`` change, by their own medians,
+    as all do together. Where runs of either did not pass, or are not alike,
+    there is no difference, and ``failed`` says why.
     """
 
     metric: str
@@ -64,6 +67,8 @@ class Effect:
     relative: float | None = None
     less: int = 0
     more: int = 0
+    cells: int = 0
+    alike: int = 0
     failed: str = ""
 
 
@@ -74,7 +79,8 @@ class ExperimentSummary:
 
     ``groups`` are what is held side by side: protocols, versions, or both; a single empty name for
     neither. ``failed``: group and cell -> what became of its runs, for cells without a figure; all
-    others are compared over the same seeds (``pairing.py``).
+    others are compared over the same seeds (``pairing.py``). ``lacking``: metric -> why no cell has
+    a figure of it. ``uneven``: metric -> why its cells are not to be held side by side.
     """
 
     experiment: Experiment
@@ -85,6 +91,8 @@ class ExperimentSummary:
     outcomes: Mapping[str, int]
     groups: tuple[str, ...]
     failed: Mapping[tuple[str, int], str]
+    lacking: Mapping[str, str]
+    uneven: Mapping[str, str]
     points: tuple[Point, ...]
     effects: tuple[Effect, ...]
     failures: tuple[tuple[str, str, str], ...]
@@ -141,6 +149,8 @@ def summary_of(
         outcomes={name: counts[name] for name in OUTCOMES if name in counts},
         groups=tuple(dict.fromkeys(grouped["group"])),
         failed=failed,
+        lacking=dict(_lacking(compared, experiment)),
+        uneven=dict(_uneven(compared, experiment)),
         points=tuple(_points(compared, experiment)),
         effects=tuple(_effects(grouped, compared, experiment)),
         failures=tuple(_failures(plan, runs)),
@@ -158,6 +168,21 @@ def _in_every_cell(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The runs of the seeds that have a value of the metric in every cell."""
     lacking = frame.loc[frame[metric].isna(), "seed"]
     return frame[~frame["seed"].isin(lacking)]
+
+
+def _lacking(compared: pd.DataFrame, experiment: Experiment) -> Iterator[tuple[str, str]]:
+    for metric in experiment.metrics:
+        if metric in compared and len(compared) and _in_every_cell(compared, metric).empty:
+            yield metric, f"{compared[metric].count():,} of {len(compared):,} runs have it"
+
+
+def _uneven(compared: pd.DataFrame, experiment: Experiment) -> Iterator[tuple[str, str]]:
+    for metric in experiment.metrics:
+        time_ms = time_of(metric, compared)
+        if time_ms is not None and len(compared):
+            words = uneven(compared.groupby(["group", "cell"])[time_ms].median())
+            if words:
+                yield metric, words
 
 
 def _points(compared: pd.DataFrame, experiment: Experiment) -> Iterator[Point]:
@@ -195,7 +220,11 @@ def _effects(
             for value in others:
                 for group in groups:
                     effect = Effect(
-                        metric=metric, choice=choice, base=str(base), value=str(value), group=group
+                        metric=metric,
+                        choice=choice,
+                        base=shown(base),
+                        value=shown(value),
+                        group=group,
                     )
                     of_group = runs if is_side else runs[runs["group"] == group]
                     failed = _failure(of_group, choice, base, value)
@@ -203,9 +232,19 @@ def _effects(
                         yield replace(effect, failed=failed)
                         continue
                     rows = values.loc[values.index.intersection(of_group.index)]
-                    if len(rows):
-                        wide = rows.pivot(index=["seed", *alike], columns=choice, values=metric)
-                        yield _measured(effect, wide[value] - wide[base], wide[base])
+                    if unlike := _unlike(rows[rows[choice].isin([base, value])], choice, metric):
+                        yield replace(effect, failed=unlike)
+                        continue
+                    wide = rows.pivot(index=["seed", *alike], columns=choice, values=metric)
+                    yield _measured(effect, wide[value] - wide[base], wide[base])
+
+
+def _unlike(rows: pd.DataFrame, choice: str, metric: str) -> str:
+    """Why the runs of two values of a choice are not compared by this metric, if they are not."""
+    if rows.empty:
+        return "no seed has it in every cell"
+    time_ms = time_of(metric, rows)
+    return "" if time_ms is None else uneven(rows.groupby(choice)[time_ms].median())
 
 
 def _failure(runs: pd.DataFrame, choice: str, base: object, value: object) -> str:
@@ -224,10 +263,12 @@ def _levels(frame: pd.DataFrame, choice: str, experiment: Experiment) -> list[ob
 
 
 def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:
-    differences = [float(one) for one in changes.groupby(level="seed", sort=True).mean()]
-    # Averaged over cells as the differences are: of a long tail, both have the same share.
-    middle = float(base.groupby(level="seed").mean().median())
+    differences = [float(one) for one in changes.groupby(level="seed", sort=True).median()]
+    middle = float(base.groupby(level="seed").median().median())
     difference = median_of(differences)
+    all_else = [name for name in changes.index.names if name != "seed"]
+    of_cells = changes.groupby(level=all_else).median().dropna() if all_else else []
+    ways = [_way(one) for one in of_cells] or [_way(difference.value)]
     return replace(
         effect,
         seeds=len(differences),
@@ -235,7 +276,13 @@ def _measured(effect: Effect, changes: pd.Series, base: pd.Series) -> Effect:
         relative=difference.value / middle if middle else None,
         less=sum(one < 0 for one in differences),
         more=sum(one > 0 for one in differences),
+        cells=len(ways),
+        alike=ways.count(_way(difference.value)),
     )
+
+
+def _way(change: float) -> int:
+    return (change > 0) - (change < 0)
 
 
 def _failures(plan: SweepPlan, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
@@ -344,7 +391,8 @@ def _lines(
     of_line: dict[str, list[Point]] = {} if is_split else {"": list(points)}
     for point in points if is_split else ():
         value = cells[point.cell].values[others[0].name]
-        of_line.setdefault(f"{others[0].name} = {shown(value)}", []).append(point)
+        name = f"{parameter_title(others[0].name)} = {shown(value)}"
+        of_line.setdefault(name, []).append(point)
     for name, rows in of_line.items():
         medians = [point.median for point in rows]
         # An interval that is not known has no length.
@@ -368,4 +416,5 @@ def shown(value: Any) -> str:
     """A value of a parameter, for people."""
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value))
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return f"{value:,}" if is_whole else str(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from math import isnan
 from re import sub
 
 from rebalance_sim.scenarios.documents import document as doc
-from rebalance_sim.scenarios.units import number, title_of, unit_of, words_of
+from rebalance_sim.scenarios.units import number, parameter_title, title_of, unit_of, words_of
 from rebalance_sim.spark.reports import page_plots, stills
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, metric_plots, shown
 from rebalance_sim.spark.reports.intervals import in_unit
@@ -24,8 +24,9 @@ EFFECTS_FIRST = 8
 NOTES = (
     "Every cell has the same seeds, and all random draws belong to one concern and one actor: two "
     "cells differ in what is varied and in what follows from it. Medians are over seeds, with "
-    "exact 95 % intervals from order statistics; an effect is the median over seeds of the mean "
-    "difference between runs that differ in one choice alone. Of intervals about nothing, one in "
+    "exact 95 % intervals from order statistics; an effect is the median over seeds of the "
+    "median difference between runs that differ in one choice alone; `cells` says in how many of "
+    "the cells the median changes the same way. Of intervals about nothing, one in "
     "twenty misses 0 by chance.",
     "A cell in which a run did not pass has no figure, but says what became of its runs: seeds "
     "that survive are the easy ones. All other cells have the same seeds, as many as stand beside "
@@ -55,8 +56,10 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     if not metrics or not effects:
         return doc.Verdict(f"{len(summary.runs):,} runs; nothing is varied.", kind)
     title = title_of(metrics[0])
+    if not known:
+        return doc.Verdict(f"Not known: {title}: {effects[0].failed}.", "")
     if not sure:
-        seeds = max((one.seeds for one, _ in known), default=0)
+        seeds = max(one.seeds for one, _ in known)
         words = f"No choice changes {title} by more than chance, with {seeds:,} seeds."
         if all(isnan(found.low) for _, found in known):
             words = f"Not known: {seeds:,} seeds are too few to tell a change from chance."
@@ -66,10 +69,13 @@ def answer_of(summary: ExperimentSummary) -> doc.Verdict:
     share = "" if first.relative is None else f" ({first.relative:+.0%})"
     value, interval = in_unit(metrics[0], change)
     words = words_of(metrics[0])
+    others = first.cells - first.alike
+    mixed = f", but not in {others:,} of {first.cells:,} cells" if others else ""
     return doc.Verdict(
-        f"{words[:1].upper()}{words[1:]}: {first.choice} {first.value} instead of {first.base}"
+        f"{words[:1].upper()}{words[1:]}: {choice_title(first.choice)}: {first.value} instead of "
+        f"{first.base}"
         f"{within} changes it most, by {' '.join(filter(None, (value, unit_of(metrics[0])[0])))} "
-        f"{interval}{share}, over {first.seeds:,} seeds. Of {len(effects):,} choices "
+        f"{interval}{share}, over {first.seeds:,} seeds{mixed}. Of {len(known):,} choices "
         f"{len(sure):,} change it by more than chance.",
         kind,
     )
@@ -100,6 +106,10 @@ def _head(summary: ExperimentSummary) -> Iterator[doc.Part]:
 
 
 def _plots(summary: ExperimentSummary) -> Iterator[doc.Part]:
+    for metric, words in summary.lacking.items():
+        title = title_of(metric)
+        yield doc.Heading(f"{title[:1].upper()}{title[1:]}")
+        yield f"`{metric}`: no figure, as no seed has it in every cell: {words}."
     for plot in metric_plots(summary):
         title = title_of(plot.metric)
         yield doc.Heading(f"{title[:1].upper()}{title[1:]}")
@@ -107,6 +117,11 @@ def _plots(summary: ExperimentSummary) -> Iterator[doc.Part]:
             f"`{plot.metric}`: medians over the same {plot.seeds:,} seeds in every cell, "
             "with exact 95 % intervals. A cross is a cell without a figure."
         )
+        if why := summary.uneven.get(plot.metric):
+            yield (
+                f"Its cells are not to be held side by side: it {why}. A phase with `until_ms`, "
+                "or `world.quiet_period_min_ms`, makes them equally long."
+            )
         yield doc.Plot(
             title,
             partial(map, partial(page_plots.panels, plot), plot.rows),
@@ -139,7 +154,8 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
     how many seeds; or what became of its runs."""
     experiment = summary.experiment
     names = [parameter.name for parameter in experiment.vary]
-    rows = [["metric", *names, "seeds", *(group or "median" for group in summary.groups)]]
+    titles = map(parameter_title, names)
+    rows = [["metric", *titles, "seeds", *(group or "median" for group in summary.groups)]]
     found = {(p.metric, p.cell, p.group): p for p in summary.points}
     for metric in experiment.metrics:
         if metric not in summary.runs:
@@ -149,7 +165,7 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
             values = [shown(cell.values[name]) for name in names]
             seeds = f"{max((point.seeds for point in points if point), default=0):,}"
             cells = [
-                summary.failed.get((group, cell.number), "")
+                summary.failed.get((group, cell.number), summary.lacking.get(metric, ""))
                 if point is None
                 else " ".join(in_unit(metric, point.median))
                 for group, point in zip(summary.groups, points, strict=True)
@@ -158,31 +174,38 @@ def headline_rows(summary: ExperimentSummary) -> list[list[str]]:
     return rows
 
 
-def effect_rows(
-    summary: ExperimentSummary, *, title: Callable[[str], str] = title_of
-) -> list[list[str]]:
+def effect_rows(summary: ExperimentSummary) -> list[list[str]]:
     """One row for each metric and choice: what it changes against the first of its kind, or what
     became of the runs."""
     rows = [
-        ["metric", "choice", "in", "difference [95 %]", "of the median", "seeds", "less", "more"]
+        [
+            *("metric", "choice", "in", "difference [95 %]", "of the median"),
+            *("seeds", "less", "more", "cells"),
+        ]
     ]
     for effect in summary.effects:
-        choice = f"{effect.choice} {effect.value}, not {effect.base}"
-        row = [title(effect.metric), choice, effect.group]
+        choice = f"{choice_title(effect.choice)}: {effect.value}, not {effect.base}"
+        row = [title_of(effect.metric), choice, effect.group]
         if effect.difference is None:
-            rows.append([*row, effect.failed, "", "0", "", ""])
+            rows.append([*row, effect.failed, "", "0", "", "", ""])
             continue
         share = "" if effect.relative is None else f"{effect.relative:+.0%}"
         ways = (f"{count / effect.seeds:.0%}" for count in (effect.less, effect.more))
         difference = " ".join(in_unit(effect.metric, effect.difference))
-        rows.append([*row, difference, share, f"{effect.seeds:,}", *ways])
+        cells = f"{effect.alike:,} of {effect.cells:,}"
+        rows.append([*row, difference, share, f"{effect.seeds:,}", *ways, cells])
     return rows
+
+
+def choice_title(choice: str) -> str:
+    """A parameter in words with its unit, or what protocols and versions are called."""
+    return "version" if choice == "semantics" else parameter_title(choice)
 
 
 def failed_rows(summary: ExperimentSummary) -> list[list[str]]:
     """One row for each cell without a figure."""
     names = [parameter.name for parameter in summary.experiment.vary]
-    rows = [[*names, "in", "runs"]]
+    rows = [[*map(parameter_title, names), "in", "runs"]]
     cells = {cell.number: cell for cell in summary.experiment.cells}
     for (group, cell), words in summary.failed.items():
         rows.append([*(shown(cells[cell].values[name]) for name in names), group, words])

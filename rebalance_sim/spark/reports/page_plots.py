@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,8 +70,9 @@ def ways_of_change(changes: Sequence[MetricChange]) -> Any:
         "more": ([change.more for change in changes], COLOURS[1]),
     }
     hover = "%{{y}}: {} in %{{customdata:,}} runs (%{{x:.1f}} %)<extra></extra>"
-    names, runs = [change.metric for change in changes], [change.runs for change in changes]
-    return _stacked(names, parts, hover=hover, per_row=18, totals=runs)
+    names = ["<br>".join(wrap(words_of(change.metric), 38)) for change in changes]
+    runs = [change.runs for change in changes]
+    return _stacked(names, parts, hover=hover, per_row=34, totals=runs)
 
 
 def _stacked(
@@ -114,10 +116,9 @@ def histogram(metric: str, counts: Mapping[float, int], median: float) -> Any:
         f" {unit}<extra></extra>",
     }  # fmt: skip
     title = words_of(metric)
-    figure = small_figure([bars], title=title, x_title=unit, y_title="runs")
-    words = {"text": f"median {number(median / scale)}", "font_size": 11}
-    line = {"color": RED, "width": 1.5}
-    figure.add_vline(x=median / scale, line=line, annotation=words, annotation_yanchor="bottom")
+    x_title = "; ".join(filter(None, (unit, f"the line: median {number(median / scale)}")))
+    figure = small_figure([bars], title=title, x_title=x_title, y_title="runs")
+    figure.add_vline(x=median / scale, line={"color": RED, "width": 1.5})
     return figure.update_yaxes(whole_axis(max(heights)))
 
 
@@ -141,7 +142,7 @@ def boxes(metric: str, values: pd.DataFrame) -> Any:
         {**common, "type": "scatter", "mode": "markers", "x": median,
          "marker": {"symbol": "line-ns-open", "size": 14, "color": INK, "line": {"width": 2}}},
     ]  # fmt: skip
-    title = f"{words_of(metric)}, n = {len(values):,} seeds"
+    title = f"{words_of(metric)}, n\u00a0=\u00a0{len(values):,}\u00a0seeds"
     height = 110 + 34 * len(names)
     figure = small_figure(drawn, title=title, x_title=unit or "count", height=height)
     figure.update_yaxes(autorange="reversed", tickfont_size=11)
@@ -232,7 +233,7 @@ def _panel(plot: MetricPlot, panel: Panel) -> Any:
             "type": "scatter", "x": list(line.xs), "y": list(line.medians),
             "error_y": _reach(line.lows, line.medians, line.highs),
             "mode": "lines+markers" if line.is_joined else "markers", "cliponaxis": False,
-            "name": line.name or plot.metric, "showlegend": bool(line.name),
+            "name": line.name or words_of(plot.metric), "showlegend": bool(line.name),
             "marker": {"color": colour, "symbol": symbol, "size": size, "line": {"width": 2}},
             "line": {"color": colour, "width": 2},
         }

@@ -4,22 +4,36 @@ runs failed.
 A cell is one choice of all that differs: a protocol, a version, values of parameters, a sweep. The
 seeds that survive a bad rule are the easy ones. So a cell with a run that did not pass has no
 figure, but says what became of its runs; and all others are compared over the seeds whose run
-ended ``ok`` or ``known`` in each of them.
+ended ``ok`` or ``known`` in each of them. And what grows with time is compared only where it was
+measured for as long: a longer session or ``max.poll.interval.ms`` makes a longer quiet period.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import pandas as pd
 
+from rebalance_sim.scenarios.leaping import COUNTERS, OF_RECORDS
 from rebalance_sim.spark.store.tables import PASSING
 
 COMPARED_OUTCOMES = frozenset({"ok", "known", "partly-judged"})
 """Outcomes of runs whose figures are used: something was left to judge, and nothing was found."""
+
+_OF_APPLICATIONS = frozenset(
+    (
+        *("transactions_committed", "transactions_aborted", "open_transaction_ms_max"),
+        *("poison_pill_hits", "poison_pill_hits_max", "unstable_records_max"),
+    )
+)
+GROWING = (COUNTERS | OF_RECORDS | _OF_APPLICATIONS) - {"settling_ms"}
+"""Metrics that go on growing while a group is at rest, or while it falls behind for good."""
+
+_ALIKE_MOST = 0.02
+"""By how much times of measuring may differ."""
 
 _WORDS: Mapping[str, str] = {
     "violation": "violated",
@@ -70,6 +84,29 @@ def failure_of(outcomes: Iterable[str]) -> str:
         failed = set(counts)
     total = f"{counts.total():,}"
     return ", ".join(f"{counts[n]:,} of {total} {_WORDS.get(n, n)}" for n in sorted(failed))
+
+
+def time_of(metric: str, columns: Container[str]) -> str | None:
+    """The column with how long a run was measured, of a metric that grows with time: all of it, or
+    the phase. None for other metrics, and for a phase that ends at rest, whose end is a result."""
+    phase, _, name = metric.rpartition(".")
+    column = f"{phase}.duration_ms" if phase else "simulated_ms"
+    if name not in GROWING or column not in columns or f"{phase}.at_rest" in columns:
+        return None
+    return column
+
+
+def uneven(times_ms: Iterable[float]) -> str:
+    """Why runs that were measured for so long are not compared; empty if they are."""
+    found = sorted(times_ms)
+    shortest, longest = found[0], found[-1]
+    if longest - shortest <= _ALIKE_MOST * longest:
+        return ""
+    return f"grows with time, and was measured for {_seconds(shortest)} to {_seconds(longest)}"
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:,.0f} s"
 
 
 def paired_runs(

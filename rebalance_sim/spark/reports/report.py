@@ -10,7 +10,7 @@ from rebalance_sim.invariants.engine.discovery import unmet_goals
 from rebalance_sim.scenarios.documents.document import Document, Fold, Part, Table
 from rebalance_sim.scenarios.documents.html_page import html_fragment
 from rebalance_sim.scenarios.metric_limits import LIMITED, MetricLimit, limit_word
-from rebalance_sim.scenarios.result import UNPROVEN
+from rebalance_sim.scenarios.result import REPAIRED, SAMPLED, UNPROVEN
 from rebalance_sim.scenarios.units import compared, explained, shown_in_unit
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import Median, in_unit, median_of_counts
@@ -23,6 +23,11 @@ from rebalance_sim.spark.store.summary import Sighting, Summary
 from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 from rebalance_sim.spark.traces import traces_in
 
+_PROOFS: Mapping[str, str] = {
+    REPAIRED: "gone without it",
+    UNPROVEN: "without a verdict without it",
+    SAMPLED: "not run without it",
+}
 FAILURES_SHOWN = 5
 FAILURES_LISTED = 20
 DIFFERING_SHOWN = 3
@@ -54,7 +59,11 @@ class KnownFinding(Finding):
     @property
     def proof(self) -> str:
         """The verdicts in words."""
-        counts = (f"{count:,} {name}" for name, count in sorted(self.verdicts.items()) if name)
+        counts = (
+            f"{count:,} {_PROOFS.get(name, name)}"
+            for name, count in sorted(self.verdicts.items())
+            if name
+        )
         return ", ".join(counts) or "not held against a run without it"
 
 

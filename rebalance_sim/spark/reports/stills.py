@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import cycle, islice
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from rebalance_sim.scenarios.documents.html_page import COLOURS
 from rebalance_sim.scenarios.pages.timeline import Timeline
-from rebalance_sim.scenarios.units import title_of
+from rebalance_sim.scenarios.units import title_of, unit_of
 from rebalance_sim.spark.reports.experiment import MetricPlot, Panel
 from rebalance_sim.spark.reports.intervals import Share
 from rebalance_sim.spark.reports.page_plots import BLUE, GREY, RED, binned, colour_of
@@ -31,6 +32,10 @@ def _figure(size: tuple[float, float]) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=size, layout="constrained")
+
+
+def _in_lines(title: str, characters: int = 44) -> str:
+    return "\n".join(wrap(title, characters, break_on_hyphens=False))
 
 
 def outcomes(counts: Mapping[str, int]) -> Figure:
@@ -79,7 +84,7 @@ def histograms(distributions: Mapping[str, Mapping[float, int]]) -> Figure:
     figure, grid = _grid(len(drawn), 3)
     for axes, (name, values) in zip(grid, drawn, strict=True):
         axes.stairs(*binned(name, values), fill=True, color=BLUE)  # One shape; hist() draws many.
-        axes.set_title(title_of(name), fontsize=9)
+        axes.set_title(_in_lines(title_of(name)), fontsize=8)
         axes.set_ylabel("runs", fontsize=8)
         axes.locator_params(axis="x", nbins=4)
     return figure
@@ -109,6 +114,7 @@ def bands_over_time(bands: Mapping[str, pd.DataFrame]) -> Figure:
         counts.plot(band.index, band["runs"], color=GREY, linestyle=":", linewidth=1)
         counts.set_ylim(bottom=0)
         counts.tick_params(labelsize=8, labelcolor=GREY)
+        counts.set_ylabel("runs", fontsize=8, color=GREY)
     return figure
 
 
@@ -116,9 +122,10 @@ def distributions(metrics: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
     """For each metric the share of seeds that stay below a value, a line for each protocol."""
     figure, grid = _grid(len(metrics), 3)
     for axes, (metric, rows) in zip(grid, metrics, strict=True):
-        for colour, name in zip(COLOURS, rows, strict=False):
-            axes.ecdf(rows[name], label=name, color=colour, linewidth=1.2)
-        axes.set_title(f"{metric}, n = {len(rows):,}", fontsize=9)
+        for colour, name in zip(cycle(COLOURS), rows, strict=False):
+            values = rows[name] / unit_of(metric)[1]
+            axes.ecdf(values, label=name, color=colour, linewidth=1.2)
+        axes.set_title(f"{_in_lines(title_of(metric))}\nn = {len(rows):,} seeds", fontsize=8)
         if rows.max(axis=None) > 0:
             axes.set_xscale("symlog")
     handles, labels = grid[0].get_legend_handles_labels()
@@ -154,7 +161,9 @@ def figure_of(plot: MetricPlot) -> Figure:
             of_row[-1].legend(fontsize=7, frameon=False)
     grid[0, 0].set_ylim(bottom=0)  # shared; only now, since it ends the search for the top
     figure.supylabel(plot.unit, fontsize=9)
-    figure.suptitle(f"{plot.metric}, n = {plot.seeds:,} seeds", fontsize=10)
+    characters = 80 if columns < 3 else 120
+    title = _in_lines(f"{title_of(plot.metric)}, n = {plot.seeds:,} seeds", characters)
+    figure.suptitle(title, fontsize=9)
     return figure
 
 
@@ -164,7 +173,7 @@ def _draw_panel(panel: Panel, axes: Any) -> None:
 
     if not panel.is_numeric:  # the first to be drawn say the order of names
         axes.plot(places(panel.xs), [math.nan] * len(panel.xs))
-    for colour, line in zip(COLOURS, panel.lines, strict=False):
+    for colour, line in zip(cycle(COLOURS), panel.lines, strict=False):
         axes.errorbar(
             places(line.xs),
             line.medians,

@@ -101,15 +101,15 @@ def _answer(summary: SweepSummary) -> tuple[str, str]:
         words, kind = f"No: {summary.failed:,} of {runs} runs are to be looked at.", "bad"
     elif not judged:
         words, kind = f"Not known: none of {runs} runs could be judged.", ""
-    elif summary.known:
-        words, kind = "Yes, but for known issues of the simulated version", "known"
     else:
-        words, kind = "Yes", "good"
+        words, kind = f"Yes, in {judged:,} of {runs} runs", "known" if summary.known else "good"
     if kind in ("good", "known"):
+        if known := summary.outcomes.get("known", 0):
+            words += f", in {known:,} of these but for known issues of the simulated version"
         in_part = ", or in part" if "partly-judged" in summary.outcomes else ""
         left = summary.runs - judged
         rest = f"; {left:,} {'was' if left == 1 else 'were'} not judged{in_part}" if left else ""
-        words += f", in {judged:,} of {runs} runs{rest}."
+        words += f"{rest}."
     if not summary.is_complete:
         words += f" Not complete: {summary.runs:,} of {len(summary.plan.seeds):,} seeds have run."
     return words, kind
