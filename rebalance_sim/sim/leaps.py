@@ -30,8 +30,7 @@ from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
-from rebalance_sim.sim.leap_commits import commits, intervals_ms
-from rebalance_sim.sim.leap_commits import rates as commit_rates
+from rebalance_sim.sim.leap_commits import commits, counts, intervals_ms, round_ms
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -222,11 +221,11 @@ class Leaps:
         """Leap for whole intervals of clients, so that what comes next meets them where it would
         without the leap: it matters how long ago a member was heard of, and has committed. So each
         commits once more before that. False: there is too little time until then."""
-        clock = self._clock
-        clients = list(filter(commits, self._world.clients().values()))
-        if self._world.topic_logs.has_records and clients:
-            longest_ms = max(every_ms for one in clients for every_ms in intervals_ms(one))
-            goal_ms -= longest_ms + 2 * self._longest_processing_ms
+        clock, logs = self._clock, self._world.topic_logs
+        if logs.has_records:
+            committing = filter(commits, self._world.clients().values())
+            longest_ms = (max(intervals_ms(one)) + round_ms(one, logs) for one in committing)
+            goal_ms -= max(longest_ms, default=0)
         period_ms = self._period_ms()
         span_ms = (goal_ms - clock.simulated_ms) // period_ms * period_ms
         self._leap(span_ms, rates)
@@ -252,7 +251,12 @@ class Leaps:
     def _leap(self, span_ms: int, rates: Mapping[str, float]) -> None:
         if span_ms <= 0:
             return
-        self._gain({name: a_second * span_ms / 1_000 for name, a_second in rates.items()})
+        gained = {name: a_second * span_ms / 1_000 for name, a_second in rates.items()}
+        for client in filter(commits, self._world.clients().values()):
+            sent, offsets = counts(client, self._world.topic_logs, span_ms)
+            gained["commits_sent"] += sent
+            gained["records_written"] += offsets
+        self._gain(gained)
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
@@ -273,8 +277,8 @@ class Leaps:
     # --- what is left out -------------------------------------------------------------------------
 
     def _rates(self) -> dict[str, float]:
-        """What is added to each counter in a second of rest: clients do what they do in their
-        intervals."""
+        """What is added to each counter in a second of rest, but for commits (``_leap``): clients
+        do what they do in their intervals."""
         alive = [one for one in self._world.clients().values() if one.is_alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(map(self._heartbeats_a_second, alive))
@@ -288,10 +292,6 @@ class Leaps:
         rates["coordinator_searches_sent"] = sum(
             1_000 / every_ms for every_ms in asking if every_ms
         )
-        for client in filter(commits, alive):
-            sent, offsets = commit_rates(client, self._world.topic_logs)
-            rates["commits_sent"] += sent
-            rates["records_written"] += offsets
         return rates
 
     def _heartbeats_a_second(self, client: ClientProcess) -> float:
@@ -310,8 +310,8 @@ class Leaps:
 
     def _rates_of_storm(self) -> dict[str, float] | None:
         """Let the rest of a cycle pass, a second at least: what that adds to each counter in a
-        second, if it was all a storm, and nothing if it was not. Clients do what they do in their
-        intervals beside it. None: the run was stopped."""
+        second, but for commits, if it was all a storm, and nothing if it was not. None: the run was
+        stopped."""
         world, clock = self._world, self._clock
         began_ms, simulated_ms = clock.now_ms, clock.simulated_ms
         waited_ms = began_ms - self._moved_ms
@@ -334,8 +334,7 @@ class Leaps:
             name: (value - counters[name]) / seconds
             for name, value in world.metrics.counters().items()
         }
-        in_intervals = self._rates()
-        return found | {name: in_intervals[name] for name in ("commits_sent", "records_written")}
+        return found | {"commits_sent": 0.0, "records_written": 0.0}
 
     def _states(self) -> Iterator[object]:
         """What groups and their clients are, times left out."""
@@ -370,11 +369,6 @@ class Leaps:
             for client in self._world.clients().values():
                 if client.is_alive and looks_at_topics(client.spec):
                     yield client.spec.metadata_max_age_ms
-
-    @property
-    def _longest_processing_ms(self) -> int:
-        alive = (client for client in self._world.clients().values() if client.is_alive)
-        return max((client.spec.longest_processing_ms for client in alive), default=0)
 
 
 def _takes_records(client: ClientProcess) -> bool:
