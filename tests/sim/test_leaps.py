@@ -225,7 +225,9 @@ KINDS: dict[str, dict[str, Any]] = {
         {"auto_commit_interval_ms": 1_000, "processing_ms": 1_000},
         {"auto_commit_interval_ms": 500, "processing_ms": 1_000},
         {"auto_commit_interval_ms": 500, "processing_ms": 100, "manual_commit_interval_ms": 4_100},
-        {"enable_auto_commit": False, "manual_commit_interval_ms": 500, "processing_ms": 500},
+        {"enable_auto_commit": False, "manual_commit_interval_ms": 500, "processing_ms": 2_000},
+        {"manual_commit_interval_ms": 700, "commits_synchronously": True, "processing_ms": 2_000},
+        {"processing_ms": 2_000, "processing_max_ms": 4_000},
     ],
 )
 @pytest.mark.parametrize("has_data_plane", [False, True])
