@@ -20,12 +20,16 @@ a leap ends early enough for clients to commit before what comes next.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from math import lcm
 from typing import Protocol
 
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.hosting.record_size import record_bytes
+from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, Record
 from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
@@ -93,8 +97,7 @@ class Leaps:
     """Lets a world's time pass, and leaps where it is at rest; it looks at steps beside a checker.
 
     ``owes_nothing``: whether nothing has to happen, once faults have stopped, that a world at
-    rest may still bring about. It is asked before a leap to the end. ``gained`` is what was added
-    to each counter.
+    rest may still bring about. It is asked before a leap to the end.
     """
 
     def __init__(self, world: LeapingWorld, owes_nothing: Callable[[], bool]) -> None:
@@ -111,7 +114,7 @@ class Leaps:
         """Topics and votes with which the world was at rest."""
         self._gone: tuple[Session, ...] = ()
         """Of the world as it was looked at last."""
-        self.gained: dict[str, int] = {}
+        self._gained: dict[str, float] = defaultdict(float)
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
@@ -244,19 +247,25 @@ class Leaps:
                 break
         return period_ms
 
-    def _gain(self, counts: Mapping[str, float]) -> None:
-        for name, more in counts.items():
-            self.gained[name] = self.gained.get(name, 0) + round(more)
+    @property
+    def gained(self) -> dict[str, int]:
+        """What was added to each counter."""
+        return {name: round(more) for name, more in self._gained.items()}
 
     def _leap(self, span_ms: int, rates: Mapping[str, float]) -> None:
         if span_ms <= 0:
             return
-        gained = {name: a_second * span_ms / 1_000 for name, a_second in rates.items()}
+        gained = self._gained
+        for name, a_second in rates.items():
+            gained[name] += a_second * span_ms / 1_000
         for client in filter(commits, self._world.clients().values()):
             sent, offsets = counts(client, self._world.topic_logs, span_ms)
             gained["commits_sent"] += sent
             gained["records_written"] += offsets
-        self._gain(gained)
+        for count, record in self._refreshed(span_ms):
+            gained["records_written"] += count
+            gained["group_records_written"] += count
+            gained["group_bytes_written"] += count * record_bytes(record)
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
@@ -301,6 +310,23 @@ class Leaps:
         if every_ms and client.member.heartbeats_after_answer:
             every_ms += 2 * self._world.spec.network.latency.mean_ms
         return 1_000 / every_ms if every_ms else 0.0
+
+    def _refreshed(self, span_ms: int) -> Iterator[tuple[int, Record]]:
+        """What coordinators write again in so much time though nothing has changed, and how often:
+        patterns with their topics (coordinator §7.2)."""
+        clock = self._clock
+        for group in self._world.groups.values():
+            shard = group.acting_shard()
+            if shard is None:
+                continue
+            coordinator = shard.coordinator
+            found = coordinator.groups_of(ConsumerGroup).get(group.group_id)
+            every_ms = coordinator.config.group_consumer_regex_refresh_interval_ms
+            for regex, resolved in found.resolved_regexes.items() if found else ():
+                since_ms = clock.simulated_at(resolved.timestamp - coordinator.wall_offset_ms)
+                age_ms = clock.simulated_ms - since_ms
+                count = (age_ms + span_ms) // every_ms - age_ms // every_ms
+                yield count, ConsumerGroupRegularExpression(group.group_id, regex, resolved)
 
     # --- storms -----------------------------------------------------------------------------------
 
