@@ -20,18 +20,21 @@ a leap ends early enough for clients to commit before what comes next.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from math import lcm
 from typing import Protocol
 
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.hosting.record_size import record_bytes
+from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, Record
 from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
-from rebalance_sim.sim.leap_commits import commits, intervals_ms
-from rebalance_sim.sim.leap_commits import rates as commit_rates
+from rebalance_sim.sim.leap_commits import commits, counts, intervals_ms, round_ms
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -94,8 +97,7 @@ class Leaps:
     """Lets a world's time pass, and leaps where it is at rest; it looks at steps beside a checker.
 
     ``owes_nothing``: whether nothing has to happen, once faults have stopped, that a world at
-    rest may still bring about. It is asked before a leap to the end. ``gained`` is what was added
-    to each counter.
+    rest may still bring about. It is asked before a leap to the end.
     """
 
     def __init__(self, world: LeapingWorld, owes_nothing: Callable[[], bool]) -> None:
@@ -112,7 +114,7 @@ class Leaps:
         """Topics and votes with which the world was at rest."""
         self._gone: tuple[Session, ...] = ()
         """Of the world as it was looked at last."""
-        self.gained: dict[str, int] = {}
+        self._gained: dict[str, float] = defaultdict(float)
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
@@ -222,11 +224,11 @@ class Leaps:
         """Leap for whole intervals of clients, so that what comes next meets them where it would
         without the leap: it matters how long ago a member was heard of, and has committed. So each
         commits once more before that. False: there is too little time until then."""
-        clock = self._clock
-        clients = list(filter(commits, self._world.clients().values()))
-        if self._world.topic_logs.has_records and clients:
-            longest_ms = max(every_ms for one in clients for every_ms in intervals_ms(one))
-            goal_ms -= longest_ms + 2 * self._longest_processing_ms
+        clock, logs = self._clock, self._world.topic_logs
+        if logs.has_records:
+            committing = filter(commits, self._world.clients().values())
+            longest_ms = (max(intervals_ms(one)) + round_ms(one, logs) for one in committing)
+            goal_ms -= max(longest_ms, default=0)
         period_ms = self._period_ms()
         span_ms = (goal_ms - clock.simulated_ms) // period_ms * period_ms
         self._leap(span_ms, rates)
@@ -245,14 +247,25 @@ class Leaps:
                 break
         return period_ms
 
-    def _gain(self, counts: Mapping[str, float]) -> None:
-        for name, more in counts.items():
-            self.gained[name] = self.gained.get(name, 0) + round(more)
+    @property
+    def gained(self) -> dict[str, int]:
+        """What was added to each counter."""
+        return {name: round(more) for name, more in self._gained.items()}
 
     def _leap(self, span_ms: int, rates: Mapping[str, float]) -> None:
         if span_ms <= 0:
             return
-        self._gain({name: a_second * span_ms / 1_000 for name, a_second in rates.items()})
+        gained = self._gained
+        for name, a_second in rates.items():
+            gained[name] += a_second * span_ms / 1_000
+        for client in filter(commits, self._world.clients().values()):
+            sent, offsets = counts(client, self._world.topic_logs, span_ms)
+            gained["commits_sent"] += sent
+            gained["records_written"] += offsets
+        for count, record in self._refreshed(span_ms):
+            gained["records_written"] += count
+            gained["group_records_written"] += count
+            gained["group_bytes_written"] += count * record_bytes(record)
         if self._has_storm():
             self._world.metrics.last_unrest_ms += span_ms
         self._clock.leap(span_ms)
@@ -273,8 +286,8 @@ class Leaps:
     # --- what is left out -------------------------------------------------------------------------
 
     def _rates(self) -> dict[str, float]:
-        """What is added to each counter in a second of rest: clients do what they do in their
-        intervals."""
+        """What is added to each counter in a second of rest, but for commits (``_leap``): clients
+        do what they do in their intervals."""
         alive = [one for one in self._world.clients().values() if one.is_alive]
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(map(self._heartbeats_a_second, alive))
@@ -288,10 +301,6 @@ class Leaps:
         rates["coordinator_searches_sent"] = sum(
             1_000 / every_ms for every_ms in asking if every_ms
         )
-        for client in filter(commits, alive):
-            sent, offsets = commit_rates(client, self._world.topic_logs)
-            rates["commits_sent"] += sent
-            rates["records_written"] += offsets
         return rates
 
     def _heartbeats_a_second(self, client: ClientProcess) -> float:
@@ -302,6 +311,23 @@ class Leaps:
             every_ms += 2 * self._world.spec.network.latency.mean_ms
         return 1_000 / every_ms if every_ms else 0.0
 
+    def _refreshed(self, span_ms: int) -> Iterator[tuple[int, Record]]:
+        """What coordinators write again in so much time though nothing has changed, and how often:
+        patterns with their topics (coordinator §7.2)."""
+        clock = self._clock
+        for group in self._world.groups.values():
+            shard = group.acting_shard()
+            if shard is None:
+                continue
+            coordinator = shard.coordinator
+            found = coordinator.groups_of(ConsumerGroup).get(group.group_id)
+            every_ms = coordinator.config.group_consumer_regex_refresh_interval_ms
+            for regex, resolved in found.resolved_regexes.items() if found else ():
+                since_ms = clock.simulated_at(resolved.timestamp - coordinator.wall_offset_ms)
+                age_ms = clock.simulated_ms - since_ms
+                count = (age_ms + span_ms) // every_ms - age_ms // every_ms
+                yield count, ConsumerGroupRegularExpression(group.group_id, regex, resolved)
+
     # --- storms -----------------------------------------------------------------------------------
 
     def _has_storm(self) -> bool:
@@ -310,8 +336,8 @@ class Leaps:
 
     def _rates_of_storm(self) -> dict[str, float] | None:
         """Let the rest of a cycle pass, a second at least: what that adds to each counter in a
-        second, if it was all a storm, and nothing if it was not. Clients do what they do in their
-        intervals beside it. None: the run was stopped."""
+        second, but for commits, if it was all a storm, and nothing if it was not. None: the run was
+        stopped."""
         world, clock = self._world, self._clock
         began_ms, simulated_ms = clock.now_ms, clock.simulated_ms
         waited_ms = began_ms - self._moved_ms
@@ -334,8 +360,7 @@ class Leaps:
             name: (value - counters[name]) / seconds
             for name, value in world.metrics.counters().items()
         }
-        in_intervals = self._rates()
-        return found | {name: in_intervals[name] for name in ("commits_sent", "records_written")}
+        return found | {"commits_sent": 0.0, "records_written": 0.0}
 
     def _states(self) -> Iterator[object]:
         """What groups and their clients are, times left out."""
@@ -370,11 +395,6 @@ class Leaps:
             for client in self._world.clients().values():
                 if client.is_alive and looks_at_topics(client.spec):
                     yield client.spec.metadata_max_age_ms
-
-    @property
-    def _longest_processing_ms(self) -> int:
-        alive = (client for client in self._world.clients().values() if client.is_alive)
-        return max((client.spec.longest_processing_ms for client in alive), default=0)
 
 
 def _takes_records(client: ClientProcess) -> bool:

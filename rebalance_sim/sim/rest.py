@@ -11,7 +11,8 @@ It is seen from what the world is, without waiting for what it does. A world is 
   their sessions end, which bounds a leap, and until then a group may wait for what they own;
 - every call that waits in the clock is planned, or belongs to that routine;
 - no timer of a coordinator is armed but sessions, and their members have renewed them;
-- every client has seen the topics there are, and so has every coordinator.
+- every client has seen the topics there are, and so has every coordinator, which has matched them
+  against the patterns of its members.
 
 Then no one's own time leads to anything but the same.
 """
@@ -234,9 +235,12 @@ def _has_all(client: ClientProcess) -> bool:
 
 
 def _reaches_coordinator(group: Group, world: RestingWorld) -> bool:
-    """Whether every client in the group knows and reaches its coordinator, and has heard of the
-    epoch, or generation, that it has, and of the partitions that it is assigned."""
+    """Whether every client in the group knows and reaches its coordinator, which has matched its
+    pattern, and has heard of the epoch, or generation, that it has, and of the partitions that it
+    is assigned."""
     shard, found = group.acting_shard(), project(group)
+    if shard is not None and not shard.coordinator.has_matched(group.group_id):
+        return False
     return all(
         shard is not None
         and found is not None

@@ -21,6 +21,7 @@ from rebalance_sim.protocol.consumer.heartbeat_request import (
     completed,
     new_group,
 )
+from rebalance_sim.protocol.consumer.regexes import are_resolved
 from rebalance_sim.protocol.consumer.removal import group_tombstones
 from rebalance_sim.protocol.consumer.timer_expiry import fired
 from rebalance_sim.protocol.consumer.timer_keys import (
@@ -251,6 +252,10 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
         """See ``GroupType``."""
         member = group.members.get(member_id)
         return None if member is None else member.assigned.keys()
+
+    def has_matched(self, group: ConsumerGroup) -> bool:
+        """See ``GroupType``: patterns are resolved at most once in ten seconds."""
+        return are_resolved(self._context, group)
 
     def log_state(self, group: ConsumerGroup) -> Mapping[str, object]:
         """Everything but when topics are looked at again, and who computes a target."""

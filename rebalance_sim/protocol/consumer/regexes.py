@@ -50,6 +50,15 @@ def is_resolved(group: ConsumerGroup, regex: str) -> bool:
     return regex in group.subscribed_regexes and regex in group.resolved_regexes
 
 
+def are_resolved(context: ConsumerContext, group: ConsumerGroup) -> bool:
+    """Whether the next heartbeats give no cause to resolve the group's patterns, but for the age of
+    what is known."""
+    patterns, stored = group.subscribed_regexes, group.resolved_regexes
+    newest = max((resolved.version for resolved in stored.values()), default=-1)
+    is_new = len(patterns) == len(stored) and newest >= context.newest_topic_version
+    return is_new or not patterns
+
+
 def abandoned_regex(group: ConsumerGroup, member: Member, new_regex: str) -> str | None:
     """The pattern that no one has any more once ``member`` has ``new_regex``; None if none."""
     old = member.subscribed_topic_regex

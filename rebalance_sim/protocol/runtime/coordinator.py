@@ -220,9 +220,13 @@ class GroupCoordinator:
         group = self._store.get(group_id)
         return None if group is None else self._store.type_of(group).assigned_to(group, member_id)
 
+    def has_matched(self, group_id: str) -> bool:
+        """See ``GroupType.has_matched``; there may be no such group."""
+        group = self._store.get(group_id)
+        return group is None or self._store.type_of(group).has_matched(group)
+
     def log_state(self, group_id: str) -> Mapping[str, object]:
-        """All that records say of the group of this id; empty if there is none, and for groups
-        whose state is not in the log."""
+        """See ``GroupType.log_state``; empty if there is no such group."""
         group = self._store.get(group_id)
         return {} if group is None else self._store.type_of(group).log_state(group)
 

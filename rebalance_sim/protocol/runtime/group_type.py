@@ -237,6 +237,10 @@ class GroupType(Component[_G]):
         not know, or there is no such member."""
         return None
 
+    def has_matched(self, group: _G) -> bool:
+        """Whether every pattern of its members is matched against the topics that there are."""
+        return True
+
     def log_state(self, group: _G) -> Mapping[str, object]:
         """All that its records say of the group, by name: the same in a coordinator that loads the
         log. Empty for a type whose groups are soft state."""

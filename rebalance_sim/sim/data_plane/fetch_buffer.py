@@ -303,6 +303,11 @@ class Intake:
         """Offset of the next record that is going to be produced."""
         return self._logs.end_offset(partition, self._clock.simulated_ms)
 
+    def lag(self) -> int:
+        """How many records there are that it has not processed yet."""
+        offsets = self.processed_offsets()
+        return sum(max(0, self.log_end_offset(p) - offset) for p, offset in offsets.items())
+
     # --- records of transactions ------------------------------------------------------------------
 
     def _offset(self, life: _Life, count: int) -> int:
