@@ -6,8 +6,7 @@ Sources: coordinator §8.1, §9.4; classic §2.2-§2.6, §2.8.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
@@ -86,22 +85,17 @@ class RequestAnswered(Property):
     clauses = ("coordinator §9.4", "classic §2.5", "classic §2.6", "classic §2.8")
     violated_by = ("test:classic-refuses-silently",)
     judges_mixed = True
+    _terms: dict[str, _Term] = notes(dict)
+    _rebalance_ms = 0
+    """The longest rebalance timeout of any JoinGroup."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._terms: dict[str, _Term] = {}
-        self._rebalance_ms = 0
-        """The longest rebalance timeout of any JoinGroup."""
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """A new term."""
         self._terms.pop(step.shard.name, None)
-        return None
 
-    def on_unloaded(self, step: Step) -> Finding | None:
+    def on_unloaded(self, step: Step) -> None:
         """Its broker answers in its place, or its connections are gone."""
         self._terms.pop(step.shard.name, None)
-        return None
 
     def on_request(self, step: Step) -> Finding | None:
         """What is written, or waits, is answered later."""
@@ -136,12 +130,11 @@ class RequestAnswered(Property):
         late = None if term is None else term.take_late(step.at_ms)
         return None if late is None else _overdue(*late)
 
-    def on_released(self, step: Step) -> Finding | None:
+    def on_released(self, step: Step) -> None:
         """It is answered."""
         term = self._terms.get(step.shard.name)
         if term is not None:
             term.due_ms.pop(step.operation, None)
-        return None
 
     def _who(self, request: object) -> str:
         member_id = getattr(request, "member_id", "")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
@@ -49,6 +48,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
+_LastCallback = tuple[CallbackKind, bool]
 _STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
 
 
@@ -77,20 +77,15 @@ class CallbackBalance(Property):
         events=(CallbackCompleted, Subscribe, Close, Unsubscribe),
         effects=(RunCallback, StateChanged, CallReturned),
     )
+    _called_back: dict[str, dict[TopicPartition, _LastCallback]] = notes_of_process(dict)
+    """Client -> partition -> its last callback, and whether that one may be repeated."""
+    _running: dict[str, RunCallback] = notes_of_process(dict)
+    _silent: set[str] = notes_of_process(set)
+    """Clients whose application has no listener, or one that has failed."""
+    _until_ms: dict[str, int] = notes_of_process(dict)
+    """Client -> when the call that blocks its application is over at the latest."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._called_back: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = (
-            self.of_process({})
-        )
-        """Client -> partition -> its last callback, and whether that one may be repeated."""
-        self._running: dict[str, RunCallback] = self.of_process({})
-        self._silent: set[str] = self.of_process(set())
-        """Clients whose application has no listener, or one that has failed."""
-        self._until_ms: dict[str, int] = self.of_process({})
-        """Client -> when the call that blocks its application is over at the latest."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A callback has returned; or a call begins, which may run out of time."""
         event, name = step.event, entry.name
         if type(event) is CallbackCompleted:
@@ -105,7 +100,6 @@ class CallbackBalance(Property):
         else:
             own_ms = getattr(event, "timeout_ms", entry.member.config.default_api_timeout_ms)
             self._until_ms[name] = step.at_ms + own_ms
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Follow callbacks; compare when the client comes to rest, or a call returns."""
@@ -272,17 +266,13 @@ class FatalCause(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(events=(JoinGroupAnswered,), effects=(StateChanged,))
+    _unread: dict[str, frozenset[ErrorCode]] = notes_of_process(dict)
+    """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
-        """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A classic client looks at this answer only when its application polls (classic §4.2)."""
         if not entry.member.is_polling:
             self._unread[entry.name] = _codes(step.event)
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """What was it answered?"""
@@ -316,13 +306,10 @@ class ErrorCause(Property):
     interest = Interest(
         events=(CallbackCompleted, PollingStopped), refusals=_ANSWERS, effects=(RaiseError,)
     )
+    _causes: dict[str, Counter[ErrorCode | None]] = notes_of_process(lambda: defaultdict(Counter))
+    """Client -> error -> how often it may still be raised; None: no error of the protocol."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._causes: dict[str, Counter[ErrorCode | None]] = self.of_process(defaultdict(Counter))
-        """Client -> error -> how often it may still be raised; None: no error of the protocol."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Remember what may be raised."""
         event, kind = step.event, type(step.event)
         codes: frozenset[ErrorCode | None] = _codes(event)
@@ -338,7 +325,6 @@ class ErrorCause(Property):
         causes = self._causes[entry.name]
         for code in codes:
             causes[code] += 1
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Has something happened that may be raised?"""
@@ -386,23 +372,20 @@ class CommitReported(Property):
         events=(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
         effects=(CommitReturned, SendCommit, CloseConnection),
     )
+    _open: dict[str, dict[int, _Result]] = notes_of_process(dict)
+    """Client -> number of a commit of its application -> what its result can be."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._open: dict[str, dict[int, _Result]] = self.of_process({})
-        """Client -> number of a commit of its application -> what its result can be."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """The application commits, or what was sent has come to an end."""
         event = step.event
         if type(event) is CommitOffsets:
             sent = [one.correlation_id for one in step.effects if type(one) is SendCommit]
             result = _Result(sent[0] if len(sent) == 1 else None)
             self._open.setdefault(entry.name, {})[event.commit_id] = result
-            return None
+            return
         results = self._open.get(entry.name)
         if not results:
-            return None
+            return
         is_answer = type(event) is CommitAnswered
         ended = (event.correlation_id,) if is_answer else event.correlation_ids
         is_good = is_answer and not _codes(event)
@@ -411,7 +394,6 @@ class CommitReported(Property):
             if result.correlation_id in ended:
                 result.went_well = is_good or (False if is_bad and result.is_last else None)
                 result.correlation_id = None
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is it the result of one that is open, and what is so?"""

@@ -14,8 +14,7 @@ after its revoked callback (client §10.1).
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes, notes_of_process
 from rebalance_sim.invariants.step import IntakeView, Step
 from rebalance_sim.protocol.clients.common.effects import (
     ResetPositions,
@@ -72,17 +71,13 @@ class CommitEpoch(Property):
     clauses = ("client C22", "client §7")
     violated_by = ("mut-client-signs-at-creation",)
     interest = Interest(effects=(SendCommit,))
+    _signed: dict[str, set[tuple[str, int]]] = notes_of_process(dict)
+    """Client that signs once -> identities that it has had."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._signed: dict[str, set[tuple[str, int]]] = self.of_process({})
-        """Client that signs once -> identities that it has had."""
-
-    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_moved(self, step: Step, entry: ClientEntry) -> None:
         """Remember who it is: a commit may be made now, and sent later."""
         if entry.member.signs_once:
             self._signed.setdefault(entry.name, set()).add(_identity_of(entry.member))
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
@@ -259,14 +254,11 @@ class RevocationCommitted(Property):
     )
     needs_data_plane = True
     outlives_clock_steps = False
+    _last: dict[str, dict[TopicPartition, tuple[int, int]]] = notes_of_process(dict)
+    """Client -> partition -> correlation id of its last commit, 0: acknowledged, and offset."""
+    _close_until_ms: dict[str, int] = notes_of_process(dict)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._last: dict[str, dict[TopicPartition, tuple[int, int]]] = self.of_process({})
-        """Client -> partition -> correlation id of its last commit, 0: acknowledged, and offset."""
-        self._close_until_ms: dict[str, int] = self.of_process({})
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Enter an answer, or that a partition starts, maybe where somebody else has committed."""
         event, last = step.event, self._last.setdefault(entry.name, {})
         if type(event) is Close:
@@ -279,7 +271,6 @@ class RevocationCommitted(Property):
                 number, offset = last.get(partition, (0, 0))
                 if number == event.correlation_id and not code:
                     last[partition] = 0, offset
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter commits, and judge callbacks."""
@@ -341,31 +332,27 @@ class StartCommitted(Property):
     violated_by = ("test:forgets-commit",)
     interest = Interest(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
     needs_data_plane = True
+    _committed: dict[tuple[str, int], tuple[int, str]] = notes(dict)
+    """Partition -> the highest offset that was acknowledged, and to whom."""
+    _sent: dict[str, dict[int, OffsetCommitRequest]] = notes_of_process(dict)
+    _numbers: dict[int, tuple[OffsetCommitRequest, int]] = notes(dict)
+    """Identity of a commit -> itself, and its place in the order in which they were sent."""
+    _newest: dict[tuple[str, int], tuple[str, int]] = notes(dict)
+    """Partition -> the member that has stored something last, and the last sent of that."""
+    _left: dict[tuple[str, int], int] = notes(dict)
+    """Partition -> what an older commit, or who is no member, has stored, while nothing was
+    stored since: what was stored before may be acknowledged after."""
+    _count = 0
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._committed: dict[tuple[str, int], tuple[int, str]] = {}
-        """Partition -> the highest offset that was acknowledged, and to whom."""
-        self._sent: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
-        self._numbers: dict[int, tuple[OffsetCommitRequest, int]] = {}
-        """Identity of a commit -> itself, and its place in the order in which they were sent."""
-        self._newest: dict[tuple[str, int], tuple[str, int]] = {}
-        """Partition -> the member that has stored something last, and the last sent of that."""
-        self._left: dict[tuple[str, int], int] = {}
-        """Partition -> what an older commit, or who is no member, has stored, while nothing was
-        stored since: what was stored before may be acknowledged after."""
-        self._count = 0
-
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Enter commits; one that is sent once more has a new place."""
         for effect in step.effects:
             if type(effect) is SendCommit:
                 self._count += 1
                 self._numbers[id(effect.request)] = effect.request, self._count
                 self._sent.setdefault(entry.name, {})[effect.correlation_id] = effect.request
-        return None
 
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """What others do to committed offsets is theirs to answer for; and an older commit takes a
         younger one back."""
         request, by_name = step.request, step.shard.coordinator.image.by_name
@@ -390,7 +377,6 @@ class StartCommitted(Property):
             else:
                 self._newest[partition] = signed
                 self._left.pop(partition, None)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, or judge where a partition starts that the client has by now."""

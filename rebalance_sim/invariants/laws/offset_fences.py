@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.common.effects import CloseConnection, SendCommit
@@ -134,11 +133,8 @@ class CommitOfOwner(Property):
         events=(CommitAnswered, Disconnected, RequestExpired),
         effects=(SendCommit, CloseConnection),
     )
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._in_flight: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
-        self._given_up: dict[str, list[OffsetCommitRequest]] = self.of_process({})
+    _in_flight: dict[str, dict[int, OffsetCommitRequest]] = notes_of_process(dict)
+    _given_up: dict[str, list[OffsetCommitRequest]] = notes_of_process(dict)
 
     def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A commit is over for its client."""

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.clients.common.events import CallbackCompleted
@@ -260,27 +259,22 @@ class FetchSubset(Property):
     clauses = ("client C11", "client §8", "defects S1")
     violated_by = ("mut-client-fetches-during-callback",)
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
+    _unannounced: dict[str, set[TopicPartition]] = notes_of_process(dict)
+    _assigning: set[str] = notes_of_process(set)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._unannounced: dict[str, set[TopicPartition]] = self.of_process({})
-        self._assigning: set[str] = self.of_process(set())
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A successful assigned callback announces everything that is assigned."""
         if entry.name in self._assigning:
             self._assigning.discard(entry.name)
             if not step.event.failed or not entry.member.heeds_failed_callbacks:
                 self._unannounced.pop(entry.name, None)
-        return None
 
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Remember what an assigned callback is about to announce."""
         for effect in step.effects:
             if type(effect) is RunCallback and effect.kind is CallbackKind.ASSIGNED:
                 self._unannounced.setdefault(entry.name, set()).update(effect.partitions)
                 self._assigning.add(entry.name)
-        return None
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the fetchable set of the client that moved."""

@@ -12,7 +12,7 @@ from rebalance_sim.invariants.formatting import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -71,10 +71,7 @@ class ReplayEquivalence(Property):
         *("mut-keeps-failed-batch", "mut-load-revives-offsets", "test:torn-batch"),
     )
     judges_mixed = True
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._next_at: dict[str, int] = {}
+    _next_at: dict[str, int] = notes(dict)
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare everything, in both ways."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -107,10 +106,7 @@ class TargetCurrent(Property):
     )
     judges_mixed = True
     interest = Interest(requests=(ConsumerGroupHeartbeatRequest,))
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._outdated: set[str] = set()
+    _outdated: set[str] = notes(set)
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Topics may have changed while no one looked (coordinator §7.3)."""

@@ -11,7 +11,6 @@ from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rebalance_sim.invariants.model.computed_once import computed_once
 from rebalance_sim.invariants.model.holders import Holders
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
@@ -130,17 +129,6 @@ class Change:
         """Members that were there before and are not any more."""
         return [m for m, (before, after) in self.members.items() if before and after is None]
 
-    @computed_once
-    def gained(self) -> list[tuple[str, TopicPartition]]:
-        """(member, partition) for everything newly held, in ascending order."""
-        return [
-            (member_id, partition)
-            for member_id in sorted(self.moved)
-            if (after := self.members[member_id][1]) is not None
-            for partition in sorted(after.held() - _held(self.members[member_id][0]))
-        ]
-
-    @computed_once
     def lost(self) -> list[tuple[str, TopicPartition]]:
         """(member, partition) for everything not held any more, in ascending order."""
         return [
