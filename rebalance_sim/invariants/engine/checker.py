@@ -28,14 +28,7 @@ from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Kind, Property, Replaced, Violation
-from rebalance_sim.invariants.step import (
-    ShardView,
-    Step,
-    StepKind,
-    WorldView,
-    has_error,
-    shard_of,
-)
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, has_error, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest

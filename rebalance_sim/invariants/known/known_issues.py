@@ -75,10 +75,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cross.assigned_is_held",
             "liveness.partitions_owned",
         ),
-        "sim-kept-timers": (
-            "coordinator.removal_due",
-            "coordinator.timers_armed",
-        ),
+        "sim-kept-timers": ("coordinator.removal_due", "coordinator.timers_armed"),
         "sim-late-answer": (
             "client.join.cause",
             "cross.assigned_is_held",

@@ -38,12 +38,7 @@ from rebalance_sim.protocol.clients.common.events import (
 )
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import CallbackKind
-from rebalance_sim.protocol.clients.kinds import (
-    CLASSIC,
-    EVERY_KIND,
-    JAVA_KINDS,
-    LIBRDKAFKA_KINDS,
-)
+from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA_KINDS, LIBRDKAFKA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -297,10 +292,7 @@ class ErrorCause(Property):
         "tries again by itself; or that a callback has failed."
     )
     clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
-    violated_by = (
-        "mut-install-checks-present",
-        "KAFKA-17294",
-    )
+    violated_by = ("mut-install-checks-present", "KAFKA-17294")
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(

@@ -66,10 +66,7 @@ class StaleMembersRemoved(_OfMembers):
     is_seen_from_outside = True
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
-    violated_by = (
-        "KAFKA-18931",
-        "classic-unwatched-join",
-    )
+    violated_by = ("KAFKA-18931", "classic-unwatched-join")
     deadline = Deadline.REMOVAL
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -131,10 +128,7 @@ class TargetComputed(Property):
         "member that is chosen installs it, or another one, if there is any, takes its place."
     )
     clauses = ("coordinator §12.3",)
-    violated_by = (
-        "mut-no-computation-timer",
-        "mut-no-recompute",
-    )
+    violated_by = ("mut-no-computation-timer", "mut-no-recompute")
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:

@@ -130,8 +130,7 @@ class CommitOfOwner(Property):
     )
 
     interest = Interest(
-        events=(CommitAnswered, Disconnected, RequestExpired),
-        effects=(SendCommit, CloseConnection),
+        events=(CommitAnswered, Disconnected, RequestExpired), effects=(SendCommit, CloseConnection)
     )
     _in_flight: dict[str, dict[int, OffsetCommitRequest]] = notes_of_process(dict)
     _given_up: dict[str, list[OffsetCommitRequest]] = notes_of_process(dict)

@@ -97,10 +97,7 @@ class ModelView:
 
     @staticmethod
     def wire_name_of(
-        shard: ShardView,
-        wire_topics: Mapping[str, str],
-        api_version: int,
-        topic_id: str,
+        shard: ShardView, wire_topics: Mapping[str, str], api_version: int, topic_id: str
     ) -> str | None:
         """The name of the topic that a request means, as this broker knows it; None: none."""
         stands_as = wire_topics.get(topic_id, topic_id)
