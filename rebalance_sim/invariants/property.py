@@ -50,7 +50,8 @@ class Finding:
     """A violated invariant, as its class saw it.
 
     ``detail`` names member, partition and epochs. The other fields say who or what it is about:
-    those of one ``subject`` are counted together.
+    those of one ``subject`` are counted together. What is found at what a client does, is about
+    that client if it names no other.
     """
 
     detail: str

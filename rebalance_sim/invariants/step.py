@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -212,6 +212,7 @@ class WorldView(Protocol):
 
 
 _NONE = cast(ShardView, None)
+_E = TypeVar("_E")
 
 
 class Step:
@@ -261,6 +262,10 @@ class Step:
         self.detail = ""
         self.acted: tuple[str, ...] = ()
         self.rule_state: Mapping[str, object] = MappingProxyType({})
+
+    def effects_of(self, kind: type[_E]) -> list[_E]:
+        """Those effects that are of this type."""
+        return [effect for effect in self.effects if type(effect) is kind]
 
 
 def shard_of(step: Step) -> ShardView:

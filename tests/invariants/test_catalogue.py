@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_sim.invariants.known.catalogue import every_issue, page_of
+from rebalance_sim.invariants.known.known_issues import every_issue, page_of
 
 ROOT = Path(__file__).parents[2]
 ISSUES = sorted(every_issue())

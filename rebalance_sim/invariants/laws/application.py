@@ -136,7 +136,6 @@ class CallbackBalance(Property):
                 found = Finding(
                     f"{entry.name} runs {effect.kind.value} for {self.model.name_of(partition)} "
                     f"after {kind.value if kind else 'nothing'}",
-                    client=entry.name,
                     partition=partition,
                 )
             called_back[partition] = effect.kind, False
@@ -156,8 +155,7 @@ class CallbackBalance(Property):
         what = "heard nothing of" if silent else "did not hear of the loss of"
         return Finding(
             f"{entry.name} is {entry.member.state.value}, and its application {what} "
-            f"{self.model.names_of(silent or kept)}",
-            client=entry.name,
+            f"{self.model.names_of(silent or kept)}"
         )
 
     def _has_one_id(self, partition: TopicPartition) -> bool:
@@ -190,8 +188,8 @@ class CallbackIdentity(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is there something to tell, and is the client a member as the callback starts?"""
-        for effect in step.effects:
-            if type(effect) is not RunCallback or effect.kind is _ASSIGNED:
+        for effect in step.effects_of(RunCallback):
+            if effect.kind is _ASSIGNED:
                 continue
             is_fine = self._has_cause(effect, entry)
             if is_fine and (effect.is_obsolete or entry.is_classic):
@@ -200,8 +198,7 @@ class CallbackIdentity(Property):
                 of = self.model.names_of(effect.partitions)
                 return Finding(
                     f"{entry.name} runs {effect.kind.value} for {of} at epoch "
-                    f"{entry.member.member_epoch} in {entry.member.state.value}",
-                    client=entry.name,
+                    f"{entry.member.member_epoch} in {entry.member.state.value}"
                 )
         return None
 
@@ -271,14 +268,12 @@ class FatalCause(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """What was it answered?"""
-        for effect in step.effects:
-            if type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
+        for effect in step.effects_of(StateChanged):
+            if effect.to_state is ClientState.FATAL:
                 codes = _codes(step.event) or self._unread.pop(entry.name, frozenset())
                 if codes <= _REJOINS:
                     answered = " and ".join(code.name for code in sorted(codes)) or "no error"
-                    return Finding(
-                        f"{entry.name} fails for good, answered {answered}", client=entry.name
-                    )
+                    return Finding(f"{entry.name} fails for good, answered {answered}")
         return None
 
 
@@ -321,16 +316,14 @@ class ErrorCause(Property):
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Has something happened that may be raised?"""
         causes = self._causes[entry.name]
-        for effect in step.effects:
-            if type(effect) is RaiseError:
-                causes[effect.error_code] -= 1
-                if causes[effect.error_code] < 0:
-                    what = effect.error_code.name if effect.error_code else "an error"
-                    return Finding(
-                        f"the application of {entry.name} is raised {what} ({effect.message}), "
-                        "which nothing since the last one accounts for",
-                        client=entry.name,
-                    )
+        for effect in step.effects_of(RaiseError):
+            causes[effect.error_code] -= 1
+            if causes[effect.error_code] < 0:
+                what = effect.error_code.name if effect.error_code else "an error"
+                return Finding(
+                    f"the application of {entry.name} is raised {what} ({effect.message}), "
+                    "which nothing since the last one accounts for"
+                )
         return None
 
 
@@ -371,8 +364,8 @@ class CommitReported(Property):
         """The application commits, or what was sent has come to an end."""
         event = step.event
         if type(event) is CommitOffsets:
-            sent = [one.correlation_id for one in step.effects if type(one) is SendCommit]
-            result = _Result(sent[0] if len(sent) == 1 else None)
+            sent = step.effects_of(SendCommit)
+            result = _Result(sent[0].correlation_id if len(sent) == 1 else None)
             self._open.setdefault(entry.name, {})[event.commit_id] = result
             return
         results = self._open.get(entry.name)
@@ -395,15 +388,10 @@ class CommitReported(Property):
                 result, code = results.pop(effect.commit_id, None), effect.error_code
                 if result is None or result.went_well is bool(code):
                     reported = code.name if code else "success"
+                    what = "which is not so" if result else "whose result it has had before"
                     return Finding(
                         f"{entry.name} tells its application {reported} about commit "
-                        f"{effect.commit_id}, "
-                        + (
-                            "whose result it has had before"
-                            if result is None
-                            else "which is not so"
-                        ),
-                        client=entry.name,
+                        f"{effect.commit_id}, {what}"
                     )
             for result in results.values():
                 if type(effect) is CloseConnection:

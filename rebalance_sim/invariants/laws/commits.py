@@ -89,16 +89,13 @@ class CommitEpoch(Property):
         if member.signs_once:
             known |= self._signed.get(entry.name, set())
             self._signed[entry.name] = known
-        for effect in step.effects:
-            if type(effect) is SendCommit:
-                signer = effect.request.member_id
-                epoch = effect.request.generation_id_or_member_epoch
-                if (signer, epoch) not in known:
-                    return Finding(
-                        f"{entry.name} signs a commit as {signer} at epoch {epoch}; its own is "
-                        f"{max(epoch for _, epoch in known)}",
-                        client=entry.name,
-                    )
+        for effect in step.effects_of(SendCommit):
+            signer, epoch = effect.request.member_id, effect.request.generation_id_or_member_epoch
+            if (signer, epoch) not in known:
+                return Finding(
+                    f"{entry.name} signs a commit as {signer} at epoch {epoch}; its own is "
+                    f"{max(epoch for _, epoch in known)}"
+                )
         return None
 
 
@@ -117,18 +114,14 @@ class CommitOwned(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of each commit."""
-        for effect in step.effects if not entry.commits_itself else ():
-            if type(effect) is SendCommit:
-                if effect.request.offsets.keys() <= entry.had_assigned:
-                    continue
-                epoch = effect.request.generation_id_or_member_epoch
-                if epoch != NO_MEMBER_EPOCH and not _is_old(effect.request, entry):
-                    foreign = effect.request.offsets.keys() - entry.had_assigned
-                    return Finding(
-                        f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
-                        "that was not assigned to it since it joined",
-                        client=entry.name,
-                    )
+        for effect in step.effects_of(SendCommit) if not entry.commits_itself else ():
+            request, foreign = effect.request, effect.request.offsets.keys() - entry.had_assigned
+            epoch = request.generation_id_or_member_epoch
+            if foreign and epoch != NO_MEMBER_EPOCH and not _is_old(request, entry):
+                return Finding(
+                    f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
+                    "that was not assigned to it since it joined"
+                )
         return None
 
 
@@ -151,15 +144,14 @@ class CommitProcessed(Property):
             return None
         intake = _intake_of(step)
         come_to = intake.processed_offset if entry.kind in JAVA_KINDS else intake.handed_out_offset
-        for effect in step.effects:
-            if type(effect) is SendCommit and not _is_old(effect.request, entry):
+        for effect in step.effects_of(SendCommit):
+            if not _is_old(effect.request, entry):
                 for partition, offset in effect.request.offsets.items():
                     done = come_to(partition)
                     if done is not None and offset > done:
                         return Finding(
                             f"{entry.name} commits {self.model.name_of(partition)} at {offset}, "
                             f"and its application has come to {done}",
-                            client=entry.name,
                             partition=partition,
                         )
         return None
@@ -197,7 +189,6 @@ class DeliverOwned(Property):
                 return Finding(
                     f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"{what}",
-                    client=entry.name,
                     partition=partition,
                 )
         return None
@@ -230,8 +221,7 @@ class PositionSource(Property):
                     fetched = response.error_code.name if known is None else known.get(partition)
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at "
-                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {fetched}",
-                        client=entry.name,
+                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {fetched}"
                     )
         return None
 
@@ -287,7 +277,6 @@ class RevocationCommitted(Property):
                         return Finding(
                             f"{entry.name} gives {self.model.name_of(partition)} up, committed up "
                             f"to {committed}, and has handed out up to {handed_out}",
-                            client=entry.name,
                             partition=partition,
                         )
         return None
@@ -346,11 +335,10 @@ class StartCommitted(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Enter commits; one that is sent once more has a new place."""
-        for effect in step.effects:
-            if type(effect) is SendCommit:
-                self._count += 1
-                self._numbers[id(effect.request)] = effect.request, self._count
-                self._sent.setdefault(entry.name, {})[effect.correlation_id] = effect.request
+        for effect in step.effects_of(SendCommit):
+            self._count += 1
+            self._numbers[id(effect.request)] = effect.request, self._count
+            self._sent.setdefault(entry.name, {})[effect.correlation_id] = effect.request
 
     def on_append(self, step: Step) -> None:
         """What others do to committed offsets is theirs to answer for; and an older commit takes a
@@ -397,7 +385,6 @@ class StartCommitted(Property):
                 return Finding(
                     f"{entry.name} starts {self.model.name_of(partition)} at {position}; "
                     f"{self.model.who(known[1])} was told that {known[0]} is committed",
-                    client=entry.name,
                     partition=partition,
                 )
         return None

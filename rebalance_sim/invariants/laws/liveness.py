@@ -154,16 +154,11 @@ class Converges(_OfMembers):
         "client that has not failed reaches the group epoch and is stable."
     )
     clauses = (
-        "coordinator L1",
-        "coordinator L4",
-        "client O5",
-        "defects L1",
+        *("coordinator L1", "coordinator L4", "client O5", "defects L1"),
         "TLA+ EventuallyConverges",
     )
     violated_by = (
-        "KAFKA-16215",
-        "mut-expire-keeps-ownership",
-        "KafScale-121",
+        *("KAFKA-16215", "mut-expire-keeps-ownership", "KafScale-121"),
         "sim-lost-pattern-withdrawal",
     )
 
@@ -244,17 +239,10 @@ class PartitionsOwned(_OfMembers):
     )
     clauses = ("coordinator L3", "client O5", "defects L2")
     violated_by = (
-        "KAFKA-16198",
-        "mut-no-bump-on-leave",
-        "mut-no-bump-on-metadata",
-        "KAFKA-18931",
-        "mut-expire-keeps-ownership",
-        "KAFKA-18916",
-        "KAFKA-18160",
-        "sim-lost-pattern-withdrawal",
-        "classic-stranded-members",
-        "classic-unseen-growth",
-        "classic-unseen-subscription",
+        *("KAFKA-16198", "mut-no-bump-on-leave", "mut-no-bump-on-metadata", "KAFKA-18931"),
+        *("mut-expire-keeps-ownership", "KAFKA-18916", "KAFKA-18160"),
+        *("sim-lost-pattern-withdrawal", "classic-stranded-members"),
+        *("classic-unseen-growth", "classic-unseen-subscription"),
     )
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:

@@ -86,13 +86,9 @@ class Tombstones(Property):
 
 
 _WAITING = (
-    ConsumerGroupHeartbeatRequest,
-    OffsetCommitRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupInstallAssignmentRequest,
-    OffsetDeleteRequest,
-    DeleteGroupsRequest,
-    OffsetFetchRequest,
+    *(ConsumerGroupHeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest),
+    *(ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest),
+    *(OffsetDeleteRequest, DeleteGroupsRequest),
 )
 """Requests whose answer waits for what was written before; of fetches, those of stable offsets
 (coordinator §8.2)."""

@@ -324,10 +324,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
     )
     clauses = ("classic C13", "classic §6", "defects L2")
     violated_by = (
-        "aiokafka-88",
-        "KAFKA-9801",
-        "classic-quiet-return",
-        "librdkafka-4533",
+        *("aiokafka-88", "KAFKA-9801", "classic-quiet-return", "librdkafka-4533"),
         "sim-unwatched-topic",
     )
 

@@ -127,7 +127,6 @@ class IsolationLevels(_Outputs):
             found = found or Finding(
                 f"{entry.name}, which reads {level.value}, was handed "
                 f"{self.model.name_of(partition)} {what}",
-                client=entry.name,
                 partition=partition,
             )
         return found

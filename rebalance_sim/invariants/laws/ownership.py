@@ -177,7 +177,6 @@ class CurrentFitsTarget(Property):
                     f"{entry.name} came to the target epoch {member.member_epoch} with "
                     f"{self.model.name_of(partition)}, which the target gives to "
                     f"{self.model.who(owner)}",
-                    client=entry.name,
                     partition=partition,
                 )
         return None
@@ -206,7 +205,7 @@ class StableMeansEqual(Property):
             what = f"is assigned {self.model.names_of(member.assigned)}, which is something else"
         if what is None:
             return None
-        return Finding(f"{entry.name} is stable and {what}", client=entry.name)
+        return Finding(f"{entry.name} is stable and {what}")
 
 
 class RevokeBeforeAck(Property):
@@ -241,10 +240,7 @@ class RevokeBeforeAck(Property):
         if not hidden:
             return None
         names_of = self.model.names_of
-        return Finding(
-            f"{entry.name} reports {names_of(owned)} and still has {names_of(hidden)}",
-            client=entry.name,
-        )
+        return Finding(f"{entry.name} reports {names_of(owned)} and still has {names_of(hidden)}")
 
 
 class FetchSubset(Property):
@@ -271,8 +267,8 @@ class FetchSubset(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Remember what an assigned callback is about to announce."""
-        for effect in step.effects:
-            if type(effect) is RunCallback and effect.kind is CallbackKind.ASSIGNED:
+        for effect in step.effects_of(RunCallback):
+            if effect.kind is CallbackKind.ASSIGNED:
                 self._unannounced.setdefault(entry.name, set()).update(effect.partitions)
                 self._assigning.add(entry.name)
 
@@ -293,7 +289,7 @@ class FetchSubset(Property):
         ):
             if wrong:
                 names = self.model.names_of(wrong)
-                return Finding(f"{entry.name} may fetch {names}, {what}", client=entry.name)
+                return Finding(f"{entry.name} may fetch {names}, {what}")
         return None
 
 

@@ -139,11 +139,8 @@ class CommittedReads(Property):
         self, shard: ShardView, row: ConsumerGroupDescribeResponse, ledger: GroupLedger | None
     ) -> _Rows:
         code = ErrorCode.NONE if ledger is not None else ErrorCode.GROUP_ID_NOT_FOUND
-        yield (
-            "code of a group",
-            row.error_code,
-            code if row.group_id else (ErrorCode.INVALID_GROUP_ID),
-        )
+        code = code if row.group_id else ErrorCode.INVALID_GROUP_ID
+        yield "code of a group", row.error_code, code
         if ledger is None or not row.group_id:
             return
         yield "state of the group", row.state, ledger.state().value

@@ -324,14 +324,13 @@ class ClassicRefusalCause(Refusals):
         asked.join_answer = self._join_answers.get(asked.member_id, asked.join_answer)
         return asked
 
-    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+    def on_refused(self, step: Step, before: MemberEntry | None) -> None:
         """A conversion that fails has answered what waited; so has one that is not written."""
         self._answered_ms[step.shard.name] = step.at_ms
-        return None
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """See ``on_refused``."""
-        return self.on_refused(step, None)
+        self.on_refused(step, None)
 
 
 class RefusalWritesNothing(Property):

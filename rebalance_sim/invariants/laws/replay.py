@@ -121,21 +121,14 @@ class ReplayEquivalence(Property):
         group = self.model.group_in(shard)
         if group is None:
             return Finding("the coordinator has no such group") if ledger.members else None
-        return compared(
-            self.model,
-            shard,
-            (
-                ("group epoch", group.group_epoch, ledger.group_epoch),
-                (
-                    "target epoch",
-                    max(group.target_assignment_epoch, 0),
-                    max(ledger.target_epoch, 0),
-                ),
-                ("metadata hash", group.metadata_hash, ledger.metadata_hash),
-                ("target of {}", group.target_assignment, ledger.targets),
-                *_odd_members(group, ledger),
-            ),
+        epochs = max(group.target_assignment_epoch, 0), max(ledger.target_epoch, 0)
+        rows = (
+            ("group epoch", group.group_epoch, ledger.group_epoch),
+            ("target epoch", *epochs),
+            ("metadata hash", group.metadata_hash, ledger.metadata_hash),
+            ("target of {}", group.target_assignment, ledger.targets),
         )
+        return compared(self.model, shard, (*rows, *_odd_members(group, ledger)))
 
     def _offsets(self, shard: ShardView) -> Finding | None:
         logged = OffsetModel(self.model.group_id)

@@ -66,7 +66,7 @@ class EpochRises(Property):
         epoch, before = entry.member.member_epoch, entry.member_epoch
         if epoch >= before or epoch <= 0:
             return None
-        return Finding(f"{entry.name} fell from epoch {before} to {epoch}", client=entry.name)
+        return Finding(f"{entry.name} fell from epoch {before} to {epoch}")
 
 
 class IdStable(Property):
@@ -98,7 +98,7 @@ class IdStable(Property):
         own, before = entry.member.member_id, entry.member_id
         if own == before or not before or (own and self._unknown.get(entry.name) == before):
             return None
-        return Finding(f"{entry.name} was {before} and is {own or 'no one'}", client=entry.name)
+        return Finding(f"{entry.name} was {before} and is {own or 'no one'}")
 
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
@@ -108,7 +108,7 @@ class IdStable(Property):
             self._unknown[entry.name] = request.member_id
         if request.member_id or request.member_epoch != JOIN_EPOCH:
             return None
-        return Finding(f"{entry.name} joins without a member id", client=entry.name)
+        return Finding(f"{entry.name} joins without a member id")
 
 
 class OneInFlight(Property):
@@ -128,8 +128,7 @@ class OneInFlight(Property):
             return None
         return Finding(
             f"{entry.name} sent a heartbeat at epoch {request.member_epoch} while another has "
-            f"waited {step.at_ms - min(entry.in_flight.values())} ms for its answer",
-            client=entry.name,
+            f"waited {step.at_ms - min(entry.in_flight.values())} ms for its answer"
         )
 
 
@@ -170,8 +169,7 @@ class HeartbeatPace(Property):
         after = "one that failed" if entry.has_failed else "the last"
         return Finding(
             f"{entry.name} sent a heartbeat {step.at_ms - since_ms} ms after {after} in "
-            f"{state.value}, and should have waited {least_ms} ms",
-            client=entry.name,
+            f"{state.value}, and should have waited {least_ms} ms"
         )
 
 
@@ -217,8 +215,7 @@ class ConsumerJoinCause(Property):
         if entry.name in self._idle and entry.was_let_in:
             return Finding(
                 f"{entry.name} joins again, {step.at_ms - entry.last_sent_ms} ms after its last "
-                "heartbeat, and nothing has happened that calls for it",
-                client=entry.name,
+                "heartbeat, and nothing has happened that calls for it"
             )
         self._idle.add(entry.name)
         return None
@@ -267,7 +264,7 @@ class LeaveOnce(Property):
             what = f"as a {'static' if is_static else 'dynamic'} member"
         if what is None:
             return None
-        return Finding(f"{entry.name} sent a heartbeat at epoch {epoch} {what}", client=entry.name)
+        return Finding(f"{entry.name} sent a heartbeat at epoch {epoch} {what}")
 
 
 _NO_LEAVE_AFTER = (
@@ -345,8 +342,7 @@ class LeaveSent(Property):
                 if kind is not CallReturned or any(map(_ends_without_connection, step.effects)):
                     return None
                 return Finding(
-                    f"{effect.call.value} of {entry.name} returns, and no leave was sent",
-                    client=entry.name,
+                    f"{effect.call.value} of {entry.name} returns, and no leave was sent"
                 )
         if entry.member.coordinator_id is None:
             self._owes.discard(entry.name)

@@ -108,18 +108,18 @@ class TargetCurrent(Property):
     interest = Interest(requests=(ConsumerGroupHeartbeatRequest,))
     _outdated: set[str] = notes(set)
 
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """Topics may have changed while no one looked (coordinator §7.3)."""
-        return self.on_metadata(step)
+        self.on_metadata(step)
 
-    def on_metadata(self, step: Step) -> Finding | None:
+    def on_metadata(self, step: Step) -> None:
         """Topics have changed."""
         self._outdated.add(step.shard.name)
-        return None
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_change(self, step: Step, change: Change) -> None:
         """A member has gone."""
-        return self.on_metadata(step) if change.members and change.removed() else None
+        if change.members and change.removed():
+            self.on_metadata(step)
 
     def on_request(self, step: Step) -> Finding | None:
         """The first heartbeat that is accepted after a change must have noticed it."""
@@ -134,7 +134,8 @@ class TargetCurrent(Property):
         image = shard.coordinator.image
         finding = _incomplete(ledger, image)
         if finding is not None and _is_of_former_patterns(ledger, image):
-            return self.on_metadata(step)
+            self.on_metadata(step)
+            return None
         return finding
 
 

@@ -198,28 +198,26 @@ class MarkerFenced(Property):
     _epochs: dict[str, dict[int, int]] = notes(dict)
     """Shard -> producer -> the highest coordinator epoch of its markers."""
 
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """Follow what is written."""
-        return self._follow(step.shard, step.records)
+        self._follow(step.shard, step.records)
 
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger | None) -> None:
         """Begin again with the log as it is."""
         self._epochs.pop(step.shard.name, None)
-        return self._follow(step.shard, step.shard.log_records())
+        self._follow(step.shard, step.shard.log_records())
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """Likewise: what was not committed is gone."""
-        self._epochs.pop(step.shard.name, None)
-        return self._follow(step.shard, step.shard.log_records())
+        self.on_loaded(step, None)
 
-    def _follow(self, shard: ShardView, records: Sequence[Record]) -> Finding | None:
+    def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
         if self.model.has_transactions:
             epochs = self._epochs.setdefault(shard.name, {})
             for record in records:
                 if type(record) is TransactionMarker:
                     before = epochs.get(record.producer_id, 0)
                     epochs[record.producer_id] = max(before, record.coordinator_epoch)
-        return None
 
     def on_request(self, step: Step) -> Finding | None:
         """Look at what was accepted; its own record is among those that were followed."""
@@ -253,9 +251,7 @@ class PendingHidden(Property):
             return None
         offsets = self.model.offset_models.get(step.shard.name)
         for partition, offset in response.offsets.items():
-            name = self.model.wire_name_of(
-                step.shard, request.wire_topics, request.api_version, partition.topic_id
-            )
+            name = self.model.wire_name_of(step, partition.topic_id)
             has_it = offsets is not None and offsets.has_pending((name or "", partition.partition))
             code = response.errors.get(partition, ErrorCode.NONE)
             is_refused = code is ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -71,7 +71,6 @@ class ModelView:
     taken longer than one request may; -1: never."""
     former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
-    """Looked up once for all that a full check asks; None at any other time."""
     _leader_epoch: int
     _recreated: Set[str]
     """Ids of topics that have had a name one after another, since when."""
@@ -87,7 +86,7 @@ class ModelView:
         return ledgers[name] if name in ledgers else self._read(shard)
 
     def _read(self, shard: ShardView) -> GroupLedger:
-        ledger = GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
+        ledger = self.new_ledger()
         ledger.apply(tuple(shard.log_records()))
         return ledger
 
@@ -97,13 +96,15 @@ class ModelView:
 
     @staticmethod
     def wire_name_of(
-        shard: ShardView, wire_topics: Mapping[str, str], api_version: int, topic_id: str
+        step: Step, topic_id: str, wire_topics: Mapping[str, str] | None = None
     ) -> str | None:
-        """The name of the topic that a request means, as this broker knows it; None: none."""
-        stands_as = wire_topics.get(topic_id, topic_id)
-        if wire_topics and api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        """The name of the topic that the request of a step means, as its broker knows it; None:
+        none. ``wire_topics``: what stands in the request, if not what it says."""
+        known = step.request.wire_topics if wire_topics is None else wire_topics
+        stands_as: str = known.get(topic_id, topic_id)
+        if known and getattr(step.request, "api_version", 0) < FIRST_VERSION_WITH_TOPIC_IDS:
             return stands_as
-        topic = shard.coordinator.image.by_id.get(stands_as)
+        topic = step.shard.coordinator.image.by_id.get(stands_as)
         return None if topic is None else topic.name
 
     def has_dropped_group(self, shard: ShardView) -> bool:
@@ -143,8 +144,7 @@ class ModelView:
             for other_id, other in ledger.members.items()
             if other_id != member_id
             and (own_instance is None or other.instance_id != own_instance)
-            and other.metadata is not None
-            and other.metadata.classic_member_metadata is not None
+            and other.is_classic
             and topic.name in other.topic_names
             for held in other.held()
         )
