@@ -39,7 +39,8 @@ def orders(*numbers: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(ORDERS.topic_id, number) for number in numbers)
 
 
-def _unchanged(outcome: Outcome) -> Outcome:
+def unchanged(outcome: Outcome) -> Outcome:
+    """What the coordinator wants is what happens."""
     return outcome
 
 
@@ -147,7 +148,7 @@ class CoordinatorWorld:
         self.commits_at_once = True
         self._ids = 0
         self._steps = 0
-        self.change: Callable[[Outcome], Outcome] = _unchanged
+        self.change: Callable[[Outcome], Outcome] = unchanged
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
         chosen: dict[str, Any] = {"full_every": 0, "known_issues": {}} | options
@@ -182,13 +183,13 @@ class CoordinatorWorld:
         self,
         request: Request,
         *,
-        change: Callable[[Outcome], Outcome] = _unchanged,
+        change: Callable[[Outcome], Outcome] = unchanged,
         client_id: str = "",
     ) -> Any:
         """Handle a request; ``change`` may falsify what the coordinator wants."""
         self.change = change
         response = self.shard.request(request, client_id=client_id, token=self._operations + 1)
-        self.change = _unchanged
+        self.change = unchanged
         if response is None:
             response = self.shard.decided(request)
         if self.commits_at_once:
@@ -201,7 +202,7 @@ class CoordinatorWorld:
         epoch: int,
         *,
         owned: frozenset[TopicPartition] | None = None,
-        change: Callable[[Outcome], Outcome] = _unchanged,
+        change: Callable[[Outcome], Outcome] = unchanged,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
         """An incremental heartbeat."""
