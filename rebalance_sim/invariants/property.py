@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
@@ -186,6 +186,13 @@ class Interest:
     is_beyond_commits: bool = False
 
 
+class _Notes(NamedTuple):
+    """What a property remembers: what that is at first, and whether it is about processes."""
+
+    make: Callable[[], Any]
+    is_of_process: bool
+
+
 class Property:
     """Something that must hold, and how that is checked.
 
@@ -231,16 +238,29 @@ class Property:
     only_with: ClassVar[str | None] = None
     """Of a goal: a counter without which a sweep has nothing to do with it."""
 
-    notes_of_processes: ClassVar[tuple[str, ...]] = ()
-    """Attributes made with ``notes_of_process``."""
+    _declared: ClassVar[Mapping[str, _Notes]] = MappingProxyType({})
+    """What it remembers; each begins with its own."""
+
+    def __init_subclass__(cls) -> None:
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, _Notes)}
+        cls._declared = MappingProxyType({**cls._declared, **own})
+        for name in own:
+            delattr(cls, name)
 
     def __init__(self, model: ModelView) -> None:
         self.model = model
+        for name, declared in self._declared.items():
+            setattr(self, name, declared.make())
+
+    @classmethod
+    def has_notes_of_processes(cls) -> bool:
+        """Whether it is to learn of new processes by ``forget_process``."""
+        return any(declared.is_of_process for declared in cls._declared.values())
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts."""
-        for name in self.notes_of_processes:
-            known = getattr(self, name)
+        for name, declared in self._declared.items():
+            known = getattr(self, name) if declared.is_of_process else {}
             if isinstance(known, dict):
                 known.pop(client, None)
             else:
@@ -269,34 +289,16 @@ class Property:
         return tuple(name for name in TRIGGERS if hasattr(cls, name))
 
 
-class _Notes(Generic[_T]):
-    """Something that each instance of a property has of its own from when it first asks for it."""
-
-    def __init__(self, make: Callable[[], _T], *, of_process: bool) -> None:
-        self._make = make
-        self._of_process = of_process
-
-    def __set_name__(self, owner: type[Property], name: str) -> None:
-        self._name = name
-        if self._of_process:
-            owner.notes_of_processes = (*owner.notes_of_processes, name)
-
-    def __get__(self, owner: Property, kind: type) -> _T:
-        # From now on it is found before this descriptor is asked.
-        made = owner.__dict__[self._name] = self._make()
-        return made
-
-
 def notes(make: Callable[[], _T]) -> _T:
     """An attribute of a class of properties: what each of them remembers; ``make`` gives what that
     is at first."""
-    return cast(_T, _Notes(make, of_process=False))
+    return cast(_T, _Notes(make, is_of_process=False))
 
 
 def notes_of_process(make: Callable[[], _T]) -> _T:
     """Likewise, a dict or a set by client; what it says of one is forgotten when a process of it
     starts: that one has sent, heard and been asked nothing yet."""
-    return cast(_T, _Notes(make, of_process=True))
+    return cast(_T, _Notes(make, is_of_process=True))
 
 
 def goal(

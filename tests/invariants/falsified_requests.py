@@ -52,11 +52,16 @@ def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
     )
 
 
+def fetch_of(member_id: str, epoch: int) -> OffsetFetchRequest:
+    """A fetch of its offset."""
+    return OffsetFetchRequest(
+        group_id=GROUP, partitions=frozenset({FIRST}), member_id=member_id, member_epoch=epoch
+    )
+
+
 @mutant(settled)
 def fetch_refused_for_nothing(world: CoordinatorWorld) -> None:
-    request = OffsetFetchRequest(
-        group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
-    )
+    request = fetch_of("a", 3)
     response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
     world.request(request, change=lambda outcome: Outcome(response))
 

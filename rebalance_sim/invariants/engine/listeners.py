@@ -63,7 +63,7 @@ class Listeners:
     def __init__(self, invariants: Sequence[Property], visits: Visits) -> None:
         self._invariants = invariants
         self._visits = visits
-        self._forgetting = tuple(i.forget_process for i in invariants if i.notes_of_processes)
+        self._forgetting = tuple(i.forget_process for i in invariants if i.has_notes_of_processes())
         watchers: tuple[Property | Visits, ...] = (*invariants, visits)
         classes: tuple[Any, ...] = tuple(map(type, watchers))
         by_trigger = {

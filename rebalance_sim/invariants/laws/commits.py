@@ -115,9 +115,11 @@ class CommitOwned(Property):
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of each commit."""
         for effect in step.effects_of(SendCommit) if not entry.commits_itself else ():
-            request, foreign = effect.request, effect.request.offsets.keys() - entry.had_assigned
+            request, own = effect.request, entry.had_assigned
             epoch = request.generation_id_or_member_epoch
-            if foreign and epoch != NO_MEMBER_EPOCH and not _is_old(request, entry):
+            is_own = request.offsets.keys() <= own or epoch == NO_MEMBER_EPOCH
+            if not is_own and not _is_old(request, entry):
+                foreign = request.offsets.keys() - own
                 return Finding(
                     f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
                     "that was not assigned to it since it joined"
@@ -331,7 +333,7 @@ class StartCommitted(Property):
     _left: dict[tuple[str, int], int] = notes(dict)
     """Partition -> what an older commit, or who is no member, has stored, while nothing was
     stored since: what was stored before may be acknowledged after."""
-    _count = 0
+    _count: int = notes(int)
 
     def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Enter commits; one that is sent once more has a new place."""

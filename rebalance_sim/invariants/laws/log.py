@@ -193,7 +193,7 @@ class CommittedKept(Property):
     """So many committed records are compared one by one when they are committed again; of older
     ones what compaction leaves is compared when a leader loads its log."""
 
-    _end = 0
+    _end: int = notes(int)
     """Everything before this offset was committed."""
     _latest: dict[RecordKey, Record] = notes(dict)
     """What compaction would keep of it, but for what is in ``_newest``."""
