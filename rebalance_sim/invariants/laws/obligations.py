@@ -38,7 +38,7 @@ class _Obligation(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Clients that have had something to do for longer than that may take."""
-        for name, entry in self.model.every_client():
+        for name, entry in sorted(self.model.entries.items()):
             found = self._due(entry) if entry.kind in self.client_kinds else None
             if found is None:
                 continue

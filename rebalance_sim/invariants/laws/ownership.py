@@ -34,9 +34,7 @@ class _OneOwner(Property):
         if shard is None:
             return None
         for partition in sorted(model.contested):
-            users = [
-                entry for n in sorted(model.fetchers[partition]) if (entry := model.entry_of(n))
-            ]
+            users = [model.entries[name] for name in sorted(model.fetchers[partition])]
             if (
                 any(entry.is_classic for entry in users) is not self.is_about_classic
                 or partition.topic_id not in shard.coordinator.image.by_id

@@ -157,10 +157,6 @@ class ModelView:
             return None
         return shard
 
-    def every_client(self) -> list[tuple[str, ClientEntry]]:
-        """Clients of either protocol by name, in ascending order."""
-        return sorted(self.entries.items())
-
     def acting_ledger(self) -> GroupLedger | None:
         """The ledger of the shard that serves the group; None while no one does."""
         shard = self.acting_shard()
@@ -193,10 +189,6 @@ class ModelView:
             and step.response.error_code is ErrorCode.NONE
         )
 
-    def entry_of(self, client_name: str) -> ClientEntry | None:
-        """A living client, of whatever kind."""
-        return self.entries.get(client_name)
-
     def user_of(self, member_id: str) -> GroupMember | None:
         """The living client that uses a member id, of whatever kind."""
         entry = self.by_member_id.get(member_id)
@@ -216,9 +208,7 @@ class ModelView:
 
     def is_client(self, member_id: str) -> bool:
         """Whether a living client uses this id, of whichever protocol."""
-        return member_id in self.by_member_id or any(
-            entry.member.member_id == member_id for entry in self.classic_clients.values()
-        )
+        return self.user_of(member_id) is not None
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that
