@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from coordinator_world import GROUP, CoordinatorWorld, unchanged
+from coordinator_world import FIRST, GROUP, CoordinatorWorld, unchanged
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
@@ -37,8 +37,6 @@ CLASSIC_CONFIG = CoordinatorConfig(
     group_min_session_timeout_ms=1_000,
     group_initial_rebalance_delay_ms=0,
 )
-
-FIRST = TopicPartition("id-orders", 0)
 
 
 def subscription(

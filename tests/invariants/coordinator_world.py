@@ -29,6 +29,7 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartit
 
 GROUP = "group"
 ORDERS = Topic(topic_id="id-orders", name="orders", partition_count=4)
+FIRST = TopicPartition(ORDERS.topic_id, 0)
 PAYMENTS = Topic(topic_id="id-payments", name="payments", partition_count=2)
 IMAGE = MetadataImage([ORDERS, PAYMENTS])
 CONFIG = CoordinatorConfig(group_consumer_assignment_interval_ms=0)

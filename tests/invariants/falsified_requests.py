@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from coordinator_world import GROUP, ORDERS, CoordinatorWorld
+from coordinator_world import FIRST, GROUP, CoordinatorWorld
 from falsified_classic import recorded
 from falsified_coordinator import mutant, settled
 from falsified_records import FALSIFIED
@@ -29,11 +29,8 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.records import OffsetCommit
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["FALSIFIED"]
-
-FIRST = TopicPartition(ORDERS.topic_id, 0)
 
 
 @mutant(settled)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import coordinator_world
 import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
-from coordinator_world import GROUP, ORDERS, PAYMENTS, CoordinatorWorld, orders
+from coordinator_world import FIRST, GROUP, ORDERS, PAYMENTS, CoordinatorWorld, orders
 from falsified_classic import mixed
-from falsified_requests import FIRST, commit_of
+from falsified_requests import commit_of
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest, MemberIdentity

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from classic_world import ClassicWorld, refused
-from coordinator_world import CoordinatorWorld, orders
+from coordinator_world import FIRST, CoordinatorWorld, orders
 from falsified_classic import mixed
 from falsified_classic import world as classic
 from falsified_coordinator import settled, told
-from falsified_requests import FIRST, commit_of, fetch_of
+from falsified_requests import commit_of, fetch_of
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.invariants.laws import offset_refusals, refusals
