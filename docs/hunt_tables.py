@@ -13,7 +13,7 @@ from typing import Any
 from markdown_lines import heading, line
 from pair_grid import Grid, fault_grid, request_grid, setting_grid
 
-from rebalance_sim.invariants.known.catalogue import page_of
+from rebalance_sim.invariants.known.known_issues import page_of
 
 MEASURED = Path(__file__).parent / "measured"
 WAYS = ("plain", "hunt")

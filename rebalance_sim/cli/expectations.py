@@ -118,7 +118,7 @@ def limits_of(words: Iterable[str]) -> tuple[MetricLimit, ...]:
 
 
 def _issues(expect: str) -> frozenset[str]:
-    from rebalance_sim.invariants.known.catalogue import every_issue
+    from rebalance_sim.invariants.known.known_issues import every_issue
 
     kind, colon, text = expect.partition(":")
     issues = [name.strip() for name in text.split(",")]

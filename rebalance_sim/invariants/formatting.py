@@ -72,13 +72,9 @@ def fields_of(value: Any) -> Mapping[str, Any] | None:
     """Field name -> value; None for what has no named fields."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    if (
-        isinstance(value, tuple)
-        and hasattr(value, "_asdict")
-        and not isinstance(value, TopicPartition)
-    ):
-        return dict(value._asdict())
-    return None
+    if not isinstance(value, tuple) or isinstance(value, TopicPartition):
+        return None
+    return dict(value._asdict()) if hasattr(value, "_asdict") else None
 
 
 def _words(name: str) -> str:

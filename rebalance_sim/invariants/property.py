@@ -7,11 +7,11 @@ that is not part of this package is given to the checker beside the others.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
@@ -19,7 +19,7 @@ from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-_Notes = TypeVar("_Notes", bound=dict[str, Any] | set[str])
+_T = TypeVar("_T")
 
 THE_GROUP = "the group"
 """The subject of what is about no one in particular."""
@@ -50,7 +50,8 @@ class Finding:
     """A violated invariant, as its class saw it.
 
     ``detail`` names member, partition and epochs. The other fields say who or what it is about:
-    those of one ``subject`` are counted together.
+    those of one ``subject`` are counted together. What is found at what a client does, is about
+    that client if it names no other.
     """
 
     detail: str
@@ -185,6 +186,13 @@ class Interest:
     is_beyond_commits: bool = False
 
 
+class _Notes(NamedTuple):
+    """What a property remembers: what that is at first, and whether it is about processes."""
+
+    make: Callable[[], Any]
+    is_of_process: bool
+
+
 class Property:
     """Something that must hold, and how that is checked.
 
@@ -208,8 +216,7 @@ class Property:
     ``counters``, one of which must be above 0 (``goal`` makes one).
 
     A property reads the shadow model and never writes to it. What it has to remember itself stands
-    in private attributes, and no one else reads them; notes about a client that a new process of
-    it has nothing to do with are made with ``of_process``.
+    in private attributes, made with ``notes`` or ``notes_of_process``, and no one else reads them.
     """
 
     id: ClassVar[str]
@@ -231,28 +238,33 @@ class Property:
     only_with: ClassVar[str | None] = None
     """Of a goal: a counter without which a sweep has nothing to do with it."""
 
+    _declared: ClassVar[Mapping[str, _Notes]] = MappingProxyType({})
+    """What it remembers; each begins with its own."""
+
+    def __init_subclass__(cls) -> None:
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, _Notes)}
+        cls._declared = MappingProxyType({**cls._declared, **own})
+        for name in own:
+            delattr(cls, name)
+
     def __init__(self, model: ModelView) -> None:
         self.model = model
-        self._notes_of_processes: list[dict[str, Any] | set[str]] = []
+        for name, declared in self._declared.items():
+            setattr(self, name, declared.make())
 
-    def of_process(self, notes: _Notes) -> _Notes:
-        """Notes by client; what they say of one is forgotten when a process of it starts: that one
-        has sent, heard and been asked nothing yet."""
-        self._notes_of_processes.append(notes)
-        return notes
-
-    @builtins.property
-    def has_notes_of_processes(self) -> bool:
+    @classmethod
+    def has_notes_of_processes(cls) -> bool:
         """Whether it is to learn of new processes by ``forget_process``."""
-        return bool(self._notes_of_processes)
+        return any(declared.is_of_process for declared in cls._declared.values())
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts."""
-        for notes in self._notes_of_processes:
-            if isinstance(notes, dict):
-                notes.pop(client, None)
+        for name, declared in self._declared.items():
+            known = getattr(self, name) if declared.is_of_process else {}
+            if isinstance(known, dict):
+                known.pop(client, None)
             else:
-                notes.discard(client)
+                known.discard(client)
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterable[Late]:
         """What has not happened; asked when the ``deadline`` has passed."""
@@ -275,6 +287,18 @@ class Property:
     def triggers(cls) -> tuple[str, ...]:
         """The triggers that this class listens to."""
         return tuple(name for name in TRIGGERS if hasattr(cls, name))
+
+
+def notes(make: Callable[[], _T]) -> _T:
+    """An attribute of a class of properties: what each of them remembers; ``make`` gives what that
+    is at first."""
+    return cast(_T, _Notes(make, is_of_process=False))
+
+
+def notes_of_process(make: Callable[[], _T]) -> _T:
+    """Likewise, a dict or a set by client; what it says of one is forgotten when a process of it
+    starts: that one has sent, heard and been asked nothing yet."""
+    return cast(_T, _Notes(make, is_of_process=True))
 
 
 def goal(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -89,36 +89,29 @@ class ShardView(Protocol):
     @property
     def coordinator(self) -> GroupCoordinator:
         """The present one; a load makes another."""
-        ...
 
     @property
     def is_active(self) -> bool:
         """Whether it serves."""
-        ...
 
     @property
     def log_end_offset(self) -> int:
         """Offset of the next record."""
-        ...
 
     @property
     def high_watermark(self) -> int:
         """Everything below this offset is committed, as far as this replica knows."""
-        ...
 
     @property
     def armed_timers(self) -> Mapping[TimerKey, Any]:
         """Timers that are armed, by key."""
-        ...
 
     @property
     def configs(self) -> ConfigsInForce:
         """The settings that its broker has heard of, whatever the coordinator makes of them."""
-        ...
 
     def log_records(self) -> Sequence[Record]:
         """Every record of this replica's log, in offset order."""
-        ...
 
 
 class IntakeView(Protocol):
@@ -132,37 +125,29 @@ class IntakeView(Protocol):
     def longest_batch_ms(self) -> int:
         """How long the application has stayed away from ``poll`` for a batch, at most; 0 if that
         was never longer than from one poll to the next."""
-        ...
 
     @property
     def isolation_level(self) -> IsolationLevel:
         """What the client reads of records of transactions."""
-        ...
 
     def fetched_offset(self, partition: TopicPartition) -> int | None:
         """What has come from the leader."""
-        ...
 
     def handed_out_offset(self, partition: TopicPartition) -> int | None:
         """What ``poll`` has returned."""
-        ...
 
     def processed_offset(self, partition: TopicPartition) -> int | None:
         """What the application is done with."""
-        ...
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """What has been produced."""
-        ...
 
     def begun_offset(self, partition: TopicPartition) -> int | None:
         """What its first ``poll`` was to return."""
-        ...
 
     def records_handed_out(self, partition: TopicPartition) -> int:
         """How many records ``poll`` has returned from there on, of a partition that has a
         position."""
-        ...
 
 
 class ClientView(Protocol):
@@ -181,33 +166,27 @@ class ClientView(Protocol):
     @property
     def clock_was_set(self) -> bool:
         """Whether the clock that it reads is, or was, another than that of the world."""
-        ...
 
     @property
     def metadata_max_age_ms(self) -> int:
         """``metadata.max.age.ms``."""
-        ...
 
     @property
     def processing_ms(self) -> int:
         """For how long it is not inside ``poll``, at most."""
-        ...
 
     @property
     def transaction_timeout_ms(self) -> int:
         """That of its producer; 0: it has no transactions."""
-        ...
 
     @property
     def misled_until_ms(self) -> int:
         """When it last found out that a connection to a coordinator had died silently: now, if it
         has yet to; -1: never."""
-        ...
 
     @property
     def intake(self) -> IntakeView | None:
         """The records that it takes."""
-        ...
 
 
 class WorldView(Protocol):
@@ -220,23 +199,20 @@ class WorldView(Protocol):
     @property
     def has_data_plane(self) -> bool:
         """Whether clients fetch, buffer and process records."""
-        ...
 
     @property
     def now_ms(self) -> int:
         """Simulated time."""
-        ...
 
     def acting_shard(self) -> ShardView | None:
         """The active shard with the highest leader epoch; None while no one serves the group."""
-        ...
 
     def clients(self) -> Mapping[str, ClientView]:
         """Client name -> its present process, in ascending name."""
-        ...
 
 
 _NONE = cast(ShardView, None)
+_E = TypeVar("_E")
 
 
 class Step:
@@ -286,6 +262,10 @@ class Step:
         self.detail = ""
         self.acted: tuple[str, ...] = ()
         self.rule_state: Mapping[str, object] = MappingProxyType({})
+
+    def effects_of(self, kind: type[_E]) -> list[_E]:
+        """Those effects that are of this type."""
+        return [effect for effect in self.effects if type(effect) is kind]
 
 
 def shard_of(step: Step) -> ShardView:

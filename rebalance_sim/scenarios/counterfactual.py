@@ -20,11 +20,10 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any
 
-from rebalance_sim.invariants.known.catalogue import page_of
+from rebalance_sim.invariants.known.known_issues import page_of
 from rebalance_sim.invariants.property import THE_GROUP
 from rebalance_sim.invariants.reference.difference import Difference
-from rebalance_sim.invariants.reference.places import Place, places_of
-from rebalance_sim.invariants.reference.tree import PROTOCOL
+from rebalance_sim.invariants.reference.tree import PROTOCOL, Place, places_of
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.result import (
     PASSING,

@@ -15,8 +15,7 @@ from typing import Any
 
 from rebalance_sim.invariants.reference.difference import Difference
 from rebalance_sim.invariants.reference.lock_step import LockStep, LockSteps
-from rebalance_sim.invariants.reference.places import Place, places_of
-from rebalance_sim.invariants.reference.tree import Tree, frozen_tree
+from rebalance_sim.invariants.reference.tree import Place, Tree, frozen_tree, places_of
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import simulated
 from rebalance_sim.scenarios.errors import ScenarioError
@@ -156,7 +155,7 @@ def first_differences(scenario: Scenario, defects: Iterable[str]) -> dict[str, D
 
     The run is that without any of them; until a decision differs, the one with the defect is the
     same. It ends once all have differed, or its world is at rest after the last fault. What only a
-    host decides is not seen (``reference.places``).
+    host decides is not seen (``reference.tree``).
     """
     beside: dict[str, LockStep] = {}
     of_coordinators, of_members = [], []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from coordinator_world import GROUP, CoordinatorWorld
+from coordinator_world import FIRST, GROUP, CoordinatorWorld, unchanged
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
@@ -37,8 +37,6 @@ CLASSIC_CONFIG = CoordinatorConfig(
     group_min_session_timeout_ms=1_000,
     group_initial_rebalance_delay_ms=0,
 )
-
-FIRST = TopicPartition("id-orders", 0)
 
 
 def subscription(
@@ -95,7 +93,7 @@ class ClassicWorld(CoordinatorWorld):
         member_id: str | None = None,
         protocols: Iterable[str] = ("range",),
         metadata: Subscription | None = None,
-        change: Any = lambda outcome: outcome,
+        change: Any = unchanged,
         **fields: Any,
     ) -> Any:
         """One JoinGroup; None if it is parked."""
@@ -137,36 +135,25 @@ class ClassicWorld(CoordinatorWorld):
         name: str,
         give: Mapping[str, tuple[int, ...]] | None = None,
         *,
-        generation: int | None = None,
-        instance: str | None = None,
-        change: Any = lambda outcome: outcome,
+        change: Any = unchanged,
+        **signed: Any,
     ) -> Any:
-        """One SyncGroup; None if it is parked."""
-        request = SyncGroupRequest(
-            group_id=GROUP,
-            generation_id=self.generation if generation is None else generation,
-            member_id=self.ids.get(name, name),
-            group_instance_id=instance,
-            assignments={self.ids.get(n, n): assignment(*ps) for n, ps in (give or {}).items()},
-        )
+        """One SyncGroup, signed as a Heartbeat is; None if it is parked."""
+        shares = {self.ids.get(n, n): assignment(*ps) for n, ps in (give or {}).items()}
+        request = SyncGroupRequest(**self._signed(name, **signed), assignments=shares)
         return self.request(request, change=change)
 
-    def beat(
-        self,
-        name: str,
-        *,
-        generation: int | None = None,
-        instance: str | None = None,
-        change: Any = lambda outcome: outcome,
-    ) -> ErrorCode:
-        """One Heartbeat."""
-        request = HeartbeatRequest(
-            group_id=GROUP,
-            generation_id=self.generation if generation is None else generation,
-            member_id=self.ids.get(name, name),
-            group_instance_id=instance,
-        )
+    def beat(self, name: str, *, change: Any = unchanged, **signed: Any) -> ErrorCode:
+        """One Heartbeat, at the present generation unless it is signed otherwise."""
+        request = HeartbeatRequest(**self._signed(name, **signed))
         return ErrorCode(self.request(request, change=change).error_code)
+
+    def _signed(
+        self, name: str, *, generation: int | None = None, instance: str | None = None
+    ) -> dict[str, Any]:
+        at = self.generation if generation is None else generation
+        who = {"member_id": self.ids.get(name, name), "group_instance_id": instance}
+        return {"group_id": GROUP, "generation_id": at, **who}
 
     def leave_group(self, name: str, *, instance: str | None = None) -> ErrorCode:
         """One LeaveGroup."""
@@ -180,7 +167,7 @@ class ClassicWorld(CoordinatorWorld):
         generation: int,
         *,
         partition: TopicPartition = FIRST,
-        change: Any = lambda outcome: outcome,
+        change: Any = unchanged,
     ) -> ErrorCode:
         """One OffsetCommit, for the first partition of ``orders`` unless set otherwise."""
         request = OffsetCommitRequest(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from coordinator_world import GROUP, IMAGE, CoordinatorWorld
@@ -39,6 +40,13 @@ from rebalance_sim.protocol.clients.common.events import (
 )
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+
+ANSWERED: Mapping[type, Any] = {
+    SendHeartbeat: HeartbeatAnswered,
+    SendCommit: CommitAnswered,
+    SendOffsetFetch: OffsetFetchAnswered,
+}
 
 
 class Client:
@@ -118,17 +126,9 @@ class ClientWorld(CoordinatorWorld):
                 return [CoordinatorFound(correlation_id=effect.correlation_id, node_id=0)]
             case SendHeartbeat() if self.holds_heartbeats:
                 self.held_heartbeats.append((name, effect))
-            case SendHeartbeat():
-                response = self.request(effect.request)
-                return [HeartbeatAnswered(correlation_id=effect.correlation_id, response=response)]
-            case SendCommit():
-                response = self.request(effect.request)
-                return [CommitAnswered(correlation_id=effect.correlation_id, response=response)]
-            case SendOffsetFetch():
-                response = self.request(effect.request)
-                return [
-                    OffsetFetchAnswered(correlation_id=effect.correlation_id, response=response)
-                ]
+            case SendHeartbeat() | SendCommit() | SendOffsetFetch():
+                response, answered = self.request(effect.request), ANSWERED[type(effect)]
+                return [answered(correlation_id=effect.correlation_id, response=response)]
             case ResetPositions():
                 return [PositionsKnown(positions=dict.fromkeys(sorted(effect.partitions), 0))]
             case ValidatePositions():
@@ -164,16 +164,11 @@ class ClientWorld(CoordinatorWorld):
 
     def last_heartbeat(self, name: str, **changes: Any) -> SendHeartbeat:
         """A heartbeat like the one this client would send now, with these fields changed."""
-        from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
-
         member = self.member(name)
-        fields: dict[str, Any] = {
-            "group_id": GROUP,
-            "member_id": member.member_id,
-            "member_epoch": member.member_epoch,
-        }
         member.requests.last_correlation_id += 1
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP, member_id=member.member_id, member_epoch=member.member_epoch
+        )
         return SendHeartbeat(
-            correlation_id=member.requests.last_correlation_id,
-            request=ConsumerGroupHeartbeatRequest(**{**fields, **changes}),
+            correlation_id=member.requests.last_correlation_id, request=replace(request, **changes)
         )

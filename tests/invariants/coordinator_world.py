@@ -29,6 +29,7 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartit
 
 GROUP = "group"
 ORDERS = Topic(topic_id="id-orders", name="orders", partition_count=4)
+FIRST = TopicPartition(ORDERS.topic_id, 0)
 PAYMENTS = Topic(topic_id="id-payments", name="payments", partition_count=2)
 IMAGE = MetadataImage([ORDERS, PAYMENTS])
 CONFIG = CoordinatorConfig(group_consumer_assignment_interval_ms=0)
@@ -39,7 +40,8 @@ def orders(*numbers: int) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(ORDERS.topic_id, number) for number in numbers)
 
 
-def _unchanged(outcome: Outcome) -> Outcome:
+def unchanged(outcome: Outcome) -> Outcome:
+    """What the coordinator wants is what happens."""
     return outcome
 
 
@@ -147,7 +149,7 @@ class CoordinatorWorld:
         self.commits_at_once = True
         self._ids = 0
         self._steps = 0
-        self.change: Callable[[Outcome], Outcome] = _unchanged
+        self.change: Callable[[Outcome], Outcome] = unchanged
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
         chosen: dict[str, Any] = {"full_every": 0, "known_issues": {}} | options
@@ -182,13 +184,13 @@ class CoordinatorWorld:
         self,
         request: Request,
         *,
-        change: Callable[[Outcome], Outcome] = _unchanged,
+        change: Callable[[Outcome], Outcome] = unchanged,
         client_id: str = "",
     ) -> Any:
         """Handle a request; ``change`` may falsify what the coordinator wants."""
         self.change = change
         response = self.shard.request(request, client_id=client_id, token=self._operations + 1)
-        self.change = _unchanged
+        self.change = unchanged
         if response is None:
             response = self.shard.decided(request)
         if self.commits_at_once:
@@ -201,7 +203,7 @@ class CoordinatorWorld:
         epoch: int,
         *,
         owned: frozenset[TopicPartition] | None = None,
-        change: Callable[[Outcome], Outcome] = _unchanged,
+        change: Callable[[Outcome], Outcome] = unchanged,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
         """An incremental heartbeat."""

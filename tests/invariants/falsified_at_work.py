@@ -24,8 +24,9 @@ from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import C
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+__all__ = ["CLEAN", "FALSIFIED", "at_work", "watched"]
 
 # Those of small worlds stay apart: who reads only them gets no more, whatever was imported before.
 FALSIFIED: dict[str, Callable[[], Any]] = dict(IN_WORLDS)
@@ -46,15 +47,19 @@ class _EndOfRun:
 
 def at_work(profile: str, seed: int, *replaced: Any) -> Any:
     """A run of a drawn scenario; ``replaced``: a module or a class, an attribute, its value."""
+    with patch.object(*replaced) if replaced else nullcontext():
+        return watched(replace(generate(f"{profile}@kafka-4.4-clean", seed=seed), max_steps=20_000))
+
+
+def watched(scenario: Scenario) -> Any:
+    """A run to its end, whatever is found in it."""
     checkers: list[Checker] = []
 
     def watch(view: Any) -> Checker:
         checkers.append(Checker(view, stop_at_first=False, known_issues={}))
         return checkers[-1]
 
-    with patch.object(*replaced) if replaced else nullcontext():
-        scenario = replace(generate(f"{profile}@kafka-4.4-clean", seed=seed), max_steps=20_000)
-        result = run(scenario, make_watcher=watch)
+    result = run(scenario, make_watcher=watch)
     assert result.outcome != "error" or any(c.violations for c in checkers), result.reason
     return SimpleNamespace(
         checker=SimpleNamespace(

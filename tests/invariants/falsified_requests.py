@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from coordinator_world import GROUP, ORDERS, CoordinatorWorld
+from coordinator_world import FIRST, GROUP, CoordinatorWorld
 from falsified_classic import recorded
 from falsified_coordinator import mutant, settled
 from falsified_records import FALSIFIED
@@ -29,11 +29,8 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.records import OffsetCommit
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["FALSIFIED"]
-
-FIRST = TopicPartition(ORDERS.topic_id, 0)
 
 
 @mutant(settled)
@@ -52,11 +49,16 @@ def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
     )
 
 
+def fetch_of(member_id: str, epoch: int) -> OffsetFetchRequest:
+    """A fetch of its offset."""
+    return OffsetFetchRequest(
+        group_id=GROUP, partitions=frozenset({FIRST}), member_id=member_id, member_epoch=epoch
+    )
+
+
 @mutant(settled)
 def fetch_refused_for_nothing(world: CoordinatorWorld) -> None:
-    request = OffsetFetchRequest(
-        group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
-    )
+    request = fetch_of("a", 3)
     response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
     world.request(request, change=lambda outcome: Outcome(response))
 

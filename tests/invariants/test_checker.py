@@ -28,25 +28,20 @@ class Counting(Property):
     sentence = "Nothing is counted."
     asked: ClassVar[list[str]] = []
 
-    def on_heartbeat(self, step, before) -> Finding | None:
+    def on_heartbeat(self, step, before) -> None:
         self.asked.append("on_heartbeat")
-        return None
 
-    def on_change(self, step, change) -> Finding | None:
+    def on_change(self, step, change) -> None:
         self.asked.append("on_change")
-        return None
 
-    def on_sent(self, step, entry, request, state) -> Finding | None:
+    def on_sent(self, step, entry, request, state) -> None:
         self.asked.append("on_sent")
-        return None
 
-    def on_effects(self, step, entry) -> Finding | None:
+    def on_effects(self, step, entry) -> None:
         self.asked.append("on_effects")
-        return None
 
-    def on_moved(self, step, entry) -> Finding | None:
+    def on_moved(self, step, entry) -> None:
         self.asked.append("on_moved")
-        return None
 
 
 def test_it_stops_at_the_first_violation_and_says_where():

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from classic_world import CLASSIC_CONFIG, FIRST, ClassicWorld, subscription
-from coordinator_world import GROUP
+from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
+from coordinator_world import FIRST, GROUP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from coordinator_world import CONFIG, CoordinatorWorld
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, suspects_of
+from rebalance_sim.invariants.known.known_issues import (
+    KNOWN_ISSUES,
+    every_issue,
+    page_of,
+    suspects_of,
+)
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.versions.shared_defects import EVERY_VERSION
+
+ROOT = Path(__file__).parents[2]
 
 
 def world_of(story, semantics, known_issues=KNOWN_ISSUES) -> CoordinatorWorld:
@@ -134,3 +143,17 @@ def test_every_issue_is_one_of_some_version_and_has_a_repair():
         assert set(EVERY_VERSION) <= set(semantics.shipped_defects)
         assert all(semantics.can_repair(issue) for issue in semantics.shipped_defects)
         assert SEMANTICS[f"{semantics.name}-clean"].shipped_defects == ()
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page can be linked by."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("issue", sorted(every_issue()))
+def test_an_issue_has_a_title_and_a_section(issue: str) -> None:
+    title, page = page_of(issue)
+    assert title and title != issue
+    file, _, anchor = page.partition("#")
+    assert anchor in anchors(ROOT / file)

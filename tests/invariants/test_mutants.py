@@ -9,12 +9,10 @@ import re
 from functools import cache
 
 import pytest
-from falsified_at_work import CLEAN, FALSIFIED, at_work
+from falsified_at_work import CLEAN, FALSIFIED, at_work, watched
 
-from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.runner import run
 
 LATE_MS = 10_000_000
 
@@ -25,22 +23,10 @@ CLAIMS = [(spec.id, name) for spec in (*INVARIANTS, *LIVENESS) for name in spec.
 def findings(name: str) -> tuple[tuple[str, str], ...]:
     """(property id, what was seen) of everything that a defect violates, in a defect's scenario or
     a falsified world."""
-    if name in FALSIFIED:
-        world = FALSIFIED[name]()
-        late = world.checker.liveness.verdict(LATE_MS)
-        violations = world.checker.violations
-    else:
-        checkers: list[Checker] = []
-
-        def watch(view):
-            checkers.append(Checker(view, stop_at_first=False, known_issues={}))
-            return checkers[-1]
-
-        result = run(defect_scenario(name), make_watcher=watch)
-        late = checkers[0].liveness.verdict(result.simulated_ms)
-        violations = checkers[0].violations
+    world = FALSIFIED[name]() if name in FALSIFIED else watched(defect_scenario(name))
+    late = world.checker.liveness.verdict(LATE_MS)
     return (
-        *((v.property.id, v.detail) for v in violations),
+        *((v.property.id, v.detail) for v in world.checker.violations),
         *((s.property.id, f"{s.subject} {s.reason}") for s in late if not s.suspects),
     )
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import coordinator_world
 import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
-from coordinator_world import GROUP, ORDERS, PAYMENTS, CoordinatorWorld, orders
+from coordinator_world import FIRST, GROUP, ORDERS, PAYMENTS, CoordinatorWorld, orders
 from falsified_classic import mixed
+from falsified_requests import commit_of
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest, MemberIdentity
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupDescribeRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
 MINUTE_MS = 60_000
@@ -31,11 +31,7 @@ def test_a_retention_counts_from_when_a_group_emptied_though_that_was_not_writte
     leave = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(world.ids["A"], None),))
     world.request(leave, change=lambda outcome: replace(outcome, records=()))
     world.now_ms = 50_000
-    (first,) = orders(0)
-    commit = OffsetCommitRequest(
-        group_id=GROUP, member_id="", generation_id_or_member_epoch=-1, offsets={first: 5}
-    )
-    assert world.request(commit).errors == {first: ErrorCode.NONE}
+    assert world.request(commit_of("", -1)).errors == {FIRST: ErrorCode.NONE}
     world.advance_to(MINUTE_MS + 1_000)
     assert world.classic_or_none() is None
     assert world.violated == []
@@ -65,11 +61,8 @@ def test_a_group_without_an_id_is_described_as_such(monkeypatch: pytest.MonkeyPa
     """coordinator §6.3: also where offsets are committed under that id."""
     monkeypatch.setattr(coordinator_world, "GROUP", "")
     world = CoordinatorWorld()
-    (first,) = orders(0)
-    commit = OffsetCommitRequest(
-        group_id="", member_id="", generation_id_or_member_epoch=-1, offsets={first: 5}
-    )
-    assert world.request(commit).errors == {first: ErrorCode.NONE}
+    commit = replace(commit_of("", -1), group_id="")
+    assert world.request(commit).errors == {FIRST: ErrorCode.NONE}
     describe = ConsumerGroupDescribeRequest(group_ids=("", GROUP))
     rows = world.request(describe)
     assert [row.error_code for row in rows] == [

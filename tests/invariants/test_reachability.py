@@ -5,8 +5,7 @@ from __future__ import annotations
 from client_world import ClientWorld
 
 from rebalance_sim.invariants.engine.discovery import GOALS, unmet_goals
-from rebalance_sim.invariants.laws.classic_goals import CLASSIC_JOIN
-from rebalance_sim.invariants.laws.goals import COMPUTATION_NOTIFIED
+from rebalance_sim.invariants.laws.goals import CLASSIC_JOIN, COMPUTATION_NOTIFIED
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
 from rebalance_sim.protocol.wire.records import MemberState
 

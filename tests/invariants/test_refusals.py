@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from classic_world import ClassicWorld, refused
-from coordinator_world import CoordinatorWorld, orders
+from coordinator_world import FIRST, CoordinatorWorld, orders
 from falsified_classic import mixed
 from falsified_classic import world as classic
 from falsified_coordinator import settled, told
-from falsified_requests import FIRST, commit_of
+from falsified_requests import commit_of, fetch_of
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.invariants.laws import offset_refusals, refusals
@@ -30,11 +30,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     DeleteGroupsResponse,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import (
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 
 OF_REFUSALS = {refusals.__name__, offset_refusals.__name__}
 LAWS = {law.id for law in INVARIANTS if law.__module__ in OF_REFUSALS}
@@ -128,10 +124,7 @@ def commits(world: CoordinatorWorld, code: ErrorCode) -> None:
 
 @story(settled)
 def fetches(world: CoordinatorWorld, code: ErrorCode) -> None:
-    request = OffsetFetchRequest(
-        group_id=world.group_id, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
-    )
-    answer(world, request, OffsetFetchResponse(error_code=code))
+    answer(world, fetch_of("a", 3), OffsetFetchResponse(error_code=code))
 
 
 @story(settled)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_sim import protocol
-from rebalance_sim.invariants.known.catalogue import every_issue
+from rebalance_sim.invariants.known.known_issues import every_issue
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.defects import defect_scenario

@@ -8,6 +8,8 @@ at all, because everything that could be wrong with them was right the last time
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
@@ -28,14 +30,7 @@ from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Kind, Property, Replaced, Violation
-from rebalance_sim.invariants.step import (
-    ShardView,
-    Step,
-    StepKind,
-    WorldView,
-    has_error,
-    shard_of,
-)
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, has_error, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
@@ -53,6 +48,8 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, Off
 from rebalance_sim.protocol.wire.records import MemberState
 
 _STABLE = MemberState.STABLE
+_ABOUT_CLIENTS = frozenset({"on_event", "on_effects", "on_moved", "on_sent"})
+"""Triggers whose findings are about the client of the step."""
 _READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
 FULL_STEPS_PER_ENTRY = 4
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
@@ -137,11 +134,11 @@ class Checker:
             StepKind.METADATA_CHANGED: self._metadata,
             StepKind.FAULT: self._fault,
             StepKind.CONFIG_CHANGED: self._configs,
-            StepKind.ADMIN_RETURNED: _ignore,
+            StepKind.ADMIN_RETURNED: lambda step: None,
             StepKind.COORDINATOR_WRITTEN: self._written,
-            StepKind.COORDINATOR_ESCAPED: self._escaped,
+            StepKind.COORDINATOR_ESCAPED: partial(self._ask, self._on["on_escaped"]),
             StepKind.LEAPT: self._leapt,
-            StepKind.RECORDS_WRITTEN: self._records,
+            StepKind.RECORDS_WRITTEN: partial(self._ask, self._on["on_records"]),
         }
 
     # -- what hosts call -------------------------------------------------------------------
@@ -190,9 +187,7 @@ class Checker:
 
     def _ledger(self, shard: ShardView, without_last: int) -> GroupLedger:
         ledger = self.model.ledgers.get(shard.name)
-        return (
-            self.model.open_ledger(shard, without_last=without_last) if ledger is None else ledger
-        )
+        return ledger or self.model.open_ledger(shard, without_last=without_last)
 
     def _request(self, step: Step) -> None:
         shard, request, response = shard_of(step), step.request, step.response
@@ -316,9 +311,6 @@ class Checker:
         if step.timers:
             self._ask(on["on_timers"], step)
 
-    def _records(self, step: Step) -> None:
-        self._ask(self._on["on_records"], step)
-
     def _append(self, step: Step, shard: ShardView) -> None:
         is_more = self.model.note_append(step, shard)
         self._ask(self._on["on_append"] if is_more else self._listeners.on_commits_alone, step)
@@ -353,9 +345,6 @@ class Checker:
             self._ledger(shard, len(step.records))
             self._enter(step, shard)
         self._classic.on_step(step, shard)
-
-    def _escaped(self, step: Step) -> None:
-        self._ask(self._on["on_escaped"], step)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
@@ -434,6 +423,8 @@ class Checker:
             or (not invariant.outlives_clock_steps and any(c.clock_was_set for c in clients))
         ):
             return
+        if not finding.client and listener.__name__ in _ABOUT_CLIENTS and step.client is not None:
+            finding = replace(finding, client=step.client.name)
         violation = Violation(
             property=type(invariant),
             step_index=step.index,
@@ -458,7 +449,3 @@ class Checker:
             shard = self._view.acting_shard()
             if shard is not None and timer.key.group_id == self.model.group_id:
                 self.model.ledger_of(shard).note_leap(timer.key.member_id, step.event)
-
-
-def _ignore(step: Step) -> None:
-    """Nothing to enter, nothing to judge."""

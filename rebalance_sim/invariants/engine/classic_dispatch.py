@@ -9,10 +9,7 @@ from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, Class
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.wire.classic_messages import (
-    JoinGroupRequest,
-    SyncGroupRequest,
-)
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 
 Ask = Callable[..., None]
@@ -24,11 +21,7 @@ class ClassicWatch:
     nothing."""
 
     def __init__(
-        self,
-        model: ShadowModel,
-        of_group: Listeners,
-        ask_about: Ask,
-        ask_about_several: Ask,
+        self, model: ShadowModel, of_group: Listeners, ask_about: Ask, ask_about_several: Ask
     ) -> None:
         self._model = model
         self._on = of_group.of

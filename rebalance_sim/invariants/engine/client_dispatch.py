@@ -96,7 +96,7 @@ class ClientWatch:
 
     def on_crashed(self, step: Step) -> None:
         """A process is gone."""
-        entry = None if step.client is None else self._model.entry_of(step.client.name)
+        entry = None if step.client is None else self._model.entries.get(step.client.name)
         if entry is not None:
             self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
             self._close_client(entry.name)

@@ -9,7 +9,7 @@ from rebalance_sim.invariants.laws.goals import COMPUTATION_NOTIFIED
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest
+from rebalance_sim.invariants.property import Interest
 from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.clients.common.effects import StateChanged
 from rebalance_sim.protocol.clients.common.events import HeartbeatAnswered
@@ -46,7 +46,7 @@ class Visits:
 
     # -- reconciliation --------------------------------------------------------------------
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_change(self, step: Step, change: Change) -> None:
         """Count rows of the table that wrote something, and what befell members."""
         for before, after in change.members.values():
             if after is None or after.current is None:
@@ -75,9 +75,8 @@ class Visits:
                 for entry in (change.members[m][0] for m in removed)
             ):
                 self.counts["situation.leave_during_revocation"] += 1
-        return None
 
-    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> None:
         """Count rows that wrote nothing, and accepted epochs that are not the present one."""
         request = step.request
         if step.response.should_compute_assignment:
@@ -87,7 +86,7 @@ class Visits:
             if chosen != sender:
                 self.counts["computation.replaced"] += 1
         if before is None or before.current is None or request.member_epoch < JOIN_EPOCH:
-            return None
+            return
         if request.member_epoch == JOIN_EPOCH:
             self.counts["situation.rejoin_accepted"] += 1
         elif request.member_epoch < before.epoch:
@@ -101,55 +100,49 @@ class Visits:
             }.get(before.state)
             if row is not None:
                 self.counts[f"reconciliation.{before.state.name}.{row.name}"] += 1
-        return None
 
-    def on_assignment_request(self, step: Step) -> Finding | None:
+    def on_assignment_request(self, step: Step) -> None:
         """Count what becomes of computed targets."""
         request, code = step.request, step.response.error_code
         if code is ErrorCode.STALE_MEMBER_EPOCH:
             self.counts["computation.stale_epoch"] += 1
         if type(request) is not ConsumerGroupInstallAssignmentRequest:
-            return None
+            return
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.counts["computation.refused_late"] += 1
         given = self.model.computations.prepared(shard_of(step).name, request)
         if code is not ErrorCode.NONE or given is None:
-            return None
+            return
         self.counts["computation.installed"] += 1
         if self.model.ledger_of(shard_of(step)).group_epoch > given.group_epoch:
             self.counts["computation.installed_late"] += 1
-        return None
 
-    def on_unloaded(self, step: Step) -> Finding | None:
+    def on_unloaded(self, step: Step) -> None:
         """Count coordinators that are lost while they wait for a member."""
         if shard_of(step).name in self.model.computations.chosen:
             self.counts["computation.failover"] += 1
-        return None
 
-    def on_read(self, step: Step) -> Finding | None:
+    def on_read(self, step: Step) -> None:
         """Count reads, and those that had to leave something out."""
         self.counts["situation.read"] += 1
         shard = shard_of(step)
         if shard.log_end_offset > shard.high_watermark:
             self.counts["situation.read_beside_uncommitted"] += 1
-        return None
 
     # -- faults ----------------------------------------------------------------------------
 
-    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+    def on_refused(self, step: Step, before: MemberEntry | None) -> None:
         """Count the codes."""
         code: ErrorCode = step.response.error_code
         self.counts[f"refusal.{code.name}"] += 1
-        return None
 
-    def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
+    def on_timer_fired(self, step: Step, change: Change | None) -> None:
         """Count timers that did something."""
         key: TimerKey = step.event
         if change is not None:
             self.counts[f"timer.{key.kind}"] += 1
-        return None
 
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """Count loads by what they met."""
         self.counts["situation.load"] += 1
         states = {entry.state for entry in ledger.members.values()}
@@ -162,15 +155,13 @@ class Visits:
         shard = shard_of(step)
         if shard.log_end_offset > shard.high_watermark:
             self.counts["situation.load_beyond_high_watermark"] += 1
-        return None
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """Count lost tails, and batches that could not be written."""
         is_leader = shard_of(step).is_active
         self.counts["situation.failed_write" if is_leader else "situation.truncation"] += 1
-        return None
 
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Count fences that come while a client is leaving anyway."""
         if (
             entry.state is ClientState.PREPARE_LEAVING
@@ -179,17 +170,14 @@ class Visits:
             and entry.member.state is ClientState.UNSUBSCRIBED
         ):
             self.counts["situation.fenced_while_leaving"] += 1
-        return None
 
-    def on_client_gone(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_client_gone(self, step: Step, entry: ClientEntry) -> None:
         """Count crashes by what they interrupted."""
         self.counts[f"situation.crash_in_{entry.state.value.lower()}"] += 1
-        return None
 
-    def on_ownership(self, step: Step) -> Finding | None:
+    def on_ownership(self, step: Step) -> None:
         """Count steps in which a zombie shares a partition with its new owner."""
         self.counts["situation.zombie_fetches"] += 1
-        return None
 
 
 def _row(

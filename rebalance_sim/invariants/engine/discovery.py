@@ -40,8 +40,6 @@ ORDER = (
     "laws.liveness",
     "laws.obligations",
     "laws.goals",
-    "laws.client_goals",
-    "laws.classic_goals",
 )
 """Modules, below this package or another one that properties are looked for in."""
 

@@ -52,13 +52,18 @@ def _owner_of(listener: Listener) -> Any:
     return listener.__self__  # type: ignore[attr-defined]
 
 
+def _without(limit: str, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    """Those whose interest is not limited so."""
+    return tuple(one for one in listeners if not getattr(_owner_of(one).interest, limit))
+
+
 class Listeners:
     """The bound methods of invariants and visits, in their order. ``of`` has them by trigger."""
 
     def __init__(self, invariants: Sequence[Property], visits: Visits) -> None:
         self._invariants = invariants
         self._visits = visits
-        self._forgetting = tuple(i.forget_process for i in invariants if i.has_notes_of_processes)
+        self._forgetting = tuple(i.forget_process for i in invariants if i.has_notes_of_processes())
         watchers: tuple[Property | Visits, ...] = (*invariants, visits)
         classes: tuple[Any, ...] = tuple(map(type, watchers))
         by_trigger = {
@@ -71,27 +76,13 @@ class Listeners:
         self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
         self.on_request = _Interested[type](by_trigger["on_request"], "requests")
         self.on_released = _Interested[type](by_trigger["on_released"], "requests")
-        self.on_untouched = tuple(
-            listener
-            for listener in by_trigger["on_classic"]
-            if not _owner_of(listener).interest.is_in_changes
-        )
+        self.on_untouched = _without("is_in_changes", by_trigger["on_classic"])
         """Of ``on_classic``, those to whom more than changes matter."""
-        self.on_commits_alone = tuple(
-            listener
-            for listener in by_trigger["on_append"]
-            if not _owner_of(listener).interest.is_beyond_commits
-        )
+        self.on_commits_alone = _without("is_beyond_commits", by_trigger["on_append"])
         """Of ``on_append``, those to whom commits matter."""
         self._before_refusal = _Interested[type](by_trigger["before_request"], "requests")
-        self._before_grant = _Interested[type](
-            tuple(
-                listener
-                for listener in by_trigger["before_request"]
-                if not _owner_of(listener).interest.is_in_refusals
-            ),
-            "requests",
-        )
+        of_any = _without("is_in_refusals", by_trigger["before_request"])
+        self._before_grant = _Interested[type](of_any, "requests")
         self.on_classic_request = _Interested[type](by_trigger["on_classic_request"], "requests")
 
     def about(self, kind: str) -> Listeners:

@@ -1,4 +1,4 @@
-"""Which properties each known issue violates.
+"""Which properties each known issue violates, and where one reads about it.
 
 A shipped version carries defects (``Semantics.shipped_defects``), and so does the protocol itself.
 A violation of one of these properties may be the issue's doing, in a run whose version has it and
@@ -8,10 +8,15 @@ where no one has switched it on. Whether it is shows in a run without it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
-from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
+
+_REPORTED = re.compile(r"(KAFKA|PR|KIP|librdkafka)-\d+")
 
 KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -75,10 +80,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cross.assigned_is_held",
             "liveness.partitions_owned",
         ),
-        "sim-kept-timers": (
-            "coordinator.removal_due",
-            "coordinator.timers_armed",
-        ),
+        "sim-kept-timers": ("coordinator.removal_due", "coordinator.timers_armed"),
         "sim-late-answer": (
             "client.join.cause",
             "cross.assigned_is_held",
@@ -120,3 +122,29 @@ def suspects_of(
             for property_id in property_ids:
                 found[property_id] = (*found.get(property_id, ()), issue)
     return found
+
+
+class IssuePage(NamedTuple):
+    """A line about an issue, and its place in the documentation, relative to the checkout."""
+
+    title: str
+    page: str
+
+
+def page_of(issue: str) -> IssuePage:
+    """Where an issue is described: what somebody has reported among the defects, what this
+    simulator has shown among the findings. Raises KeyError for an id that no defect has."""
+    title = DEFECTS[issue].title
+    if _REPORTED.match(issue):
+        return IssuePage(title, f"docs/reference/defects.md#{_anchor(f'{issue}: {title}')}")
+    return IssuePage(title, f"docs/findings.md#{_anchor(issue)}")
+
+
+def every_issue() -> frozenset[str]:
+    """Ids of all known issues, of whatever version."""
+    return frozenset(issue for one in SEMANTICS.values() for issue in one.shipped_defects)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

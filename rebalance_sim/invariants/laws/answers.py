@@ -6,8 +6,7 @@ Sources: coordinator §8.1, §9.4; classic §2.2-§2.6, §2.8.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
@@ -86,22 +85,17 @@ class RequestAnswered(Property):
     clauses = ("coordinator §9.4", "classic §2.5", "classic §2.6", "classic §2.8")
     violated_by = ("test:classic-refuses-silently",)
     judges_mixed = True
+    _terms: dict[str, _Term] = notes(dict)
+    _rebalance_ms = 0
+    """The longest rebalance timeout of any JoinGroup."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._terms: dict[str, _Term] = {}
-        self._rebalance_ms = 0
-        """The longest rebalance timeout of any JoinGroup."""
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """A new term."""
         self._terms.pop(step.shard.name, None)
-        return None
 
-    def on_unloaded(self, step: Step) -> Finding | None:
+    def on_unloaded(self, step: Step) -> None:
         """Its broker answers in its place, or its connections are gone."""
         self._terms.pop(step.shard.name, None)
-        return None
 
     def on_request(self, step: Step) -> Finding | None:
         """What is written, or waits, is answered later."""
@@ -127,27 +121,24 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        late = None if term is None else term.take_late(step.at_ms)
-        return None if late is None else _overdue(*late)
+        return self.on_timer_fired(step, None)
 
     def on_timer_fired(self, step: Step, change: object) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
         late = None if term is None else term.take_late(step.at_ms)
-        return None if late is None else _overdue(*late)
+        if late is None:
+            return None
+        due_ms, kind, sender = late
+        what = f"{kind.__name__.removesuffix('Request')} of {sender}"
+        return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
 
-    def on_released(self, step: Step) -> Finding | None:
+    def on_released(self, step: Step) -> None:
         """It is answered."""
         term = self._terms.get(step.shard.name)
         if term is not None:
             term.due_ms.pop(step.operation, None)
-        return None
 
     def _who(self, request: object) -> str:
         member_id = getattr(request, "member_id", "")
         return self.model.who(member_id) if member_id else "a new member"
-
-
-def _overdue(due_ms: int, kind: type, sender: str) -> Finding:
-    what = f"{kind.__name__.removesuffix('Request')} of {sender}"
-    return Finding(f"{what} should have been answered by {due_ms} ms, and was not")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
@@ -39,16 +38,12 @@ from rebalance_sim.protocol.clients.common.events import (
 )
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import CallbackKind
-from rebalance_sim.protocol.clients.kinds import (
-    CLASSIC,
-    EVERY_KIND,
-    JAVA_KINDS,
-    LIBRDKAFKA_KINDS,
-)
+from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA_KINDS, LIBRDKAFKA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
+_LastCallback = tuple[CallbackKind, bool]
 _STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
 
 
@@ -77,20 +72,15 @@ class CallbackBalance(Property):
         events=(CallbackCompleted, Subscribe, Close, Unsubscribe),
         effects=(RunCallback, StateChanged, CallReturned),
     )
+    _called_back: dict[str, dict[TopicPartition, _LastCallback]] = notes_of_process(dict)
+    """Client -> partition -> its last callback, and whether that one may be repeated."""
+    _running: dict[str, RunCallback] = notes_of_process(dict)
+    _silent: set[str] = notes_of_process(set)
+    """Clients whose application has no listener, or one that has failed."""
+    _until_ms: dict[str, int] = notes_of_process(dict)
+    """Client -> when the call that blocks its application is over at the latest."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._called_back: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = (
-            self.of_process({})
-        )
-        """Client -> partition -> its last callback, and whether that one may be repeated."""
-        self._running: dict[str, RunCallback] = self.of_process({})
-        self._silent: set[str] = self.of_process(set())
-        """Clients whose application has no listener, or one that has failed."""
-        self._until_ms: dict[str, int] = self.of_process({})
-        """Client -> when the call that blocks its application is over at the latest."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A callback has returned; or a call begins, which may run out of time."""
         event, name = step.event, entry.name
         if type(event) is CallbackCompleted:
@@ -105,7 +95,6 @@ class CallbackBalance(Property):
         else:
             own_ms = getattr(event, "timeout_ms", entry.member.config.default_api_timeout_ms)
             self._until_ms[name] = step.at_ms + own_ms
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Follow callbacks; compare when the client comes to rest, or a call returns."""
@@ -147,7 +136,6 @@ class CallbackBalance(Property):
                 found = Finding(
                     f"{entry.name} runs {effect.kind.value} for {self.model.name_of(partition)} "
                     f"after {kind.value if kind else 'nothing'}",
-                    client=entry.name,
                     partition=partition,
                 )
             called_back[partition] = effect.kind, False
@@ -167,8 +155,7 @@ class CallbackBalance(Property):
         what = "heard nothing of" if silent else "did not hear of the loss of"
         return Finding(
             f"{entry.name} is {entry.member.state.value}, and its application {what} "
-            f"{self.model.names_of(silent or kept)}",
-            client=entry.name,
+            f"{self.model.names_of(silent or kept)}"
         )
 
     def _has_one_id(self, partition: TopicPartition) -> bool:
@@ -201,8 +188,8 @@ class CallbackIdentity(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is there something to tell, and is the client a member as the callback starts?"""
-        for effect in step.effects:
-            if type(effect) is not RunCallback or effect.kind is _ASSIGNED:
+        for effect in step.effects_of(RunCallback):
+            if effect.kind is _ASSIGNED:
                 continue
             is_fine = self._has_cause(effect, entry)
             if is_fine and (effect.is_obsolete or entry.is_classic):
@@ -211,8 +198,7 @@ class CallbackIdentity(Property):
                 of = self.model.names_of(effect.partitions)
                 return Finding(
                     f"{entry.name} runs {effect.kind.value} for {of} at epoch "
-                    f"{entry.member.member_epoch} in {entry.member.state.value}",
-                    client=entry.name,
+                    f"{entry.member.member_epoch} in {entry.member.state.value}"
                 )
         return None
 
@@ -272,28 +258,22 @@ class FatalCause(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(events=(JoinGroupAnswered,), effects=(StateChanged,))
+    _unread: dict[str, frozenset[ErrorCode]] = notes_of_process(dict)
+    """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
-        """Client -> errors in the answer to its JoinGroup, while no one polls who would read it."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A classic client looks at this answer only when its application polls (classic §4.2)."""
         if not entry.member.is_polling:
             self._unread[entry.name] = _codes(step.event)
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """What was it answered?"""
-        for effect in step.effects:
-            if type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
+        for effect in step.effects_of(StateChanged):
+            if effect.to_state is ClientState.FATAL:
                 codes = _codes(step.event) or self._unread.pop(entry.name, frozenset())
                 if codes <= _REJOINS:
                     answered = " and ".join(code.name for code in sorted(codes)) or "no error"
-                    return Finding(
-                        f"{entry.name} fails for good, answered {answered}", client=entry.name
-                    )
+                    return Finding(f"{entry.name} fails for good, answered {answered}")
         return None
 
 
@@ -307,22 +287,16 @@ class ErrorCause(Property):
         "tries again by itself; or that a callback has failed."
     )
     clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
-    violated_by = (
-        "mut-install-checks-present",
-        "KAFKA-17294",
-    )
+    violated_by = ("mut-install-checks-present", "KAFKA-17294")
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
         events=(CallbackCompleted, PollingStopped), refusals=_ANSWERS, effects=(RaiseError,)
     )
+    _causes: dict[str, Counter[ErrorCode | None]] = notes_of_process(lambda: defaultdict(Counter))
+    """Client -> error -> how often it may still be raised; None: no error of the protocol."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._causes: dict[str, Counter[ErrorCode | None]] = self.of_process(defaultdict(Counter))
-        """Client -> error -> how often it may still be raised; None: no error of the protocol."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Remember what may be raised."""
         event, kind = step.event, type(step.event)
         codes: frozenset[ErrorCode | None] = _codes(event)
@@ -338,21 +312,18 @@ class ErrorCause(Property):
         causes = self._causes[entry.name]
         for code in codes:
             causes[code] += 1
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Has something happened that may be raised?"""
         causes = self._causes[entry.name]
-        for effect in step.effects:
-            if type(effect) is RaiseError:
-                causes[effect.error_code] -= 1
-                if causes[effect.error_code] < 0:
-                    what = effect.error_code.name if effect.error_code else "an error"
-                    return Finding(
-                        f"the application of {entry.name} is raised {what} ({effect.message}), "
-                        "which nothing since the last one accounts for",
-                        client=entry.name,
-                    )
+        for effect in step.effects_of(RaiseError):
+            causes[effect.error_code] -= 1
+            if causes[effect.error_code] < 0:
+                what = effect.error_code.name if effect.error_code else "an error"
+                return Finding(
+                    f"the application of {entry.name} is raised {what} ({effect.message}), "
+                    "which nothing since the last one accounts for"
+                )
         return None
 
 
@@ -386,23 +357,20 @@ class CommitReported(Property):
         events=(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
         effects=(CommitReturned, SendCommit, CloseConnection),
     )
+    _open: dict[str, dict[int, _Result]] = notes_of_process(dict)
+    """Client -> number of a commit of its application -> what its result can be."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._open: dict[str, dict[int, _Result]] = self.of_process({})
-        """Client -> number of a commit of its application -> what its result can be."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """The application commits, or what was sent has come to an end."""
         event = step.event
         if type(event) is CommitOffsets:
-            sent = [one.correlation_id for one in step.effects if type(one) is SendCommit]
-            result = _Result(sent[0] if len(sent) == 1 else None)
+            sent = step.effects_of(SendCommit)
+            result = _Result(sent[0].correlation_id if len(sent) == 1 else None)
             self._open.setdefault(entry.name, {})[event.commit_id] = result
-            return None
+            return
         results = self._open.get(entry.name)
         if not results:
-            return None
+            return
         is_answer = type(event) is CommitAnswered
         ended = (event.correlation_id,) if is_answer else event.correlation_ids
         is_good = is_answer and not _codes(event)
@@ -411,7 +379,6 @@ class CommitReported(Property):
             if result.correlation_id in ended:
                 result.went_well = is_good or (False if is_bad and result.is_last else None)
                 result.correlation_id = None
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is it the result of one that is open, and what is so?"""
@@ -421,15 +388,10 @@ class CommitReported(Property):
                 result, code = results.pop(effect.commit_id, None), effect.error_code
                 if result is None or result.went_well is bool(code):
                     reported = code.name if code else "success"
+                    what = "which is not so" if result else "whose result it has had before"
                     return Finding(
                         f"{entry.name} tells its application {reported} about commit "
-                        f"{effect.commit_id}, "
-                        + (
-                            "whose result it has had before"
-                            if result is None
-                            else "which is not so"
-                        ),
-                        client=entry.name,
+                        f"{effect.commit_id}, {what}"
                     )
             for result in results.values():
                 if type(effect) is CloseConnection:

@@ -65,12 +65,9 @@ class Asked:
     @property
     def topic(self) -> Topic | None:
         """That of the partition, as this broker knows it."""
-        shard, request = self.step.shard, self.request
-        version, partition = getattr(request, "api_version", 0), self.partition
-        name = partition and self.model.wire_name_of(
-            shard, request.wire_topics, version, partition.topic_id
-        )
-        return shard.coordinator.image.by_name.get(name or "")
+        partition = self.partition
+        name = partition and self.model.wire_name_of(self.step, partition.topic_id)
+        return self.step.shard.coordinator.image.by_name.get(name or "")
 
 
 Causes = Mapping[ErrorCode, tuple[str, Callable[[Asked], object]]]

@@ -24,6 +24,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _Request = ConsumerGroupInstallAssignmentRequest
 _Given = ConsumerGroupPrepareAssignmentResponse
+_Said = dict[str, StreamsMember]
 
 
 class _OfResults(Property):
@@ -112,9 +113,7 @@ class _OfStreams(_OfResults):
             return None
         return self.judge_tasks(request, given, said)
 
-    def judge_tasks(
-        self, request: _Request, given: _Given, said: dict[str, StreamsMember]
-    ) -> Finding | None:
+    def judge_tasks(self, request: _Request, given: _Given, said: _Said) -> Finding | None:
         """Are tasks where they may be?"""
         raise NotImplementedError
 
@@ -130,9 +129,7 @@ class NoColdMove(_OfStreams):
     clauses = ("coordinator §12", 'KIP-848, "Member Behavior"')
     violated_by = ("mut-streams-moves-cold",)
 
-    def judge_tasks(
-        self, request: _Request, given: _Given, said: dict[str, StreamsMember]
-    ) -> Finding | None:
+    def judge_tasks(self, request: _Request, given: _Given, said: _Said) -> Finding | None:
         """Look at every task that leaves its owner."""
         computing = self.model.by_member_id.get(request.member_id)
         own = computing.member.local_assignors if computing else ()
@@ -177,9 +174,7 @@ class CopiesApart(_OfStreams):
     clauses = ("coordinator §12", 'KIP-848, "Member Behavior"')
     violated_by = ("mut-streams-standby-beside-active",)
 
-    def judge_tasks(
-        self, request: _Request, given: _Given, said: dict[str, StreamsMember]
-    ) -> Finding | None:
+    def judge_tasks(self, request: _Request, given: _Given, said: _Said) -> Finding | None:
         """Look at every task of every process."""
         seen: dict[tuple[str, TopicPartition], str] = {}
         for row in request.members:
@@ -194,11 +189,8 @@ class CopiesApart(_OfStreams):
                     member=row.member_id,
                 )
             process = said[row.member_id].process_id
-            for role, tasks in (
-                ("active", share.active),
-                ("standby", share.standby),
-                ("warm-up", share.warm_up),
-            ):
+            roles = {"active": share.active, "standby": share.standby, "warm-up": share.warm_up}
+            for role, tasks in roles.items():
                 for task in sorted(tasks):
                     other = seen.get((process, task))
                     seen[process, task] = role

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -55,21 +54,16 @@ class ClassicSyncIsDurable(Property):
     )
     clauses = ("classic C7", "classic §2.6", "classic §8.3")
     violated_by = ("KAFKA-9801", "classic-early-sync")
+    _failed: set[str] = notes(set)
+    """Shards where a write has failed in this term, and a conversion may have been undone."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._failed: set[str] = set()
-        """Shards where a write has failed in this term, and a conversion may have been undone."""
-
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """What was written before is not known any more."""
         self._failed.add(step.shard.name)
-        return None
 
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """It is known again."""
         self._failed.discard(step.shard.name)
-        return None
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Is the record committed, and does it say so?"""

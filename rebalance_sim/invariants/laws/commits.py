@@ -14,8 +14,7 @@ after its revoked callback (client §10.1).
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes, notes_of_process
 from rebalance_sim.invariants.step import IntakeView, Step
 from rebalance_sim.protocol.clients.common.effects import (
     ResetPositions,
@@ -72,17 +71,13 @@ class CommitEpoch(Property):
     clauses = ("client C22", "client §7")
     violated_by = ("mut-client-signs-at-creation",)
     interest = Interest(effects=(SendCommit,))
+    _signed: dict[str, set[tuple[str, int]]] = notes_of_process(dict)
+    """Client that signs once -> identities that it has had."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._signed: dict[str, set[tuple[str, int]]] = self.of_process({})
-        """Client that signs once -> identities that it has had."""
-
-    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_moved(self, step: Step, entry: ClientEntry) -> None:
         """Remember who it is: a commit may be made now, and sent later."""
         if entry.member.signs_once:
             self._signed.setdefault(entry.name, set()).add(_identity_of(entry.member))
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
@@ -94,16 +89,13 @@ class CommitEpoch(Property):
         if member.signs_once:
             known |= self._signed.get(entry.name, set())
             self._signed[entry.name] = known
-        for effect in step.effects:
-            if type(effect) is SendCommit:
-                signer = effect.request.member_id
-                epoch = effect.request.generation_id_or_member_epoch
-                if (signer, epoch) not in known:
-                    return Finding(
-                        f"{entry.name} signs a commit as {signer} at epoch {epoch}; its own is "
-                        f"{max(epoch for _, epoch in known)}",
-                        client=entry.name,
-                    )
+        for effect in step.effects_of(SendCommit):
+            signer, epoch = effect.request.member_id, effect.request.generation_id_or_member_epoch
+            if (signer, epoch) not in known:
+                return Finding(
+                    f"{entry.name} signs a commit as {signer} at epoch {epoch}; its own is "
+                    f"{max(epoch for _, epoch in known)}"
+                )
         return None
 
 
@@ -122,18 +114,16 @@ class CommitOwned(Property):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of each commit."""
-        for effect in step.effects if not entry.commits_itself else ():
-            if type(effect) is SendCommit:
-                if effect.request.offsets.keys() <= entry.had_assigned:
-                    continue
-                epoch = effect.request.generation_id_or_member_epoch
-                if epoch != NO_MEMBER_EPOCH and not _is_old(effect.request, entry):
-                    foreign = effect.request.offsets.keys() - entry.had_assigned
-                    return Finding(
-                        f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
-                        "that was not assigned to it since it joined",
-                        client=entry.name,
-                    )
+        for effect in step.effects_of(SendCommit) if not entry.commits_itself else ():
+            request, own = effect.request, entry.had_assigned
+            epoch = request.generation_id_or_member_epoch
+            is_own = request.offsets.keys() <= own or epoch == NO_MEMBER_EPOCH
+            if not is_own and not _is_old(request, entry):
+                foreign = request.offsets.keys() - own
+                return Finding(
+                    f"{entry.name} commits {self.model.names_of(foreign)} at epoch {epoch}; "
+                    "that was not assigned to it since it joined"
+                )
         return None
 
 
@@ -156,15 +146,14 @@ class CommitProcessed(Property):
             return None
         intake = _intake_of(step)
         come_to = intake.processed_offset if entry.kind in JAVA_KINDS else intake.handed_out_offset
-        for effect in step.effects:
-            if type(effect) is SendCommit and not _is_old(effect.request, entry):
+        for effect in step.effects_of(SendCommit):
+            if not _is_old(effect.request, entry):
                 for partition, offset in effect.request.offsets.items():
                     done = come_to(partition)
                     if done is not None and offset > done:
                         return Finding(
                             f"{entry.name} commits {self.model.name_of(partition)} at {offset}, "
                             f"and its application has come to {done}",
-                            client=entry.name,
                             partition=partition,
                         )
         return None
@@ -202,7 +191,6 @@ class DeliverOwned(Property):
                 return Finding(
                     f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"{what}",
-                    client=entry.name,
                     partition=partition,
                 )
         return None
@@ -235,8 +223,7 @@ class PositionSource(Property):
                     fetched = response.error_code.name if known is None else known.get(partition)
                     return Finding(
                         f"{entry.name} starts {self.model.name_of(partition)} at "
-                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {fetched}",
-                        client=entry.name,
+                        f"{'no offset' if offset == NO_OFFSET else offset}, and got {fetched}"
                     )
         return None
 
@@ -259,14 +246,11 @@ class RevocationCommitted(Property):
     )
     needs_data_plane = True
     outlives_clock_steps = False
+    _last: dict[str, dict[TopicPartition, tuple[int, int]]] = notes_of_process(dict)
+    """Client -> partition -> correlation id of its last commit, 0: acknowledged, and offset."""
+    _close_until_ms: dict[str, int] = notes_of_process(dict)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._last: dict[str, dict[TopicPartition, tuple[int, int]]] = self.of_process({})
-        """Client -> partition -> correlation id of its last commit, 0: acknowledged, and offset."""
-        self._close_until_ms: dict[str, int] = self.of_process({})
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Enter an answer, or that a partition starts, maybe where somebody else has committed."""
         event, last = step.event, self._last.setdefault(entry.name, {})
         if type(event) is Close:
@@ -279,7 +263,6 @@ class RevocationCommitted(Property):
                 number, offset = last.get(partition, (0, 0))
                 if number == event.correlation_id and not code:
                     last[partition] = 0, offset
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter commits, and judge callbacks."""
@@ -296,7 +279,6 @@ class RevocationCommitted(Property):
                         return Finding(
                             f"{entry.name} gives {self.model.name_of(partition)} up, committed up "
                             f"to {committed}, and has handed out up to {handed_out}",
-                            client=entry.name,
                             partition=partition,
                         )
         return None
@@ -341,31 +323,26 @@ class StartCommitted(Property):
     violated_by = ("test:forgets-commit",)
     interest = Interest(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
     needs_data_plane = True
+    _committed: dict[tuple[str, int], tuple[int, str]] = notes(dict)
+    """Partition -> the highest offset that was acknowledged, and to whom."""
+    _sent: dict[str, dict[int, OffsetCommitRequest]] = notes_of_process(dict)
+    _numbers: dict[int, tuple[OffsetCommitRequest, int]] = notes(dict)
+    """Identity of a commit -> itself, and its place in the order in which they were sent."""
+    _newest: dict[tuple[str, int], tuple[str, int]] = notes(dict)
+    """Partition -> the member that has stored something last, and the last sent of that."""
+    _left: dict[tuple[str, int], int] = notes(dict)
+    """Partition -> what an older commit, or who is no member, has stored, while nothing was
+    stored since: what was stored before may be acknowledged after."""
+    _count: int = notes(int)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._committed: dict[tuple[str, int], tuple[int, str]] = {}
-        """Partition -> the highest offset that was acknowledged, and to whom."""
-        self._sent: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
-        self._numbers: dict[int, tuple[OffsetCommitRequest, int]] = {}
-        """Identity of a commit -> itself, and its place in the order in which they were sent."""
-        self._newest: dict[tuple[str, int], tuple[str, int]] = {}
-        """Partition -> the member that has stored something last, and the last sent of that."""
-        self._left: dict[tuple[str, int], int] = {}
-        """Partition -> what an older commit, or who is no member, has stored, while nothing was
-        stored since: what was stored before may be acknowledged after."""
-        self._count = 0
-
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Enter commits; one that is sent once more has a new place."""
-        for effect in step.effects:
-            if type(effect) is SendCommit:
-                self._count += 1
-                self._numbers[id(effect.request)] = effect.request, self._count
-                self._sent.setdefault(entry.name, {})[effect.correlation_id] = effect.request
-        return None
+        for effect in step.effects_of(SendCommit):
+            self._count += 1
+            self._numbers[id(effect.request)] = effect.request, self._count
+            self._sent.setdefault(entry.name, {})[effect.correlation_id] = effect.request
 
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """What others do to committed offsets is theirs to answer for; and an older commit takes a
         younger one back."""
         request, by_name = step.request, step.shard.coordinator.image.by_name
@@ -390,7 +367,6 @@ class StartCommitted(Property):
             else:
                 self._newest[partition] = signed
                 self._left.pop(partition, None)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, or judge where a partition starts that the client has by now."""
@@ -411,7 +387,6 @@ class StartCommitted(Property):
                 return Finding(
                     f"{entry.name} starts {self.model.name_of(partition)} at {position}; "
                     f"{self.model.who(known[1])} was told that {known[0]} is committed",
-                    client=entry.name,
                     partition=partition,
                 )
         return None

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -202,18 +202,15 @@ class EpochCause(Property):
         """coordinator §13."""
         return semantics.coordinator.assigns_in_heartbeat
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._topics_of: dict[int, _TopicsSeen] = {0: frozenset()}
-        """Metadata hash -> what it stood for when it was first written."""
+    _topics_of: dict[int, _TopicsSeen] = notes(lambda: {0: frozenset()})
+    """Metadata hash -> what it stood for when it was first written."""
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_change(self, step: Step, change: Change) -> None:
         """Remember what a metadata hash stands for; other topics, another hash."""
         value = _epoch_written(step, self.model.group_id)
         if value is not None and value.metadata_hash not in self._topics_of:
             topics = _topics_seen(change.ledger.all_names(), step.shard.coordinator.image)
             self._topics_of[value.metadata_hash] = topics
-        return None
 
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None

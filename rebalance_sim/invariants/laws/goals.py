@@ -1,11 +1,13 @@
-"""What a large sweep must have visited of consumer groups and coordinators, or its silence proves
-nothing."""
+"""What a large sweep must have visited, or its silence proves nothing: of groups and coordinators,
+of clients and what applications do, and of classic groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.property import goal
+from rebalance_sim.protocol.clients.common.member_states import LEGAL_TRANSITIONS
+from rebalance_sim.protocol.clients.common.member_states import ClientState as _S
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
@@ -47,17 +49,12 @@ _OF_COMPUTATIONS: Mapping[str, str] = {
 }
 """What must happen in a sweep in which members compute at all."""
 
+_E = ErrorCode
 _ERRORS = (
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.FENCED_MEMBER_EPOCH,
-    ErrorCode.UNRELEASED_INSTANCE_ID,
-    ErrorCode.FENCED_INSTANCE_ID,
-    ErrorCode.GROUP_MAX_SIZE_REACHED,
-    ErrorCode.STALE_MEMBER_EPOCH,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNSUPPORTED_ASSIGNOR,
+    *(_E.UNKNOWN_MEMBER_ID, _E.FENCED_MEMBER_EPOCH, _E.UNRELEASED_INSTANCE_ID),
+    *(_E.FENCED_INSTANCE_ID, _E.GROUP_MAX_SIZE_REACHED, _E.STALE_MEMBER_EPOCH),
+    *(_E.NOT_COORDINATOR, _E.COORDINATOR_NOT_AVAILABLE, _E.COORDINATOR_LOAD_IN_PROGRESS),
+    _E.UNSUPPORTED_ASSIGNOR,
 )
 
 _OF_ADMINISTRATORS = {
@@ -106,4 +103,80 @@ GOALS = (
         goal(f"sometimes.admin.{counter.lower()}", sentence, f"admin.{counter}")
         for counter, sentence in _OF_ADMINISTRATORS.items()
     ),
+)
+
+_NEVER_SEEN = {
+    (_S.JOINING, _S.STABLE),
+    (_S.RECONCILING, _S.STABLE),
+    (_S.LEAVING, _S.FENCED),
+    (_S.PREPARE_LEAVING, _S.FENCED),
+    (_S.PREPARE_LEAVING, _S.UNSUBSCRIBED),
+    (_S.UNSUBSCRIBED, _S.PREPARE_LEAVING),
+    (_S.JOINING, _S.FENCED),
+}
+"""Legal by the table, and never taken by a client (client §1.2, §1.3); the last one only where a
+broker fences a join, as those of 4.1 do (KAFKA-19233)."""
+
+
+def _is_expected(source: _S, target: _S) -> bool:
+    if target is source or (source, target) in _NEVER_SEEN:
+        return False
+    # One fatal change stands for all.
+    return target is not _S.FATAL or source is _S.JOINING
+
+
+_OF_APPLICATIONS: Mapping[str, tuple[str, ...]] = {
+    "A client came back with other settings.": ("redeployed", "fault.client_redeploy"),
+    "An application committed by itself.": (
+        "commits",
+        *(f"client.{state.value}.CommitOffsets" for state in (_S.STABLE, _S.RECONCILING)),
+    ),
+    "An application committed by itself while the client had something to take over.": (
+        "commits_while_reconciling",
+        f"client.{_S.RECONCILING.value}.CommitOffsets",
+    ),
+    "An application changed its subscription while the client had something to take over.": (
+        "subscribes_while_reconciling",
+        f"client.{_S.RECONCILING.value}.Subscribe",
+    ),
+}
+"""What happened -> the end of the id, and the counters."""
+
+GOALS_OF_STATES = tuple(
+    goal(
+        f"sometimes.client.{source.value.lower()}.{target.value.lower()}",
+        f"A client went from {source.value} to {target.value}.",
+        f"client.transition.{source.value}>{target.value}",
+    )
+    for source in sorted(LEGAL_TRANSITIONS, key=lambda state: state.value)
+    for target in sorted(LEGAL_TRANSITIONS[source], key=lambda state: state.value)
+    if _is_expected(source, target)
+)
+
+GOALS_OF_APPLICATIONS = tuple(
+    goal(f"sometimes.application.{name}", sentence, *counters)
+    for sentence, (name, *counters) in _OF_APPLICATIONS.items()
+)
+
+CLASSIC_JOIN = "rebalance.classic.member_joined"
+"""Coverage: a classic group began to rebalance for a new member."""
+
+_OF_CLASSIC_GROUPS: Mapping[str, str] = {
+    "rebalance.classic.member_left": "A classic member left.",
+    "rebalance.classic.session_timeout": "A classic member sent no heartbeat for too long.",
+    "rebalance.classic.sync_timeout": "A classic member joined, and did not sync in time.",
+    "rebalance.classic.static_replacement": "A static member came back at a bad time.",
+    "rebalance.classic.topics_changed": "A leader noticed that topics had changed.",
+    "rebalance.classic.enforced": "An application asked for a rebalance.",
+    "rebalance.classic.subscription_changed": "A classic member subscribed to something else.",
+    "rebalance.classic.write_failed": "An assignment of a classic group could not be written.",
+    "error.ILLEGAL_GENERATION": "Somebody was answered ILLEGAL_GENERATION.",
+    "error.INVALID_SESSION_TIMEOUT": "A classic member wanted too short a session.",
+    "error.MEMBER_ID_REQUIRED": "A classic member was to come again with the id it was given.",
+}
+"""What must happen in a sweep with classic groups; the other causes are for special scenarios."""
+
+GOALS_OF_CLASSIC_GROUPS = tuple(
+    goal(f"sometimes.{name.lower()}", sentence, name, only_with=CLASSIC_JOIN)
+    for name, sentence in _OF_CLASSIC_GROUPS.items()
 )

@@ -66,10 +66,7 @@ class StaleMembersRemoved(_OfMembers):
     is_seen_from_outside = True
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
-    violated_by = (
-        "KAFKA-18931",
-        "classic-unwatched-join",
-    )
+    violated_by = ("KAFKA-18931", "classic-unwatched-join")
     deadline = Deadline.REMOVAL
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -131,10 +128,7 @@ class TargetComputed(Property):
         "member that is chosen installs it, or another one, if there is any, takes its place."
     )
     clauses = ("coordinator §12.3",)
-    violated_by = (
-        "mut-no-computation-timer",
-        "mut-no-recompute",
-    )
+    violated_by = ("mut-no-computation-timer", "mut-no-recompute")
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -160,16 +154,11 @@ class Converges(_OfMembers):
         "client that has not failed reaches the group epoch and is stable."
     )
     clauses = (
-        "coordinator L1",
-        "coordinator L4",
-        "client O5",
-        "defects L1",
+        *("coordinator L1", "coordinator L4", "client O5", "defects L1"),
         "TLA+ EventuallyConverges",
     )
     violated_by = (
-        "KAFKA-16215",
-        "mut-expire-keeps-ownership",
-        "KafScale-121",
+        *("KAFKA-16215", "mut-expire-keeps-ownership", "KafScale-121"),
         "sim-lost-pattern-withdrawal",
     )
 
@@ -250,17 +239,10 @@ class PartitionsOwned(_OfMembers):
     )
     clauses = ("coordinator L3", "client O5", "defects L2")
     violated_by = (
-        "KAFKA-16198",
-        "mut-no-bump-on-leave",
-        "mut-no-bump-on-metadata",
-        "KAFKA-18931",
-        "mut-expire-keeps-ownership",
-        "KAFKA-18916",
-        "KAFKA-18160",
-        "sim-lost-pattern-withdrawal",
-        "classic-stranded-members",
-        "classic-unseen-growth",
-        "classic-unseen-subscription",
+        *("KAFKA-16198", "mut-no-bump-on-leave", "mut-no-bump-on-metadata", "KAFKA-18931"),
+        *("mut-expire-keeps-ownership", "KAFKA-18916", "KAFKA-18160"),
+        *("sim-lost-pattern-withdrawal", "classic-stranded-members"),
+        *("classic-unseen-growth", "classic-unseen-subscription"),
     )
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:

@@ -11,8 +11,7 @@ from itertools import islice
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.laws.replay import differs
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -87,13 +86,9 @@ class Tombstones(Property):
 
 
 _WAITING = (
-    ConsumerGroupHeartbeatRequest,
-    OffsetCommitRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupInstallAssignmentRequest,
-    OffsetDeleteRequest,
-    DeleteGroupsRequest,
-    OffsetFetchRequest,
+    *(ConsumerGroupHeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest),
+    *(ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest),
+    *(OffsetDeleteRequest, DeleteGroupsRequest),
 )
 """Requests whose answer waits for what was written before; of fetches, those of stable offsets
 (coordinator §8.2)."""
@@ -121,13 +116,10 @@ class CommitBeforeResponse(Property):
     violated_by = ("mut-reply-before-commit", "KAFKA-16973", "KafScale-121")
     judges_mixed = True
     interest = Interest(requests=_WAITING)
+    _waits_for: dict[tuple[str, int], int] = notes(dict)
+    """Shard and operation -> the end offset of what its answer waits for."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._waits_for: dict[tuple[str, int], int] = {}
-        """Shard and operation -> the end offset of what its answer waits for."""
-
-    def on_request(self, step: Step) -> Finding | None:
+    def on_request(self, step: Step) -> None:
         """Remember what an answer must wait for."""
         shard, request = step.shard, step.request
         end = shard.log_end_offset
@@ -135,7 +127,6 @@ class CommitBeforeResponse(Property):
             type(request) is not OffsetFetchRequest or request.require_stable
         ):
             self._waits_for[shard.name, step.operation] = end
-        return None
 
     def on_released(self, step: Step) -> Finding | None:
         """Has the log been committed that far? If not, and if the records are still there, and so
@@ -157,19 +148,17 @@ class CommitBeforeResponse(Property):
             return None
         return Finding(f"{waits} have not been committed in time, and not with {late.name}")
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """What could not be written is never committed, whatever comes to its offsets later."""
         shard = step.shard
         for key, end in self._waits_for.items():
             if key[0] == shard.name and end > shard.log_end_offset:
                 self._waits_for[key] = _NEVER
-        return None
 
-    def on_unloaded(self, step: Step) -> Finding | None:
+    def on_unloaded(self, step: Step) -> None:
         """Answers of a shard that gave up are errors by now."""
         name = step.shard.name
         self._waits_for = {key: end for key, end in self._waits_for.items() if key[0] != name}
-        return None
 
 
 def _codes_of(response: object) -> Iterable[ErrorCode | None]:
@@ -204,23 +193,21 @@ class CommittedKept(Property):
     """So many committed records are compared one by one when they are committed again; of older
     ones what compaction leaves is compared when a leader loads its log."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._end = 0
-        """Everything before this offset was committed."""
-        self._latest: dict[RecordKey, Record] = {}
-        """What compaction would keep of it, but for what is in ``_newest``."""
-        self._newest: list[Record] = []
-        """What was committed since that was last asked for, in order: only a load asks."""
-        self._recent: dict[int, Record | None] = {}
-        """Offset -> record, of the last ones; nothing, or None, where another group wrote."""
-        self._leader_epoch = -1
-        """The last term in which a leader has loaded the log."""
-        self._tails: dict[str, tuple[int, list[Record | None]]] = {}
-        """Shard -> first offset that was not committed when last seen, and the records from it;
-        None where another group wrote."""
+    _end: int = notes(int)
+    """Everything before this offset was committed."""
+    _latest: dict[RecordKey, Record] = notes(dict)
+    """What compaction would keep of it, but for what is in ``_newest``."""
+    _newest: list[Record] = notes(list)
+    """What was committed since that was last asked for, in order: only a load asks."""
+    _recent: dict[int, Record | None] = notes(dict)
+    """Offset -> record, of the last ones; nothing, or None, where another group wrote."""
+    _leader_epoch = -1
+    """The last term in which a leader has loaded the log."""
+    _tails: dict[str, tuple[int, list[Record | None]]] = notes(dict)
+    """Shard -> first offset that was not committed when last seen, and the records from it;
+    None where another group wrote."""
 
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """Remember what was appended."""
         shard = step.shard
         begin = shard.log_end_offset - len(step.records)
@@ -228,11 +215,10 @@ class CommittedKept(Property):
         gap = begin - first - len(records)
         if gap < 0:
             self._read_tail(shard)
-            return None
+            return
         if gap:
             records += [None] * gap
         records += step.records
-        return None
 
     def on_committed(self, step: Step) -> Finding | None:
         """Enter what a leader committed; offsets that were committed before must agree."""

@@ -5,11 +5,10 @@ Sources: client §1.3, §6.2, §7, §8, §12; classic §1.5, §4.2, §4.5, §6, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.group_settings import takes_session
-from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.wanted_clients import (
     has_rivals,
@@ -31,6 +30,28 @@ _Due = tuple[str, int, int] | None
 """What a client has to do, since when, and how long that may take."""
 
 
+class _Obligation(Property):
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Clients that have had something to do for longer than that may take."""
+        for name, entry in sorted(self.model.entries.items()):
+            found = self._due(entry) if entry.kind in self.client_kinds else None
+            if found is None:
+                continue
+            what, since_ms, limit_ms = found
+            if since_ms < 0:
+                yield Late(name, what)
+            elif at_ms - since_ms > limit_ms + quiet.slack_ms:
+                yield Late(name, what, since_ms)
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        raise NotImplementedError
+
+
 def _is_at_rest(member: GroupMember) -> bool:
     return (
         member.state is ClientState.STABLE
@@ -40,169 +61,131 @@ def _is_at_rest(member: GroupMember) -> bool:
     )
 
 
-def _records(model: ModelView, entry: ClientEntry) -> _Due:
-    member = entry.member
-    kept = sorted(member.fetchable - member.deliverable)
-    if member.state is not ClientState.STABLE or not member.is_polling or not kept:
-        return None
-    return f"fetches {model.names_of(kept)}, and hands nothing out", -1, 0
+class DeliversAll(_Obligation):
+    """client §8."""
 
-
-def _commit(model: ModelView, entry: ClientEntry) -> _Due:
-    """What librdkafka has to commit depends on what it has handed out: it is let off."""
-    member = entry.member
-    has_positions = any(state.has_valid_position for state in member.assigned.values())
-    if not (_is_at_rest(member) and member.config.enable_auto_commit and has_positions):
-        return None
-    since_ms = max(entry.committed_ms, entry.state_since_ms)
-    return "has committed nothing", since_ms, member.config.auto_commit_interval_ms
-
-
-def _result(model: ModelView, entry: ClientEntry) -> _Due:
-    """``commitSync`` returns by itself, the callback of ``commitAsync`` needs a poll."""
-    member = entry.member
-    if member.running_callback is not None or member.is_closed:
-        return None
-    waiting = [c for c in entry.open_commits.values() if c.is_sync or member.is_polling]
-    if not waiting:
-        return None
-    first = min(waiting)
-    what = "waits in commitSync" if first.is_sync else "waits for its commitAsync"
-    return what, first.since_ms, member.config.default_api_timeout_ms
-
-
-def _position(model: ModelView, entry: ClientEntry) -> _Due:
-    shard = model.acting_shard()
-    if shard is None or not _is_at_rest(entry.member):
-        return None
-    for partition, state in sorted(entry.member.assigned.items()):
-        is_there = partition.topic_id in shard.coordinator.image.by_id
-        if is_there and state.fetch_state is FetchState.INITIALIZING:
-            return f"has no position in {model.name_of(partition)}", entry.state_since_ms, 0
-    return None
-
-
-def _return(model: ModelView, entry: ClientEntry) -> _Due:
-    member = entry.member
-    is_waiting = member.leave_is_pending and member.blocked_in is not None
-    if not is_waiting or member.running_callback is not None:
-        return None
-    return f"still waits for its leave in {member.state.value}", -1, 0
-
-
-def _error(model: ModelView, entry: ClientEntry) -> _Due:
-    """What an application makes of it is its own affair: most close the client, and start again."""
-    member = entry.member
-    is_free = member.is_polling and not member.is_closed and member.blocked_in is None
-    if (
-        member.state is not ClientState.FATAL
-        or entry.raised_ms >= entry.state_since_ms
-        or not is_free
-        or member.running_callback is not None
-    ):
-        return None
-    return "has failed for good, and has not raised an error", entry.state_since_ms, 0
-
-
-_SEEN_FROM_OUTSIDE = (_records, _result)
-
-
-class _Obligation(Property):
-    """A row of the table."""
-
-    kind = Kind.EVENTUALLY
-    deadline = Deadline.END
-    judges_mixed = True
-    due: Callable[[ModelView, ClientEntry], _Due]
-
-    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Clients that have had something to do for longer than that may take."""
-        for name, entry in self.model.every_client():
-            found = type(self).due(self.model, entry) if entry.kind in self.client_kinds else None
-            if found is None:
-                continue
-            what, since_ms, limit_ms = found
-            if since_ms < 0:
-                yield Late(name, what)
-            elif at_ms - since_ms > limit_ms + quiet.slack_ms:
-                yield Late(name, what, since_ms)
-
-
-def _law(
-    id_: str,
-    sentence: str,
-    clauses: tuple[str, ...],
-    violated_by: str,
-    kinds: tuple[str, ...],
-    due: Callable[[ModelView, ClientEntry], _Due],
-) -> type[Property]:
-    row = {
-        "id": id_,
-        "sentence": sentence,
-        "clauses": clauses,
-        "violated_by": (violated_by,),
-        "is_seen_from_outside": due in _SEEN_FROM_OUTSIDE,
-    }
-    return type(
-        "Obligation",
-        (_Obligation,),
-        {**row, "client_kinds": kinds, "due": due, "__doc__": sentence},
+    id = "client.deliver.all"
+    is_seen_from_outside = True
+    sentence = (
+        "Once faults stop, poll hands out records of every partition that the client fetches."
     )
+    clauses = ("client §8", "client §12")
+    violated_by = ("test:hands-nothing-out",)
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        member = entry.member
+        kept = sorted(member.fetchable - member.deliverable)
+        if member.state is not ClientState.STABLE or not member.is_polling or not kept:
+            return None
+        return f"fetches {self.model.names_of(kept)}, and hands nothing out", -1, 0
 
 
-OBLIGATIONS = (
-    _law(
-        "client.deliver.all",
-        "Once faults stop, poll hands out records of every partition that the client fetches.",
-        ("client §8", "client §12"),
-        "test:hands-nothing-out",
-        EVERY_KIND,
-        _records,
-    ),
-    _law(
-        "client.commit.interval",
+class CommitsInTime(_Obligation):
+    """What librdkafka has to commit depends on what it has handed out: it is let off."""
+
+    id = "client.commit.interval"
+    sentence = (
         "Once faults stop, a Java client with auto-commit commits every auto.commit.interval.ms, "
-        "as long as it has positions.",
-        ("client §7", "classic §4.2"),
-        "test:never-commits",
-        JAVA_KINDS,
-        _commit,
-    ),
-    _law(
-        "client.commit.returns",
+        "as long as it has positions."
+    )
+    clauses = ("client §7", "classic §4.2")
+    violated_by = ("test:never-commits",)
+    client_kinds = JAVA_KINDS
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        member = entry.member
+        has_positions = any(state.has_valid_position for state in member.assigned.values())
+        if not (_is_at_rest(member) and member.config.enable_auto_commit and has_positions):
+            return None
+        since_ms = max(entry.committed_ms, entry.state_since_ms)
+        return "has committed nothing", since_ms, member.config.auto_commit_interval_ms
+
+
+class CommitReturns(_Obligation):
+    """``commitSync`` returns by itself, the callback of ``commitAsync`` needs a poll."""
+
+    id = "client.commit.returns"
+    is_seen_from_outside = True
+    sentence = (
         "Once faults stop, commitSync returns, and the callback of commitAsync runs if the "
-        "application polls.",
-        ("client §7",),
-        "test:commits-into-nothing",
-        EVERY_KIND,
-        _result,
-    ),
-    _law(
-        "client.lookup.completes",
+        "application polls."
+    )
+    clauses = ("client §7",)
+    violated_by = ("test:commits-into-nothing",)
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        member = entry.member
+        if member.running_callback is not None or member.is_closed:
+            return None
+        waiting = [c for c in entry.open_commits.values() if c.is_sync or member.is_polling]
+        if not waiting:
+            return None
+        first = min(waiting)
+        what = "waits in commitSync" if first.is_sync else "waits for its commitAsync"
+        return what, first.since_ms, member.config.default_api_timeout_ms
+
+
+class LookupCompletes(_Obligation):
+    """client §7."""
+
+    id = "client.lookup.completes"
+    sentence = (
         "Once faults stop, a Java client that polls has a position in every partition that it is "
-        "assigned and that exists.",
-        ("client §7", "client §8"),
-        "KAFKA-18160",
-        JAVA_KINDS,
-        _position,
-    ),
-    _law(
-        "client.leave.completes",
-        "unsubscribe and close return within their timeouts.",
-        ("client C28", "classic §4.5"),
-        "mut-client-leave-needs-success",
-        EVERY_KIND,
-        _return,
-    ),
-    _law(
-        "client.fatal.raised",
-        "A client that has failed for good, and whose application polls, has raised an error.",
-        ("client §1.3", "client §10.1", "classic §4.2"),
-        "test:fails-in-silence",
-        EVERY_KIND,
-        _error,
-    ),
-)
+        "assigned and that exists."
+    )
+    clauses = ("client §7", "client §8")
+    violated_by = ("KAFKA-18160",)
+    client_kinds = JAVA_KINDS
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        shard = self.model.acting_shard()
+        if shard is None or not _is_at_rest(entry.member):
+            return None
+        for partition, state in sorted(entry.member.assigned.items()):
+            is_there = partition.topic_id in shard.coordinator.image.by_id
+            if is_there and state.fetch_state is FetchState.INITIALIZING:
+                what = f"has no position in {self.model.name_of(partition)}"
+                return what, entry.state_since_ms, 0
+        return None
+
+
+class LeaveCompletes(_Obligation):
+    """client C28."""
+
+    id = "client.leave.completes"
+    sentence = "unsubscribe and close return within their timeouts."
+    clauses = ("client C28", "classic §4.5")
+    violated_by = ("mut-client-leave-needs-success",)
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        member = entry.member
+        is_waiting = member.leave_is_pending and member.blocked_in is not None
+        if not is_waiting or member.running_callback is not None:
+            return None
+        return f"still waits for its leave in {member.state.value}", -1, 0
+
+
+class FailureRaised(_Obligation):
+    """What an application makes of it is its own affair: most close the client, and start again."""
+
+    id = "client.fatal.raised"
+    sentence = (
+        "A client that has failed for good, and whose application polls, has raised an error."
+    )
+    clauses = ("client §1.3", "client §10.1", "classic §4.2")
+    violated_by = ("test:fails-in-silence",)
+
+    def _due(self, entry: ClientEntry) -> _Due:
+        member = entry.member
+        is_free = member.is_polling and not member.is_closed and member.blocked_in is None
+        if (
+            member.state is not ClientState.FATAL
+            or entry.raised_ms >= entry.state_since_ms
+            or not is_free
+            or member.running_callback is not None
+        ):
+            return None
+        return "has failed for good, and has not raised an error", entry.state_since_ms, 0
 
 
 class _OfClassicGroup(Property):
@@ -324,10 +307,7 @@ class ClassicPartitionsOwned(_OfClassicGroup):
     )
     clauses = ("classic C13", "classic §6", "defects L2")
     violated_by = (
-        "aiokafka-88",
-        "KAFKA-9801",
-        "classic-quiet-return",
-        "librdkafka-4533",
+        *("aiokafka-88", "KAFKA-9801", "classic-quiet-return", "librdkafka-4533"),
         "sim-unwatched-topic",
     )
 

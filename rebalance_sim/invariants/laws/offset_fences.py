@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.common.effects import CloseConnection, SendCommit
@@ -37,16 +36,13 @@ class CommitFenced(Property):
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
-        members = self.model.ledger_of(step.shard).members
-        entry, epoch = (
-            members.get(step.request.member_id),
-            step.request.generation_id_or_member_epoch,
-        )
+        request, members = step.request, self.model.ledger_of(step.shard).members
+        entry, epoch = members.get(request.member_id), request.generation_id_or_member_epoch
         if entry is None:
-            return self._of_no_one(step.request, members)
+            return self._of_no_one(request, members)
         if epoch == entry.epoch or (epoch < entry.epoch and kept_since(entry, epoch, stored)):
             return None
-        return self._found(step.request, f"the member is at {entry.epoch}")
+        return self._found(request, f"the member is at {entry.epoch}")
 
     def on_classic_commit(
         self, step: Step, stored: Sequence[TopicPartition], classic_model: ClassicModel
@@ -123,22 +119,15 @@ class CommitOfOwner(Property):
     )
     clauses = ("coordinator E4", "defects S4")
     violated_by = (
-        "KAFKA-16258",
-        "mut-ack-before-stop",
-        "mut-client-commits-released",
-        "mut-client-rejoins-before-lost",
-        "mut-client-reports-target",
+        *("KAFKA-16258", "mut-ack-before-stop", "mut-client-commits-released"),
+        *("mut-client-rejoins-before-lost", "mut-client-reports-target"),
     )
 
     interest = Interest(
-        events=(CommitAnswered, Disconnected, RequestExpired),
-        effects=(SendCommit, CloseConnection),
+        events=(CommitAnswered, Disconnected, RequestExpired), effects=(SendCommit, CloseConnection)
     )
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._in_flight: dict[str, dict[int, OffsetCommitRequest]] = self.of_process({})
-        self._given_up: dict[str, list[OffsetCommitRequest]] = self.of_process({})
+    _in_flight: dict[str, dict[int, OffsetCommitRequest]] = notes_of_process(dict)
+    _given_up: dict[str, list[OffsetCommitRequest]] = notes_of_process(dict)
 
     def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A commit is over for its client."""
@@ -188,9 +177,6 @@ class CommitOfOwner(Property):
 
     def _as_stored(self, step: Step, partition: TopicPartition) -> TopicPartition:
         """The partition that the broker knows under the name of the request, by its id of now."""
-        shard, request = step.shard, step.request
-        name = self.model.wire_name_of(
-            shard, request.wire_topics, request.api_version, partition.topic_id
-        )
-        topic = shard.coordinator.image.by_name.get(name or "")
+        name = self.model.wire_name_of(step, partition.topic_id)
+        topic = step.shard.coordinator.image.by_name.get(name or "")
         return partition if topic is None else TopicPartition(topic.topic_id, partition.partition)

@@ -213,11 +213,9 @@ class FetchShown(Property):
         offset_model = self.model.offset_models.get(shard.name)
         if offset_model is None or response.error_code:
             return None
-        expected = (
-            offset_model.newest
-            if request.require_stable
-            else offset_model.committed(shard.high_watermark)
-        )
+        expected = offset_model.newest
+        if not request.require_stable:
+            expected = offset_model.committed(shard.high_watermark)
         # Who asks for everything says nothing of topics: they stand as the broker knows them.
         asks_for_all, version = request.partitions is None, request.api_version
         wire_topics: Mapping[str, str] = {} if asks_for_all else request.wire_topics
@@ -225,17 +223,16 @@ class FetchShown(Property):
             if response.errors.get(partition):
                 continue
             topic_id, number = partition
-            name = self.model.wire_name_of(shard, wire_topics, version, topic_id)
+            name = self.model.wire_name_of(step, topic_id, wire_topics)
             value = expected.get((name or "", number))
             if value is not None and version >= FIRST_VERSION_WITH_TOPIC_IDS and not asks_for_all:
                 is_of_it = value.topic_id in (None, wire_topics.get(topic_id, topic_id))
                 value = value if is_of_it else None
-            has_epoch = value is not None and version >= FIRST_FETCH_WITH_LEADER_EPOCH
-            wanted = (
-                NO_OFFSET if value is None else value.offset,
-                "" if value is None else value.metadata,
-                value.leader_epoch if value is not None and has_epoch else NO_LEADER_EPOCH,
-            )
+            wanted = NO_OFFSET, "", NO_LEADER_EPOCH
+            if value is not None:
+                has_epoch = version >= FIRST_FETCH_WITH_LEADER_EPOCH
+                leader_epoch = value.leader_epoch if has_epoch else NO_LEADER_EPOCH
+                wanted = value.offset, value.metadata, leader_epoch
             shown = (
                 offset,
                 response.metadata.get(partition, ""),
@@ -260,11 +257,10 @@ class CommitOfTopic(Property):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Compare what the client means and what the broker understands."""
         request, shard = step.request, step.shard
-        version, wire_topics = request.api_version, request.wire_topics
-        if not wire_topics and version < FIRST_VERSION_WITH_TOPIC_IDS:
+        if not request.wire_topics and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return None
         for called, partition in {p.topic_id: p for p in stored}.items():
-            name = self.model.wire_name_of(shard, wire_topics, version, called)
+            name = self.model.wire_name_of(step, called)
             topic = shard.coordinator.image.by_name.get(name or "")
             is_other = topic is not None and called not in (topic.topic_id, name)
             if topic and is_other and self.model.is_client(request.member_id):
@@ -291,13 +287,8 @@ class StoredAsAsked(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare answer and records, which come in the same order as a rule."""
-        request, errors = step.request, step.response.errors
-        names = {
-            topic_id: self.model.wire_name_of(
-                step.shard, request.wire_topics, request.api_version, topic_id
-            )
-            for topic_id in {topic_id for topic_id, _ in errors}
-        }
+        request, errors, name_of = step.request, step.response.errors, self.model.wire_name_of
+        names = {topic_id: name_of(step, topic_id) for topic_id in {p.topic_id for p in errors}}
         accepted = [
             (names[partition.topic_id] or "", partition.partition, request.offsets[partition])
             for partition, code in errors.items()

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes, notes_of_process
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.events import (
     RecordsReturned,
@@ -75,10 +74,7 @@ class _Outputs(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
     needs_data_plane = True
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._partitions: dict[TopicPartition, _Partition] = {}
+    _partitions: dict[TopicPartition, _Partition] = notes(dict)
 
     def _enter(self, written: RecordsWritten) -> int:
         known = self._partitions.setdefault(written.partition, _Partition())
@@ -96,17 +92,13 @@ class IsolationLevels(_Outputs):
     clauses = ("transactions §5",)
     violated_by = ("mut-fetch-beyond-stable", "mut-aborted-shown")
     interest = Interest(events=(RecordsReturned,))
+    _judged: dict[tuple[str, int, TopicPartition], tuple[int, int, int]] = notes(dict)
+    """Process and partition -> where it began there, up to where it was judged, and how many
+    records that were."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._judged: dict[tuple[str, int, TopicPartition], tuple[int, int, int]] = {}
-        """Process and partition -> where it began there, up to where it was judged, and how many
-        records that were."""
-
-    def on_records(self, step: Step) -> Finding | None:
+    def on_records(self, step: Step) -> None:
         """Follow what is written."""
         self._enter(step.event)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare what was handed out since the last time."""
@@ -135,7 +127,6 @@ class IsolationLevels(_Outputs):
             found = found or Finding(
                 f"{entry.name}, which reads {level.value}, was handed "
                 f"{self.model.name_of(partition)} {what}",
-                client=entry.name,
                 partition=partition,
             )
         return found
@@ -163,11 +154,8 @@ class OneRecordForEach(_Outputs):
     violated_by = ("mut-batch-twice",)
     outlives_lost_commits = False
     interest = Interest(events=(SendOffsetsToTransaction, TransactionEnded))
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._sent: dict[str, deque[_Sent]] = self.of_process({})
-        """Client -> its transactions that lack a marker, the oldest first."""
+    _sent: dict[str, deque[_Sent]] = notes_of_process(dict)
+    """Client -> its transactions that lack a marker, the oldest first."""
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """The offsets of a transaction are sent, or it has ended."""
@@ -217,12 +205,11 @@ class OneRecordForEach(_Outputs):
             known.popleft()
         return self._compared(client, count, expected, "that it was to have")
 
-    def on_metadata(self, step: Step) -> Finding | None:
+    def on_metadata(self, step: Step) -> None:
         """What there was in a topic that is gone does not matter."""
         by_id = step.shard.coordinator.image.by_id
         for sent in chain.from_iterable(self._sent.values()):
             sent.written = {p: count for p, count in sent.written.items() if p.topic_id in by_id}
-        return None
 
     def _missing(self, client: str, missing: Mapping[TopicPartition, int]) -> Finding | None:
         if not missing:

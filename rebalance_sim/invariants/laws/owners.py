@@ -58,7 +58,7 @@ class ReleaseAcknowledged(Property):
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at everything that is not held any more by a member that is still there."""
-        for member_id, partition in change.lost if change.moved else ():
+        for member_id, partition in change.lost():
             before, after = change.members[member_id]
             if before and after and not _may_lose(step.request, member_id, before, partition):
                 return Finding(

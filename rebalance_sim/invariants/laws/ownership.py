@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.clients.common.events import CallbackCompleted
@@ -35,9 +34,7 @@ class _OneOwner(Property):
         if shard is None:
             return None
         for partition in sorted(model.contested):
-            users = [
-                entry for n in sorted(model.fetchers[partition]) if (entry := model.entry_of(n))
-            ]
+            users = [model.entries[name] for name in sorted(model.fetchers[partition])]
             if (
                 any(entry.is_classic for entry in users) is not self.is_about_classic
                 or partition.topic_id not in shard.coordinator.image.by_id
@@ -178,7 +175,6 @@ class CurrentFitsTarget(Property):
                     f"{entry.name} came to the target epoch {member.member_epoch} with "
                     f"{self.model.name_of(partition)}, which the target gives to "
                     f"{self.model.who(owner)}",
-                    client=entry.name,
                     partition=partition,
                 )
         return None
@@ -207,7 +203,7 @@ class StableMeansEqual(Property):
             what = f"is assigned {self.model.names_of(member.assigned)}, which is something else"
         if what is None:
             return None
-        return Finding(f"{entry.name} is stable and {what}", client=entry.name)
+        return Finding(f"{entry.name} is stable and {what}")
 
 
 class RevokeBeforeAck(Property):
@@ -242,10 +238,7 @@ class RevokeBeforeAck(Property):
         if not hidden:
             return None
         names_of = self.model.names_of
-        return Finding(
-            f"{entry.name} reports {names_of(owned)} and still has {names_of(hidden)}",
-            client=entry.name,
-        )
+        return Finding(f"{entry.name} reports {names_of(owned)} and still has {names_of(hidden)}")
 
 
 class FetchSubset(Property):
@@ -260,27 +253,22 @@ class FetchSubset(Property):
     clauses = ("client C11", "client §8", "defects S1")
     violated_by = ("mut-client-fetches-during-callback",)
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
+    _unannounced: dict[str, set[TopicPartition]] = notes_of_process(dict)
+    _assigning: set[str] = notes_of_process(set)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._unannounced: dict[str, set[TopicPartition]] = self.of_process({})
-        self._assigning: set[str] = self.of_process(set())
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A successful assigned callback announces everything that is assigned."""
         if entry.name in self._assigning:
             self._assigning.discard(entry.name)
             if not step.event.failed or not entry.member.heeds_failed_callbacks:
                 self._unannounced.pop(entry.name, None)
-        return None
 
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Remember what an assigned callback is about to announce."""
-        for effect in step.effects:
-            if type(effect) is RunCallback and effect.kind is CallbackKind.ASSIGNED:
+        for effect in step.effects_of(RunCallback):
+            if effect.kind is CallbackKind.ASSIGNED:
                 self._unannounced.setdefault(entry.name, set()).update(effect.partitions)
                 self._assigning.add(entry.name)
-        return None
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the fetchable set of the client that moved."""
@@ -299,7 +287,7 @@ class FetchSubset(Property):
         ):
             if wrong:
                 names = self.model.names_of(wrong)
-                return Finding(f"{entry.name} may fetch {names}, {what}", client=entry.name)
+                return Finding(f"{entry.name} may fetch {names}, {what}")
         return None
 
 

@@ -12,7 +12,7 @@ from rebalance_sim.invariants.laws.asked import EMPTY
 from rebalance_sim.invariants.laws.replay import compared
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -81,39 +81,32 @@ class CommittedReads(Property):
     clauses = ("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5")
     violated_by = ("mut-reads-uncommitted",)
     interest = Interest(requests=(JoinGroupRequest,), is_beyond_commits=True)
+    _followers: dict[str, _Follower] = notes(dict)
+    _forgetful: set[str] = notes(set)
+    """Shards that have forgotten a group which their log still has."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._followers: dict[str, _Follower] = {}
-        self._forgetful: set[str] = set()
-        """Shards that have forgotten a group which their log still has."""
-
-    def on_request(self, step: Step) -> Finding | None:
+    def on_request(self, step: Step) -> None:
         """A JoinGroup may make the coordinator forget an empty group. One of that name starts from
         the first epoch, and what it writes follows on the old one's in the log: a committed ledger
         knows nothing of that before the next load."""
         if self.model.has_dropped_group(step.shard):
             self._forgetful.add(step.shard.name)
-        return None
 
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """Follow, where somebody reads. Offsets are no part of a ledger."""
         follower = self._followers.get(step.shard.name) if self._followers else None
         records = tuple(r for r in step.records if type(r) is not OffsetCommit) if follower else ()
         if follower is not None and records:
             follower.pending.append((step.shard.log_end_offset, records))
-        return None
 
-    def on_unloaded(self, step: Step) -> Finding | None:
+    def on_unloaded(self, step: Step) -> None:
         """What it held is gone."""
         self._followers.pop(step.shard.name, None)
         self._forgetful.discard(step.shard.name)
-        return None
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """What was not committed is gone."""
         self._followers.pop(step.shard.name, None)
-        return None
 
     def on_read(self, step: Step) -> Finding | None:
         """Compare an answer with the committed ledger."""
@@ -146,11 +139,8 @@ class CommittedReads(Property):
         self, shard: ShardView, row: ConsumerGroupDescribeResponse, ledger: GroupLedger | None
     ) -> _Rows:
         code = ErrorCode.NONE if ledger is not None else ErrorCode.GROUP_ID_NOT_FOUND
-        yield (
-            "code of a group",
-            row.error_code,
-            code if row.group_id else (ErrorCode.INVALID_GROUP_ID),
-        )
+        code = code if row.group_id else ErrorCode.INVALID_GROUP_ID
+        yield "code of a group", row.error_code, code
         if ledger is None or not row.group_id:
             return
         yield "state of the group", row.state, ledger.state().value

@@ -22,8 +22,7 @@ from rebalance_sim.invariants.laws.epochs import explains_lost_response
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire import consumer_messages as consumer
@@ -263,21 +262,17 @@ class ClassicRefusalCause(Refusals):
         ErrorCode.REBALANCE_IN_PROGRESS: ("there is a rebalance for it", _is_called_back),
         ErrorCode.UNKNOWN_SERVER_ERROR: ("no consumer group can read it", _is_unreadable),
     }
+    _parked: dict[tuple[str, int], frozenset[ErrorCode] | None] = notes(dict)
+    """Shard and operation of a request that waits -> all that was right when it came."""
+    _answered_ms: dict[str, int] = notes(dict)
+    _join_answers: dict[str, tuple[int, str | None]] = notes(dict)
+    """Member -> generation and assignor in the answer to its last JoinGroup."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._parked: dict[tuple[str, int], frozenset[ErrorCode] | None] = {}
-        """Shard and operation of a request that waits -> all that was right when it came."""
-        self._answered_ms: dict[str, int] = {}
-        self._join_answers: dict[str, tuple[int, str | None]] = {}
-        """Member -> generation and assignor in the answer to its last JoinGroup."""
-
-    def on_released(self, step: Step) -> Finding | None:
+    def on_released(self, step: Step) -> None:
         """What a JoinGroup was answered, a SyncGroup may name (classic-forgotten-assignor)."""
         answer = step.response
         if isinstance(step.request, JoinGroupRequest) and not answer.error_code:
             self._join_answers[answer.member_id] = answer.generation_id, answer.protocol_name
-        return None
 
     interest = Interest(requests=tuple(CLASSIC_REQUESTS))
 
@@ -329,14 +324,13 @@ class ClassicRefusalCause(Refusals):
         asked.join_answer = self._join_answers.get(asked.member_id, asked.join_answer)
         return asked
 
-    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+    def on_refused(self, step: Step, before: MemberEntry | None) -> None:
         """A conversion that fails has answered what waited; so has one that is not written."""
         self._answered_ms[step.shard.name] = step.at_ms
-        return None
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """See ``on_refused``."""
-        return self.on_refused(step, None)
+        self.on_refused(step, None)
 
 
 class RefusalWritesNothing(Property):

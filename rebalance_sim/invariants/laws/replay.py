@@ -12,7 +12,7 @@ from rebalance_sim.invariants.formatting import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -71,10 +71,7 @@ class ReplayEquivalence(Property):
         *("mut-keeps-failed-batch", "mut-load-revives-offsets", "test:torn-batch"),
     )
     judges_mixed = True
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._next_at: dict[str, int] = {}
+    _next_at: dict[str, int] = notes(dict)
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare everything, in both ways."""
@@ -124,21 +121,14 @@ class ReplayEquivalence(Property):
         group = self.model.group_in(shard)
         if group is None:
             return Finding("the coordinator has no such group") if ledger.members else None
-        return compared(
-            self.model,
-            shard,
-            (
-                ("group epoch", group.group_epoch, ledger.group_epoch),
-                (
-                    "target epoch",
-                    max(group.target_assignment_epoch, 0),
-                    max(ledger.target_epoch, 0),
-                ),
-                ("metadata hash", group.metadata_hash, ledger.metadata_hash),
-                ("target of {}", group.target_assignment, ledger.targets),
-                *_odd_members(group, ledger),
-            ),
+        epochs = max(group.target_assignment_epoch, 0), max(ledger.target_epoch, 0)
+        rows = (
+            ("group epoch", group.group_epoch, ledger.group_epoch),
+            ("target epoch", *epochs),
+            ("metadata hash", group.metadata_hash, ledger.metadata_hash),
+            ("target of {}", group.target_assignment, ledger.targets),
         )
+        return compared(self.model, shard, (*rows, *_odd_members(group, ledger)))
 
     def _offsets(self, shard: ShardView) -> Finding | None:
         logged = OffsetModel(self.model.group_id)

@@ -6,8 +6,7 @@ Sources: client §1.3, §2, §5, §6.1, §6.2, §10.1, §12; classic §4.2, §4.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes_of_process
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.common.effects import (
@@ -67,7 +66,7 @@ class EpochRises(Property):
         epoch, before = entry.member.member_epoch, entry.member_epoch
         if epoch >= before or epoch <= 0:
             return None
-        return Finding(f"{entry.name} fell from epoch {before} to {epoch}", client=entry.name)
+        return Finding(f"{entry.name} fell from epoch {before} to {epoch}")
 
 
 class IdStable(Property):
@@ -84,26 +83,22 @@ class IdStable(Property):
     clauses = ("client C5", "client §5", "defects S7")
     violated_by = ("mut-client-clears-id-on-fence", "KAFKA-17116")
     interest = Interest(events=(), refusals=(HeartbeatAnswered, OffsetFetchAnswered))
+    _unknown: dict[str, str] = notes_of_process(dict)
+    """Client -> the id that no one knows, as it was answered, or left with."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._unknown: dict[str, str] = self.of_process({})
-        """Client -> the id that no one knows, as it was answered, or left with."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Remember the id that is not known."""
         code = step.event.response.error_code
         is_stale_join = code is ErrorCode.STALE_MEMBER_EPOCH and entry.member_epoch == JOIN_EPOCH
         if code is ErrorCode.UNKNOWN_MEMBER_ID or is_stale_join:
             self._unknown[entry.name] = entry.member_id
-        return None
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last."""
         own, before = entry.member.member_id, entry.member_id
         if own == before or not before or (own and self._unknown.get(entry.name) == before):
             return None
-        return Finding(f"{entry.name} was {before} and is {own or 'no one'}", client=entry.name)
+        return Finding(f"{entry.name} was {before} and is {own or 'no one'}")
 
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
@@ -113,7 +108,7 @@ class IdStable(Property):
             self._unknown[entry.name] = request.member_id
         if request.member_id or request.member_epoch != JOIN_EPOCH:
             return None
-        return Finding(f"{entry.name} joins without a member id", client=entry.name)
+        return Finding(f"{entry.name} joins without a member id")
 
 
 class OneInFlight(Property):
@@ -133,8 +128,7 @@ class OneInFlight(Property):
             return None
         return Finding(
             f"{entry.name} sent a heartbeat at epoch {request.member_epoch} while another has "
-            f"waited {step.at_ms - min(entry.in_flight.values())} ms for its answer",
-            client=entry.name,
+            f"waited {step.at_ms - min(entry.in_flight.values())} ms for its answer"
         )
 
 
@@ -175,8 +169,7 @@ class HeartbeatPace(Property):
         after = "one that failed" if entry.has_failed else "the last"
         return Finding(
             f"{entry.name} sent a heartbeat {step.at_ms - since_ms} ms after {after} in "
-            f"{state.value}, and should have waited {least_ms} ms",
-            client=entry.name,
+            f"{state.value}, and should have waited {least_ms} ms"
         )
 
 
@@ -198,25 +191,20 @@ class ConsumerJoinCause(Property):
         ),
         effects=(CloseConnection, StateChanged),
     )
+    _idle: set[str] = notes_of_process(set)
+    """Clients that have no cause to join."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._idle: set[str] = self.of_process(set())
-        """Clients that have no cause to join."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """This is a cause."""
         self._idle.discard(entry.name)
-        return None
 
-    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """So is a connection that is closed, and the end of a membership."""
         for effect in step.effects:
             if type(effect) is CloseConnection or (
                 type(effect) is StateChanged and not effect.to_state.is_in_group
             ):
                 self._idle.discard(entry.name)
-        return None
 
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
@@ -227,8 +215,7 @@ class ConsumerJoinCause(Property):
         if entry.name in self._idle and entry.was_let_in:
             return Finding(
                 f"{entry.name} joins again, {step.at_ms - entry.last_sent_ms} ms after its last "
-                "heartbeat, and nothing has happened that calls for it",
-                client=entry.name,
+                "heartbeat, and nothing has happened that calls for it"
             )
         self._idle.add(entry.name)
         return None
@@ -252,16 +239,12 @@ class LeaveOnce(Property):
         "sim-nameless-leave",
     )
     interest = Interest(events=(Close,))
+    _leaves_for_good: set[str] = notes_of_process(set)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._leaves_for_good: set[str] = self.of_process(set())
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Remember what ``close`` says about a static member."""
         if step.event.operation is MembershipOperation.LEAVE_GROUP and entry.kind == JAVA:
             self._leaves_for_good.add(entry.name)
-        return None
 
     def on_sent(
         self, step: Step, entry: ClientEntry, request: Heartbeat, state: ClientState
@@ -281,7 +264,7 @@ class LeaveOnce(Property):
             what = f"as a {'static' if is_static else 'dynamic'} member"
         if what is None:
             return None
-        return Finding(f"{entry.name} sent a heartbeat at epoch {epoch} {what}", client=entry.name)
+        return Finding(f"{entry.name} sent a heartbeat at epoch {epoch} {what}")
 
 
 _NO_LEAVE_AFTER = (
@@ -313,19 +296,16 @@ class LeaveSent(Property):
         ),
         effects=(SendHeartbeat, SendLeaveGroup, CallReturned, CloseConnection),
     )
+    _owes: set[str] = notes_of_process(set)
+    """Clients that have to send a leave before a call returns."""
+    _unread: set[str] = notes_of_process(set)
+    """Classic Java clients that are to learn from a JoinGroup that they have no one to tell."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._owes: set[str] = self.of_process(set())
-        """Clients that have to send a leave before a call returns."""
-        self._unread: set[str] = self.of_process(set())
-        """Classic Java clients that are to learn from a JoinGroup that they have no one to tell."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """Is there somebody to tell, and something? Who is refused something may be none."""
         member, event, kind = entry.member, step.event, type(step.event)
         if kind is OffsetFetchAnswered and member.coordinator_id is not None:
-            return None
+            return
         if kind is JoinGroupAnswered:
             self._unread.discard(entry.name)
             is_refused = event.response.error_code in _NO_LEAVE_AFTER
@@ -342,7 +322,6 @@ class LeaveSent(Property):
             and not (entry.is_classic and self._stays(event, entry))
         ):
             self._owes.add(entry.name)
-        return None
 
     @staticmethod
     def _stays(event: Close | Unsubscribe, entry: ClientEntry) -> bool:
@@ -363,8 +342,7 @@ class LeaveSent(Property):
                 if kind is not CallReturned or any(map(_ends_without_connection, step.effects)):
                     return None
                 return Finding(
-                    f"{effect.call.value} of {entry.name} returns, and no leave was sent",
-                    client=entry.name,
+                    f"{effect.call.value} of {entry.name} returns, and no leave was sent"
                 )
         if entry.member.coordinator_id is None:
             self._owes.discard(entry.name)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -107,23 +106,20 @@ class TargetCurrent(Property):
     )
     judges_mixed = True
     interest = Interest(requests=(ConsumerGroupHeartbeatRequest,))
+    _outdated: set[str] = notes(set)
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._outdated: set[str] = set()
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """Topics may have changed while no one looked (coordinator §7.3)."""
-        return self.on_metadata(step)
+        self.on_metadata(step)
 
-    def on_metadata(self, step: Step) -> Finding | None:
+    def on_metadata(self, step: Step) -> None:
         """Topics have changed."""
         self._outdated.add(step.shard.name)
-        return None
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_change(self, step: Step, change: Change) -> None:
         """A member has gone."""
-        return self.on_metadata(step) if change.members and change.removed() else None
+        if change.members and change.removed():
+            self.on_metadata(step)
 
     def on_request(self, step: Step) -> Finding | None:
         """The first heartbeat that is accepted after a change must have noticed it."""
@@ -138,7 +134,8 @@ class TargetCurrent(Property):
         image = shard.coordinator.image
         finding = _incomplete(ledger, image)
         if finding is not None and _is_of_former_patterns(ledger, image):
-            return self.on_metadata(step)
+            self.on_metadata(step)
+            return None
         return finding
 
 

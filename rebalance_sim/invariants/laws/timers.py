@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Property, notes
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.classic import operation as classic_timers
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -111,13 +110,10 @@ class RemovalDue(Property):
     clauses = ("coordinator §4.1", "coordinator §4.5", "defects L4")
     violated_by = ("test:impatient-timer",)
     judges_mixed = True
+    _revoking: dict[tuple[str, str], tuple[int, int]] = notes(dict)
+    """Shard and member -> since when, and the rebalance timeout of then."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._revoking: dict[tuple[str, str], tuple[int, int]] = {}
-        """Shard and member -> since when, and the rebalance timeout of then."""
-
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """A write that failed may have ended a revocation, or begun another one: who is revoking
         now may have been for long."""
         shard = step.shard
@@ -125,7 +121,6 @@ class RemovalDue(Property):
         for member_id, entry in ledger.members.items() if ledger else ():
             if entry.state is MemberState.UNREVOKED_PARTITIONS:
                 self._revoking[shard.name, member_id] = _LONG_AGO, 0
-        return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """All clocks start again (coordinator §9.5)."""
@@ -133,7 +128,7 @@ class RemovalDue(Property):
             self._note(step, member_id, entry)
         return None
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_change(self, step: Step, change: Change) -> None:
         """Remember since when a member has been revoking. A leave for a while leaves the timer
         alone (coordinator §4.5)."""
         for member_id, (before, after) in change.members.items():
@@ -142,7 +137,6 @@ class RemovalDue(Property):
             is_same = before is not None and before.current is after.current
             if not is_same or self.model.switches(member_id, step):
                 self._note(step, member_id, after)
-        return None
 
     def _note(self, step: Step, member_id: str, entry: MemberEntry) -> None:
         key = step.shard.name, member_id

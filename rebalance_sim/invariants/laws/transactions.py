@@ -12,9 +12,8 @@ from typing import NamedTuple
 from rebalance_sim.invariants.laws.offset_fences import kept_since
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import EndedTransaction, OffsetKey
-from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property, notes
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.clients.common.events import SendOffsetsToTransaction
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
@@ -52,46 +51,38 @@ class ExactlyOnce(Property):
     needs_data_plane = True
     outlives_lost_commits = False
     interest = Interest(events=(SendOffsetsToTransaction,))
+    _sent: dict[int, list[_Sent]] = notes(dict)
+    """Producer -> what it has sent, and has not committed as far as is known."""
+    _ends: dict[TopicPartition, int] = notes(dict)
+    _waiting: dict[str, deque[tuple[int, OffsetKey | EndedTransaction]]] = notes(dict)
+    """Shard -> offset and what was committed there, until that is below its high watermark."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._sent: dict[int, list[_Sent]] = {}
-        """Producer -> what it has sent, and has not committed as far as is known."""
-        self._ends: dict[TopicPartition, int] = {}
-        self._waiting: dict[str, deque[tuple[int, OffsetKey | EndedTransaction]]] = {}
-        """Shard -> offset and what was committed there, until that is below its high watermark."""
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+    def on_event(self, step: Step, entry: ClientEntry) -> None:
         """A transaction begins."""
         event = step.event
         sent = _Sent(entry.name, event.starts, event.offsets)
         self._sent.setdefault(event.producer_id, []).append(sent)
-        return None
 
-    def on_metadata(self, step: Step) -> Finding | None:
+    def on_metadata(self, step: Step) -> None:
         """What there was in a topic that is gone does not matter."""
         by_id = step.shard.coordinator.image.by_id
         self._ends = {p: end for p, end in self._ends.items() if p.topic_id in by_id}
-        return None
 
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """Follow what is written."""
         self._follow(step.shard, step.records)
-        return None
 
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> None:
         """Begin again with the log as it is: another leader may have lost some of it. What was
         judged before is not among what was sent any more."""
         self._waiting.pop(step.shard.name, None)
         self._follow(step.shard, step.shard.log_records())
-        return None
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """What was not committed is gone."""
         waiting, end = self._waiting.get(step.shard.name), step.shard.log_end_offset
         while waiting and waiting[-1][0] >= end:
             waiting.pop()
-        return None
 
     def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
         offset_model = self.model.offset_models.get(shard.name)
@@ -204,34 +195,29 @@ class MarkerFenced(Property):
     violated_by = ("mut-old-marker-counts",)
     judges_mixed = True
     interest = Interest(requests=(WriteTxnMarkersRequest,), is_beyond_commits=True)
+    _epochs: dict[str, dict[int, int]] = notes(dict)
+    """Shard -> producer -> the highest coordinator epoch of its markers."""
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._epochs: dict[str, dict[int, int]] = {}
-        """Shard -> producer -> the highest coordinator epoch of its markers."""
-
-    def on_append(self, step: Step) -> Finding | None:
+    def on_append(self, step: Step) -> None:
         """Follow what is written."""
-        return self._follow(step.shard, step.records)
+        self._follow(step.shard, step.records)
 
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+    def on_loaded(self, step: Step, ledger: GroupLedger | None) -> None:
         """Begin again with the log as it is."""
         self._epochs.pop(step.shard.name, None)
-        return self._follow(step.shard, step.shard.log_records())
+        self._follow(step.shard, step.shard.log_records())
 
-    def on_truncated(self, step: Step) -> Finding | None:
+    def on_truncated(self, step: Step) -> None:
         """Likewise: what was not committed is gone."""
-        self._epochs.pop(step.shard.name, None)
-        return self._follow(step.shard, step.shard.log_records())
+        self.on_loaded(step, None)
 
-    def _follow(self, shard: ShardView, records: Sequence[Record]) -> Finding | None:
+    def _follow(self, shard: ShardView, records: Sequence[Record]) -> None:
         if self.model.has_transactions:
             epochs = self._epochs.setdefault(shard.name, {})
             for record in records:
                 if type(record) is TransactionMarker:
                     before = epochs.get(record.producer_id, 0)
                     epochs[record.producer_id] = max(before, record.coordinator_epoch)
-        return None
 
     def on_request(self, step: Step) -> Finding | None:
         """Look at what was accepted; its own record is among those that were followed."""
@@ -265,9 +251,7 @@ class PendingHidden(Property):
             return None
         offsets = self.model.offset_models.get(step.shard.name)
         for partition, offset in response.offsets.items():
-            name = self.model.wire_name_of(
-                step.shard, request.wire_topics, request.api_version, partition.topic_id
-            )
+            name = self.model.wire_name_of(step, partition.topic_id)
             has_it = offsets is not None and offsets.has_pending((name or "", partition.partition))
             code = response.errors.get(partition, ErrorCode.NONE)
             is_refused = code is ErrorCode.UNSTABLE_OFFSET_COMMIT

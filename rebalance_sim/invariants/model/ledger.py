@@ -11,7 +11,6 @@ from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rebalance_sim.invariants.model.computed_once import computed_once
 from rebalance_sim.invariants.model.holders import Holders
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
@@ -110,8 +109,6 @@ class Change:
     target_epoch: tuple[int, int] = (0, 0)
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
     targets: dict[str, tuple[Target | None, Target | None]] = field(default_factory=dict)
-    patterns: dict[str, None] = field(default_factory=dict)
-    """Patterns that were resolved, or forgotten."""
     moved: set[str] = field(default_factory=set)
     """Members that may hold something else than before."""
     taken: list[Taken] = field(default_factory=list)
@@ -130,17 +127,6 @@ class Change:
         """Members that were there before and are not any more."""
         return [m for m, (before, after) in self.members.items() if before and after is None]
 
-    @computed_once
-    def gained(self) -> list[tuple[str, TopicPartition]]:
-        """(member, partition) for everything newly held, in ascending order."""
-        return [
-            (member_id, partition)
-            for member_id in sorted(self.moved)
-            if (after := self.members[member_id][1]) is not None
-            for partition in sorted(after.held() - _held(self.members[member_id][0]))
-        ]
-
-    @computed_once
     def lost(self) -> list[tuple[str, TopicPartition]]:
         """(member, partition) for everything not held any more, in ascending order."""
         return [
@@ -153,16 +139,6 @@ class Change:
 
 def _held(entry: MemberEntry | None) -> Set[TopicPartition]:
     return _NOTHING if entry is None else entry.held()
-
-
-def expected_state(*, member_count: int, is_behind: bool, settled_count: int) -> GroupState:
-    """The function of coordinator §6.1, once more; ``is_behind``: the target lags behind the group
-    epoch."""
-    if not member_count:
-        return GroupState.EMPTY
-    if is_behind:
-        return GroupState.ASSIGNING
-    return GroupState.RECONCILING if settled_count < member_count else GroupState.STABLE
 
 
 class GroupLedger:
@@ -228,12 +204,13 @@ class GroupLedger:
         return self.has_group and self.target_epoch == self.converted_epoch
 
     def state(self) -> GroupState:
-        """The function of coordinator §6.1."""
-        return expected_state(
-            member_count=len(self.members),
-            is_behind=self.group_epoch > self.target_epoch,
-            settled_count=self.settled_count(),
-        )
+        """The function of coordinator §6.1, once more."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.group_epoch > self.target_epoch:
+            return GroupState.ASSIGNING
+        is_settled = self.settled_count() >= len(self.members)
+        return GroupState.STABLE if is_settled else GroupState.RECONCILING
 
     def settled_count(self) -> int:
         """How many members are STABLE at the target epoch."""
@@ -300,7 +277,6 @@ class GroupLedger:
                     is_converted = record.value is None
                     self.classic = record.value
                 case ConsumerGroupRegularExpression():
-                    change.patterns[record.regular_expression] = None
                     if record.value is None:
                         self.resolved.pop(record.regular_expression, None)
                     else:

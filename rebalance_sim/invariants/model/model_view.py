@@ -71,7 +71,6 @@ class ModelView:
     taken longer than one request may; -1: never."""
     former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
-    """Looked up once for all that a full check asks; None at any other time."""
     _leader_epoch: int
     _recreated: Set[str]
     """Ids of topics that have had a name one after another, since when."""
@@ -87,7 +86,7 @@ class ModelView:
         return ledgers[name] if name in ledgers else self._read(shard)
 
     def _read(self, shard: ShardView) -> GroupLedger:
-        ledger = GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
+        ledger = self.new_ledger()
         ledger.apply(tuple(shard.log_records()))
         return ledger
 
@@ -97,16 +96,15 @@ class ModelView:
 
     @staticmethod
     def wire_name_of(
-        shard: ShardView,
-        wire_topics: Mapping[str, str],
-        api_version: int,
-        topic_id: str,
+        step: Step, topic_id: str, wire_topics: Mapping[str, str] | None = None
     ) -> str | None:
-        """The name of the topic that a request means, as this broker knows it; None: none."""
-        stands_as = wire_topics.get(topic_id, topic_id)
-        if wire_topics and api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        """The name of the topic that the request of a step means, as its broker knows it; None:
+        none. ``wire_topics``: what stands in the request, if not what it says."""
+        known = step.request.wire_topics if wire_topics is None else wire_topics
+        stands_as: str = known.get(topic_id, topic_id)
+        if known and getattr(step.request, "api_version", 0) < FIRST_VERSION_WITH_TOPIC_IDS:
             return stands_as
-        topic = shard.coordinator.image.by_id.get(stands_as)
+        topic = step.shard.coordinator.image.by_id.get(stands_as)
         return None if topic is None else topic.name
 
     def has_dropped_group(self, shard: ShardView) -> bool:
@@ -146,8 +144,7 @@ class ModelView:
             for other_id, other in ledger.members.items()
             if other_id != member_id
             and (own_instance is None or other.instance_id != own_instance)
-            and other.metadata is not None
-            and other.metadata.classic_member_metadata is not None
+            and other.is_classic
             and topic.name in other.topic_names
             for held in other.held()
         )
@@ -159,10 +156,6 @@ class ModelView:
         if shard is None or shard.leader_epoch < self._leader_epoch:
             return None
         return shard
-
-    def every_client(self) -> list[tuple[str, ClientEntry]]:
-        """Clients of either protocol by name, in ascending order."""
-        return sorted(self.entries.items())
 
     def acting_ledger(self) -> GroupLedger | None:
         """The ledger of the shard that serves the group; None while no one does."""
@@ -196,10 +189,6 @@ class ModelView:
             and step.response.error_code is ErrorCode.NONE
         )
 
-    def entry_of(self, client_name: str) -> ClientEntry | None:
-        """A living client, of whatever kind."""
-        return self.entries.get(client_name)
-
     def user_of(self, member_id: str) -> GroupMember | None:
         """The living client that uses a member id, of whatever kind."""
         entry = self.by_member_id.get(member_id)
@@ -219,9 +208,7 @@ class ModelView:
 
     def is_client(self, member_id: str) -> bool:
         """Whether a living client uses this id, of whichever protocol."""
-        return member_id in self.by_member_id or any(
-            entry.member.member_id == member_id for entry in self.classic_clients.values()
-        )
+        return self.user_of(member_id) is not None
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that

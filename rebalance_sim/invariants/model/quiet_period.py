@@ -7,7 +7,7 @@ the configuration.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import ClientView, WorldView
@@ -50,6 +50,10 @@ class QuietPeriod:
         self._starts: Counter[str] = Counter()
         self._under_way: dict[int, ConsumerGroupHeartbeatRequest] = {}  # by identity
 
+    @property
+    def _clients(self) -> Iterable[ClientView]:
+        return self._view.clients().values()
+
     def note_start(self, at_ms: int) -> None:
         """No fault and no deliberate change from now on."""
         self.since_ms = self.start_ms = at_ms
@@ -86,32 +90,29 @@ class QuietPeriod:
         assignment interval, one lost answer, and a few batches; of settings that were altered, the
         longest."""
         config, longest_ms = self._view.config, self._model.config_history.longest_ms
-        clients = self._view.clients().values()
         # Clients go by the interval of their last answer, which may be longer than today's.
         interval_ms = max(
             config.group_consumer_heartbeat_interval_ms,
             longest_ms["heartbeat_interval"],
-            *map(_between_events_ms, clients),
+            *map(_between_events_ms, self._clients),
         )
         assignment_ms = max(
             config.group_consumer_assignment_interval_ms, longest_ms["assignment_interval"]
         )
-        batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
+        batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, self._clients), default=0)
         base_ms = SLACK_INTERVALS * interval_ms + assignment_ms + batches_ms
         return base_ms + self._request_ms + self._transaction_ms
 
     @property
     def _transaction_ms(self) -> int:
         """How long a transaction that its application has left open keeps others from an offset."""
-        clients = self._view.clients().values()
-        longest_ms = max((c.transaction_timeout_ms for c in clients), default=0)
+        longest_ms = max((c.transaction_timeout_ms for c in self._clients), default=0)
         return longest_ms + ABORT_INTERVAL_MS if longest_ms else 0
 
     @property
     def _request_ms(self) -> int:
         """How long it takes to notice that an answer is lost."""
-        clients = self._view.clients().values()
-        return max((c.member.config.request_timeout_ms for c in clients), default=0)
+        return max((c.member.config.request_timeout_ms for c in self._clients), default=0)
 
     @property
     def ghost_bound_ms(self) -> int:
@@ -132,11 +133,7 @@ class QuietPeriod:
         """When a classic group has settled at the latest after topics changed: its leader learns of
         that when its metadata are too old. -1 if that never happened, or does not matter."""
         changed_ms = self._model.topics_changed_ms
-        ages = [
-            client.metadata_max_age_ms
-            for client in self._view.clients().values()
-            if client.member.kind in CLASSIC_KINDS
-        ]
+        ages = [c.metadata_max_age_ms for c in self._clients if c.member.kind in CLASSIC_KINDS]
         if changed_ms < 0 or not ages:
             return -1
         return changed_ms + max(ages) + self.slack_ms + self._settling_ms
@@ -156,7 +153,7 @@ class QuietPeriod:
         if self.since_ms is None:
             return -1
         found_ms = -1
-        for client in self._view.clients().values():
+        for client in self._clients:
             # A client that does not give up in time is late all the same.
             end_ms = self.since_ms + _longest_silence_ms(client)
             found_ms = max(found_ms, min(client.misled_until_ms, end_ms))
@@ -198,12 +195,12 @@ class QuietPeriod:
 
     @property
     def _settling_ms(self) -> int:
-        clients = self._view.clients().values()
-        rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
+        rebalance_ms = max((c.member.config.max_poll_interval_ms for c in self._clients), default=0)
         longer_ms = 0
-        if any(c.member.local_assignors for c in clients):
+        if any(c.member.local_assignors for c in self._clients):
             longer_ms = rebalance_ms + self.slack_ms
-        if self._model.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
+        has_classic = any(c.member.kind in CLASSIC_KINDS for c in self._clients)
+        if self._model.has_lost_topics and has_classic:
             longer_ms += 2 * rebalance_ms
         return rebalance_ms + longer_ms
 
@@ -247,14 +244,8 @@ class QuietPeriod:
         A member that is removed instead, again and again, lets the group never come to rest. A
         process that has ended does no more of that.
         """
-        return next(
-            (
-                name
-                for name, client in self._view.clients().items()
-                if client.is_alive and _is_too_slow(client)
-            ),
-            None,
-        )
+        clients = self._view.clients().items()
+        return next((name for name, one in clients if one.is_alive and _is_too_slow(one)), None)
 
 
 def _is_too_slow(client: ClientView) -> bool:

@@ -81,8 +81,7 @@ class ShadowModel(ModelView):
         offset_model = self.offset_models[shard.name] = OffsetModel(self.group_id)
         # What is not committed has one record for each offset, and comes last.
         offset_model.apply(
-            records[: len(records) - without_last],
-            first_offset=shard.log_end_offset - len(records),
+            records[: len(records) - without_last], first_offset=shard.log_end_offset - len(records)
         )
         return offset_model
 

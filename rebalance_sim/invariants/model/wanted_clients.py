@@ -42,14 +42,9 @@ def has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
 def has_rivals(model: ModelView) -> bool:
     """Whether two living clients have one instance id. Only one of them can be a member: they drive
     each other out for as long as they are started again, and their group never comes to rest."""
-    members = [entry.member for entry in model.clients.values()]
-    members += [entry.member for entry in model.classic_clients.values()]
-    instances = [
-        member.config.group_instance_id
-        for member in members
-        if member.has_subscription and not member.is_closed
-    ]
-    taken = [instance for instance in instances if instance is not None]
+    members = [entry.member for entry in model.entries.values()]
+    working = [one for one in members if one.has_subscription and not one.is_closed]
+    taken = [name for one in working if (name := one.config.group_instance_id) is not None]
     return len(set(taken)) < len(taken)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Sequence
-from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from rebalance_sim.invariants.reference.take_over import take_over
 from rebalance_sim.invariants.reference.tree import Tree
@@ -22,6 +21,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
+_T = TypeVar("_T")
 _COMPARED = ("response", "records", "timers", "completions")
 
 
@@ -63,9 +63,12 @@ class Beside:
         """What the reference gave in the same place; None if it gave nothing."""
         return self._continuations.pop(id(on_commit), (None, None))[1]
 
-    def own(self, record: Record) -> Record:
-        """The record that the reference made in the same place: a group knows its own again."""
-        return self._records.pop(id(record), (record, record))[1]
+    def own(self, argument: Any) -> Any:
+        """For records those that the reference made in the same place: a group knows its own again;
+        anything else as it is."""
+        if type(argument) in (tuple, list):
+            return tuple(map(self.own, argument))
+        return self._records.pop(id(argument), (argument, argument))[1]
 
     def compare(self, pair: CoordinatorPair, event: Any, decided: Any, reference: Any) -> None:
         """Hold two decisions against each other."""
@@ -126,73 +129,56 @@ class CoordinatorPair(GroupCoordinator):
 
     def handle(self, request: Any, **settings: Any) -> Outcome:
         """As of ``GroupCoordinator``."""
-        return self._decide(
-            request,
-            partial(super().handle, request, **settings),
-            lambda one: partial(one.machine.handle, request, **settings),
-        )
+        return self._decide(request, super().handle, lambda one: request, **settings)
 
     def fire(self, key: TimerKey, *, epoch: int = 0, now_ms: int) -> Outcome:
         """As of ``GroupCoordinator``."""
-        times = {"epoch": epoch, "now_ms": now_ms}
         return self._decide(
-            key,
-            partial(super().fire, key, **times),
-            lambda one: lambda: one.machine.fire(one.tree.timer_key(key), **times),
+            key, super().fire, lambda one: one.tree.timer_key(key), epoch=epoch, now_ms=now_ms
         )
 
     def committed(self, on_commit: Continuation, *, now_ms: int) -> Outcome:
         """As of ``GroupCoordinator``."""
-
-        def theirs(one: Beside) -> Callable[[], Any] | None:
-            own = one.continuation(on_commit)
-            return None if own is None else partial(one.machine.committed, own, now_ms=now_ms)
-
-        return self._decide(on_commit, partial(super().committed, on_commit, now_ms=now_ms), theirs)
+        return self._decide(
+            on_commit, super().committed, lambda one: one.continuation(on_commit), now_ms=now_ms
+        )
 
     def write_failed(
         self, on_commit: Continuation, error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
         """As of ``GroupCoordinator``."""
-        settings: dict[str, Any] = {"is_undone": is_undone, "now_ms": now_ms}
-
-        def theirs(one: Beside) -> Callable[[], Any] | None:
-            own = one.continuation(on_commit)
-            return (
-                None if own is None else partial(one.machine.write_failed, own, error, **settings)
-            )
-
         return self._decide(
-            on_commit, partial(super().write_failed, on_commit, error, **settings), theirs
-        )
-
-    def read(self, request: Any) -> Any:
-        """As of ``GroupCoordinator``."""
-        if self._is_deciding:
-            return super().read(request)
-        return self._both(
-            request, partial(super().read, request), lambda one: partial(one.machine.read, request)
+            on_commit,
+            super().write_failed,
+            lambda one: one.continuation(on_commit),
+            error=error,
+            is_undone=is_undone,
+            now_ms=now_ms,
         )
 
     def _decide(
         self,
         event: Any,
-        mine: Callable[[], Outcome],
-        theirs: Callable[[Beside], Callable[[], Any] | None],
+        mine: Callable[..., Outcome],
+        event_of: Callable[[Beside], Any],
+        **settings: Any,
     ) -> Outcome:
+        """``event_of``: the event as a reference is to have it; None: it has no such."""
         besides = self._compared()
         for one in besides:
             one.catch_up(self)
         self._is_deciding = True
-        decided, problem = _called(mine)
+        decided, problem = _called(mine, event, **settings)
         self._is_deciding = False
         for one in besides:
-            decide = theirs(one)
-            if decide is None:
+            own, their_problem = _called(event_of, one)
+            if own is not None:
+                decide = getattr(one.machine, mine.__name__)
+                reference, their_problem = _called(decide, own, **settings)
+            elif their_problem is None:
                 one.has_differed = True  # from before: nothing to compare with
-            else:
-                reference, their_problem = _called(decide)
-                one.compare(self, event, problem or decided, their_problem or reference)
+                continue
+            one.compare(self, event, problem or decided, their_problem or reference)
         if problem is not None:
             raise problem
         outcome: Outcome = decided
@@ -200,17 +186,64 @@ class CoordinatorPair(GroupCoordinator):
 
     # -- the rest ----------------------------------------------------------------
 
-    def _both(
-        self, event: Any, mine: Callable[[], Any], theirs: Callable[[Beside], Callable[[], Any]]
-    ) -> Any:
+    def read(self, request: Any) -> Any:
+        """As of ``GroupCoordinator``."""
+        if self._is_deciding:
+            return super().read(request)
+        return self._both(request, super().read, request)
+
+    def replay(self, record: Record, *, strict: bool = True, offset: int | None = None) -> None:
+        """As of ``GroupCoordinator``."""
+        self._both(record, super().replay, record, strict=strict, offset=offset)
+
+    def replay_batch(self, records: Sequence[Record], *, offset: int) -> None:
+        """As of ``GroupCoordinator``."""
+        self._both(records[0] if records else None, super().replay_batch, records, offset=offset)
+
+    def commit_to(self, offset: int) -> None:
+        """As of ``GroupCoordinator``."""
+        self._both(None, super().commit_to, offset)
+
+    def revert_to(self, offset: int) -> None:
+        """As of ``GroupCoordinator``."""
+        self._both(None, super().revert_to, offset)
+
+    def update_configs(self, configs: ConfigsInForce) -> None:
+        """As of ``GroupCoordinator``."""
+        self._both(None, super().update_configs, configs)
+
+    def set_wall_clock(self, offset_ms: int) -> None:
+        """As of ``GroupCoordinator``."""
+        self._both(None, super().set_wall_clock, offset_ms)
+
+    def timers_after_revert(
+        self, armed: Container[TimerKey], *, now_ms: int
+    ) -> tuple[TimerCommand, ...]:
+        """As of ``GroupCoordinator``."""
+        return self._both("revert", super().timers_after_revert, armed, now_ms=now_ms)
+
+    def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
+        """As of ``GroupCoordinator``."""
+        return self._both("topics", super().update_image, image, now_ms=now_ms)
+
+    def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
+        """As of ``GroupCoordinator``."""
+        return self._both("load", super().on_loaded, now_ms=now_ms)
+
+    def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
+        """As of ``GroupCoordinator``."""
+        return self._both("unload", super().on_unloaded, now_ms=now_ms)
+
+    def _both(self, event: Any, mine: Callable[..., _T], *args: Any, **settings: Any) -> _T:
         """Do the same in all, and compare what comes of it; a reference is left out if it takes
         everything over anyway."""
-        decided, problem = _called(mine)
+        decided, problem = _called(mine, *args, **settings)
         for one in self._compared():
-            do = theirs(one)
+            own = [one.own(argument) for argument in args]
             if one.has_differed:
                 continue
-            reference, their_problem = _called(do)
+            do = getattr(one.machine, mine.__name__)
+            reference, their_problem = _called(do, *own, **settings)
             one.compared += decided is not None
             if decided != reference or type(problem).__name__ != type(their_problem).__name__:
                 one.differ(
@@ -218,100 +251,12 @@ class CoordinatorPair(GroupCoordinator):
                 )
         if problem is not None:
             raise problem
-        return decided
-
-    def replay(self, record: Record, *, strict: bool = True, offset: int | None = None) -> None:
-        """As of ``GroupCoordinator``."""
-        self._both(
-            record,
-            partial(super().replay, record, strict=strict, offset=offset),
-            lambda one: partial(one.machine.replay, one.own(record), strict=strict, offset=offset),
-        )
-
-    def replay_batch(self, records: Sequence[Record], *, offset: int) -> None:
-        """As of ``GroupCoordinator``."""
-        self._both(
-            records[0] if records else None,
-            partial(super().replay_batch, records, offset=offset),
-            lambda one: partial(
-                one.machine.replay_batch, tuple(map(one.own, records)), offset=offset
-            ),
-        )
-
-    def commit_to(self, offset: int) -> None:
-        """As of ``GroupCoordinator``."""
-        self._both(
-            None,
-            partial(super().commit_to, offset),
-            lambda one: partial(one.machine.commit_to, offset),
-        )
-
-    def revert_to(self, offset: int) -> None:
-        """As of ``GroupCoordinator``."""
-        self._both(
-            None,
-            partial(super().revert_to, offset),
-            lambda one: partial(one.machine.revert_to, offset),
-        )
-
-    def update_configs(self, configs: ConfigsInForce) -> None:
-        """As of ``GroupCoordinator``."""
-        self._both(
-            None,
-            partial(super().update_configs, configs),
-            lambda one: partial(one.machine.update_configs, configs),
-        )
-
-    def set_wall_clock(self, offset_ms: int) -> None:
-        """As of ``GroupCoordinator``."""
-        self._both(
-            None,
-            partial(super().set_wall_clock, offset_ms),
-            lambda one: partial(one.machine.set_wall_clock, offset_ms),
-        )
-
-    def timers_after_revert(
-        self, armed: Container[TimerKey], *, now_ms: int
-    ) -> tuple[TimerCommand, ...]:
-        """As of ``GroupCoordinator``."""
-        found: tuple[TimerCommand, ...] = self._both(
-            "revert",
-            partial(super().timers_after_revert, armed, now_ms=now_ms),
-            lambda one: partial(one.machine.timers_after_revert, armed, now_ms=now_ms),
-        )
-        return found
-
-    def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
-        """As of ``GroupCoordinator``."""
-        found: tuple[TimerCommand, ...] = self._both(
-            "topics",
-            partial(super().update_image, image, now_ms=now_ms),
-            lambda one: partial(one.machine.update_image, image, now_ms=now_ms),
-        )
-        return found
-
-    def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
-        """As of ``GroupCoordinator``."""
-        found: tuple[TimerCommand, ...] = self._both(
-            "load",
-            partial(super().on_loaded, now_ms=now_ms),
-            lambda one: partial(one.machine.on_loaded, now_ms=now_ms),
-        )
-        return found
-
-    def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
-        """As of ``GroupCoordinator``."""
-        found: tuple[Completion, ...] = self._both(
-            "unload",
-            partial(super().on_unloaded, now_ms=now_ms),
-            lambda one: partial(one.machine.on_unloaded, now_ms=now_ms),
-        )
-        return found
+        return cast(_T, decided)
 
 
-def _called(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """What a function answers, and what it raised."""
+def _called(function: Callable[..., Any], *args: Any, **settings: Any) -> tuple[Any, Any]:
+    """What a function answers, and the exception that it raised."""
     try:
-        return function(), None
+        return function(*args, **settings), None
     except Exception as problem:
         return None, problem

@@ -24,28 +24,11 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _SHOWN = (
-    "state",
-    "member_id",
-    "member_epoch",
-    "coordinator_id",
-    "next_deadline_ms",
-    "poll_due_ms",
-    "next_heartbeat_due_ms",
-    "heartbeats_in_flight",
-    "is_closed",
-    "leave_is_pending",
-    "commit_identity",
-    "fetchable",
-    "deliverable",
-    "assigned",
-    "is_reconciling",
-    "poll_expired",
-    "has_subscription",
-    "subscribed_topic_names",
-    "subscribed_topic_regex",
-    "metadata_topics",
-    "is_polling",
-    "last_poll_at_ms",
+    *("state", "member_id", "member_epoch", "coordinator_id", "next_deadline_ms", "poll_due_ms"),
+    *("next_heartbeat_due_ms", "heartbeats_in_flight", "is_closed", "leave_is_pending"),
+    *("commit_identity", "fetchable", "deliverable", "assigned", "is_reconciling"),
+    *("poll_expired", "has_subscription", "subscribed_topic_names", "subscribed_topic_regex"),
+    *("metadata_topics", "is_polling", "last_poll_at_ms"),
 )
 """What a member shows to its host, and to those that watch it."""
 
@@ -118,8 +101,8 @@ class LockStep:
     def member(
         self,
         make: Callable[[Callable[[], float]], GroupMember],
-        *,
         jitter: Callable[[], float],
+        *,
         version: str | None,
         semantics: Semantics,
     ) -> GroupMember:
@@ -181,19 +164,19 @@ class LockStep:
         self, pair: CoordinatorPair, event: Any, what: str, decided: Any, reference: Any
     ) -> None:
         """A coordinator and its reference have decided differently."""
-        what, is_here, is_there = parts(what, decided, reference, name_of_partitions(pair.image))
-        self._open.append(
-            partial(
-                Difference,
-                machine="coordinator",
-                name=f"the coordinator of term {pair.term}",
-                about=about(event),
-                given=event if isinstance(event, str) else given(event),
-                what=what,
-                decided=is_here,
-                reference=is_there,
-            )
+        self._differ(
+            parts(what, decided, reference, name_of_partitions(pair.image)),
+            machine="coordinator",
+            name=f"the coordinator of term {pair.term}",
+            about=about(event),
+            given=event if isinstance(event, str) else given(event),
         )
+
+    def _differ(self, found: tuple[str, str, str], **of: str) -> None:
+        """Note a difference, once its step is over."""
+        what, decided, reference = found
+        has: dict[str, Any] = {**of, "what": what, "decided": decided, "reference": reference}
+        self._open.append(partial(Difference, **has))
 
     def _compare(self, step: Step, pair: _Pair, name: str) -> None:
         member = pair.member
@@ -213,19 +196,8 @@ class LockStep:
         pair.drawn.clear()
         if found is not None:
             pair.has_differed = True
-            what, decided, reference = parts(found[0], found[1], found[2], _name_of)
-            self._open.append(
-                partial(
-                    Difference,
-                    machine=member.kind,
-                    name=name,
-                    about="",
-                    given=given(step.event),
-                    what=what,
-                    decided=decided,
-                    reference=reference,
-                )
-            )
+            shown = parts(found[0], found[1], found[2], _name_of)
+            self._differ(shown, machine=member.kind, name=name, about="", given=given(step.event))
 
 
 class LockSteps:
@@ -254,14 +226,13 @@ class LockSteps:
     def member(
         self,
         make: Callable[[Callable[[], float]], GroupMember],
-        *,
         jitter: Callable[[], float],
         **settings: Any,
     ) -> GroupMember:
         """As of ``LockStep``: each draws what the next one makes a member with."""
         for one in self._of_members:
             if not one.is_over:
-                make = partial(_beside_of, one, make, **settings)
+                make = partial(one.member, make, **settings)
         return make(jitter)
 
     def after_step(self, step: Step) -> None:
@@ -275,15 +246,6 @@ class LockSteps:
 
     def at_end(self) -> None:
         """Nothing has to be done at the end."""
-
-
-def _beside_of(
-    one: LockStep,
-    make: Callable[[Callable[[], float]], GroupMember],
-    jitter: Callable[[], float],
-    **settings: Any,
-) -> GroupMember:
-    return one.member(make, jitter=jitter, **settings)
 
 
 def _first_shown(member: Any, reference: Any) -> tuple[str, Any, Any] | None:

@@ -1,11 +1,14 @@
-"""An importable tree of protocol machines: the one of this package, or a frozen copy of it."""
+"""An importable tree of protocol machines: the one of this package, or a frozen copy of it; and in
+which of its machines rules decide."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from importlib import import_module
 from importlib.abc import SourceLoader
@@ -26,18 +29,8 @@ _SHARED = (
     "runtime.coordinator_config",
     "runtime.rebalance_causes",
     "assignors.client_side.client_side_assignor",
-    *(
-        f"clients.common.{name}"
-        for name in (
-            "events",
-            "effects",
-            "values",
-            "member_states",
-            "member_config",
-            "classic_config",
-            "consumer_config",
-        )
-    ),
+    *(f"clients.common.{name}" for name in ("events", "effects", "values", "member_states")),
+    *(f"clients.common.{name}_config" for name in ("member", "classic", "consumer")),
 )
 """What a frozen tree takes from this package: what goes into a machine and what comes out."""
 
@@ -208,3 +201,34 @@ class Tree:
         if kind is None:
             raise ProtocolBug(f"{self.package} has no timers {type(key.kind).__name__}")
         return key._replace(kind=kind(key.kind.value))
+
+
+class Place(Enum):
+    """A part of a world that rules decide in."""
+
+    COORDINATOR = "coordinator"
+    CLIENT = "client"
+    """Members, with the assignors that the leader of a classic group runs."""
+    HOST = "host"
+    """What is around machines, and so is seen by no reference: brokers, and assignors that an
+    application runs by itself."""
+
+
+def places_of(changes: Iterable[type]) -> frozenset[Place]:
+    """Where these changes of rules decide."""
+    return frozenset(_place_of(change.__bases__[0].__module__) for change in changes)
+
+
+def _place_of(module: str) -> Place:
+    for folder, place in _PLACES.items():
+        if module.startswith(f"{PROTOCOL}.{folder}."):
+            return place
+    return Place.COORDINATOR
+
+
+_PLACES = {
+    "clients": Place.CLIENT,
+    "assignors.classic": Place.CLIENT,
+    "assignors.client_side": Place.HOST,
+    "hosting": Place.HOST,
+}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from rebalance_sim.invariants.reference.places import Place, places_of
+from rebalance_sim.invariants.reference.tree import Place, places_of
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios.counterfactual import Prove
 from rebalance_sim.scenarios.leaping import run_leaping
