@@ -127,14 +127,17 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        late = None if term is None else term.take_late(step.at_ms)
-        return None if late is None else _overdue(*late)
+        return self.on_timer_fired(step)
 
-    def on_timer_fired(self, step: Step, change: object) -> Finding | None:
+    def on_timer_fired(self, step: Step, change: object = None) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
         late = None if term is None else term.take_late(step.at_ms)
-        return None if late is None else _overdue(*late)
+        if late is None:
+            return None
+        due_ms, kind, sender = late
+        what = f"{kind.__name__.removesuffix('Request')} of {sender}"
+        return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
 
     def on_released(self, step: Step) -> Finding | None:
         """It is answered."""
@@ -146,8 +149,3 @@ class RequestAnswered(Property):
     def _who(self, request: object) -> str:
         member_id = getattr(request, "member_id", "")
         return self.model.who(member_id) if member_id else "a new member"
-
-
-def _overdue(due_ms: int, kind: type, sender: str) -> Finding:
-    what = f"{kind.__name__.removesuffix('Request')} of {sender}"
-    return Finding(f"{what} should have been answered by {due_ms} ms, and was not")

@@ -15,6 +15,7 @@ from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.wanted_clients import (
     has_nothing_to_join_for,
     has_rivals,
+    is_at_work,
     wanted_classic,
 )
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
@@ -28,18 +29,14 @@ class _OfMembers(Property):
 
     def _wanted(self) -> Iterable[ClientEntry]:
         """Clients that should be working members."""
-        for name in sorted(self.model.clients):
-            member = self.model.clients[name].member
+        for _, entry in sorted(self.model.clients.items()):
+            member = entry.member
             if (
-                member.has_subscription
-                and member.is_polling
-                and not member.is_closed
-                and member.blocked_in is None
-                and not self.model.clients[name].is_blocked_by_commit
-                and not member.has_failed
+                is_at_work(member)
+                and not entry.is_blocked_by_commit
                 and not (member.member_epoch <= 0 and has_nothing_to_join_for(self.model, member))
             ):
-                yield self.model.clients[name]
+                yield entry
 
 
 class GroupServed(Property):
@@ -66,10 +63,7 @@ class StaleMembersRemoved(_OfMembers):
     is_seen_from_outside = True
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
-    violated_by = (
-        "KAFKA-18931",
-        "classic-unwatched-join",
-    )
+    violated_by = ("KAFKA-18931", "classic-unwatched-join")
     deadline = Deadline.REMOVAL
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -131,10 +125,7 @@ class TargetComputed(Property):
         "member that is chosen installs it, or another one, if there is any, takes its place."
     )
     clauses = ("coordinator §12.3",)
-    violated_by = (
-        "mut-no-computation-timer",
-        "mut-no-recompute",
-    )
+    violated_by = ("mut-no-computation-timer", "mut-no-recompute")
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:

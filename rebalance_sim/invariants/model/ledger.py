@@ -133,22 +133,17 @@ class Change:
     @computed_once
     def gained(self) -> list[tuple[str, TopicPartition]]:
         """(member, partition) for everything newly held, in ascending order."""
-        return [
-            (member_id, partition)
-            for member_id in sorted(self.moved)
-            if (after := self.members[member_id][1]) is not None
-            for partition in sorted(after.held() - _held(self.members[member_id][0]))
-        ]
+        return self._held_only(after=True)
 
     @computed_once
     def lost(self) -> list[tuple[str, TopicPartition]]:
         """(member, partition) for everything not held any more, in ascending order."""
-        return [
-            (member_id, partition)
-            for member_id in sorted(self.moved)
-            if (before := self.members[member_id][0]) is not None
-            for partition in sorted(before.held() - _held(self.members[member_id][1]))
-        ]
+        return self._held_only(after=False)
+
+    def _held_only(self, *, after: bool) -> list[tuple[str, TopicPartition]]:
+        members, moved = self.members, sorted(self.moved)
+        held = [(m, _held(members[m][after]) - _held(members[m][not after])) for m in moved]
+        return [(member_id, partition) for member_id, more in held for partition in sorted(more)]
 
 
 def _held(entry: MemberEntry | None) -> Set[TopicPartition]:

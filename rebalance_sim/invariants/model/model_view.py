@@ -71,7 +71,6 @@ class ModelView:
     taken longer than one request may; -1: never."""
     former_instances: Set[str]
     """Instance ids that a member has given up for another one, or for none."""
-    """Looked up once for all that a full check asks; None at any other time."""
     _leader_epoch: int
     _recreated: Set[str]
     """Ids of topics that have had a name one after another, since when."""
@@ -84,10 +83,9 @@ class ModelView:
     def ledger_of(self, shard: ShardView) -> GroupLedger:
         """The ledger of this shard; of one that has none, its log is read for the purpose."""
         ledgers, name = self.ledgers, shard.name
-        return ledgers[name] if name in ledgers else self._read(shard)
-
-    def _read(self, shard: ShardView) -> GroupLedger:
-        ledger = GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
+        if name in ledgers:
+            return ledgers[name]
+        ledger = self.new_ledger()
         ledger.apply(tuple(shard.log_records()))
         return ledger
 
@@ -219,9 +217,7 @@ class ModelView:
 
     def is_client(self, member_id: str) -> bool:
         """Whether a living client uses this id, of whichever protocol."""
-        return member_id in self.by_member_id or any(
-            entry.member.member_id == member_id for entry in self.classic_clients.values()
-        )
+        return self.user_of(member_id) is not None
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that
