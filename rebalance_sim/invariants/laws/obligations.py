@@ -116,7 +116,7 @@ class _Obligation(Property):
     judges_mixed = True
     due: Callable[[ModelView, ClientEntry], _Due]
 
-    def owed(self) -> Iterator[tuple[str, _Due]]:
+    def due_of_each(self) -> Iterator[tuple[str, _Due]]:
         """Who has something to do, and what; here, clients."""
         for name, entry in self.model.every_client():
             if entry.kind in self.client_kinds:
@@ -124,7 +124,7 @@ class _Obligation(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Who has had something to do for longer than that may take."""
-        for name, due in self.owed():
+        for name, due in self.due_of_each():
             if due is None:
                 continue
             what, since_ms, limit_ms = due
@@ -213,8 +213,8 @@ OBLIGATIONS = (
 class TransactionsEnd(_Obligation):
     """transactions §2.4, §2.5, by the log of the group's offsets: that a decision which was made
     is carried out, and that one is made where the producer makes none. The slack has the longest
-    ``transaction.timeout.ms``, and the interval in which the coordinator looks; a load begins
-    anew."""
+    ``transaction.timeout.ms``, and the interval in which the coordinator looks; after a load all
+    begin again."""
 
     id = "transactions.end"
     sentence = (
@@ -225,7 +225,7 @@ class TransactionsEnd(_Obligation):
     clauses = ("transactions §2.4", "transactions §2.5")
     violated_by = ("mut-txn-never-times-out", "test:sends-no-markers")
 
-    def owed(self) -> Iterator[tuple[str, _Due]]:
+    def due_of_each(self) -> Iterator[tuple[str, _Due]]:
         """The coordinator of transactions, for each producer and partition."""
         shard = self.model.acting_shard()
         known = None if shard is None else self.model.offset_models.get(shard.name)
