@@ -1,9 +1,9 @@
 """How franz-go balances members that subscribe to different topics (franz §7).
 
-What is left goes to the least loaded subscriber; then who has least takes from whoever it can
-reach, over others if need be; then partitions that no one can tell apart change places for as long
-as that lets one more stay where it was. Each step is that of kgo, and so is the order of the steps:
-it decides which of several equal plans comes out.
+What is left goes to the least loaded subscriber. Then the member with least takes from all that it
+can reach, over others if need be. Then partitions with the same subscribers change places for as
+long as that lets one more stay where it was. Each step is that of kgo, and so is the order of the
+steps: it decides which of several equal plans comes out.
 """
 
 from __future__ import annotations
