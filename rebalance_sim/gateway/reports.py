@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -56,12 +57,14 @@ class _Wrong(Exception):
 @dataclass(slots=True, eq=False)
 class _Known:
     """A client that reports. ``held``: steps about commits that wait for its next report, as a
-    client may commit what its application has got and not reported yet."""
+    client may commit what its application has got and not reported yet. ``heartbeats``: the last
+    two, as laws tell one that is repeated by being the same."""
 
     group_id: str
     view: ReportedClient
     waits_to_report: bool
     held: list[Step] = field(default_factory=list)
+    heartbeats: deque[Any] = field(default_factory=lambda: deque(maxlen=2))
 
 
 class Reports:
@@ -278,6 +281,8 @@ class Reports:
         number = next(self._numbers)
         known.view.reported.take(request)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
+            request = next((one for one in known.heartbeats if one == request), request)
+            known.heartbeats.append(request)
             self._show(known, self._step(known, events.Tick(), SendHeartbeat(number, request)))
         elif isinstance(request, OffsetCommitRequest):
             commit = SendCommit(number, self._as_it_means(known, request))

@@ -1,6 +1,6 @@
 """What a property is, how it is checked, and what is reported when it is violated.
 
-A property is a class, discovered by import: any module below ``properties/`` may define some. One
+A property is a class, discovered by import: any module below ``laws/`` may define some. One
 that is not part of this package is given to the checker beside the others.
 """
 

@@ -107,3 +107,16 @@ def test_a_broker_that_stops_answering_is_one_line(
 
 def _without_time(step: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in step.items() if key != "at_ms"}
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "2")])
+def test_a_version_that_is_not_known_is_one_line(
+    jobs: tuple[str, ...], tmp_path: Path, prefixed: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "record_session.toml"
+    text = SCRIPT.read_text()
+    assert text.count("version = 0") == 1
+    script.write_text(text.replace("version = 0", "version = 99"))
+    with serving(PlayedSession()) as address:
+        assert _record(address, tmp_path / "out", script, *jobs) == 2
+    assert "ConsumerGroupHeartbeat version 99 is not known" in capsys.readouterr().err

@@ -8,6 +8,7 @@ works, so that no answer is late on a busy machine, and no sleep takes its time.
 from __future__ import annotations
 
 import asyncio
+import json
 import select
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,10 @@ COORDINATOR = {
 
 _EACH_S = 0.001
 """What each request takes: what happens in one millisecond has no order in a trace."""
+
+VERSIONS = (
+    Path(__file__).parents[2] / "conformance/traces/kafka-4.3.1-transactions" / "version_4.json"
+)
 
 
 class OneClock:
@@ -91,9 +96,7 @@ def _holds_back(server: Server, connection: wire.Connection) -> float | None:
     return float(server.host._due[0][0] if server.host._due else "inf")
 
 
-def _asks_as_of_a_broker(
-    patch: pytest.MonkeyPatch, folder: Path, seeds: str, steps: int, version: str
-) -> None:
+def _record(patch: pytest.MonkeyPatch, folder: Path, version: str, *asked: object) -> None:
     with rs.Gateway(semantics=f"kafka-{version}", coordinator=COORDINATOR) as broker:
         clock = OneClock(broker)
         for module in (operations, session, topics, transactions):
@@ -110,16 +113,34 @@ def _asks_as_of_a_broker(
             return clock.wait_for(connection, wait_s)
 
         patch.setattr(wire.Connection, "has_answer", has_answer)
-        wide = ["--wide", "--seed", seeds, "--steps", str(steps), "--jobs", "1"]
-        options = ["--version", f"{version}.0", "--bootstrap", broker.bootstrap, *wide]
-        code = invoke(["record", *options, "--out", str(folder), "--check", "--minimise", "0"])
+        options = ["--version", f"{version}.0", "--bootstrap", broker.bootstrap, "--jobs", "1"]
+        code = invoke(["record", *options, "--out", str(folder), *map(str, asked)])
         assert list(folder.iterdir())
         broker.assert_ok()
         assert code == 0
 
 
+def _asks_as_of_a_broker(
+    patch: pytest.MonkeyPatch, folder: Path, seeds: str, steps: int, version: str
+) -> None:
+    wide = ["--wide", "--seed", seeds, "--steps", steps, "--check", "--minimise", 0]
+    _record(patch, folder, version, *wide)
+
+
 def test_random_requests_over_the_wire_are_answered_as_by_the_model(tmp_path, monkeypatch):
     _asks_as_of_a_broker(monkeypatch, tmp_path / "recorded", "3", 40, "4.4")
+
+
+def test_a_request_is_sent_in_the_version_that_the_script_says(tmp_path, monkeypatch):
+    """Versions 0, 2 to 5 of TxnOffsetCommit, 3 to 5 of EndTxn: Kafka 4.3.1 answers each otherwise,
+    TRANSACTION_ABORTABLE from version 4 on."""
+    _record(monkeypatch, tmp_path, "4.3", VERSIONS)
+    recorded, asked = (
+        [step.get("response") for step in json.loads(path.read_text())["steps"]]
+        for path in (VERSIONS, tmp_path / VERSIONS.name)
+    )
+    assert {"errors": {"foo": {"0": "transaction_abortable"}}} in recorded
+    assert asked == recorded
 
 
 @pytest.mark.slow

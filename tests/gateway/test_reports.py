@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition
 from real_clients import consumer, gateway, share, until
 
 import rebalance_sim as rs
+from rebalance_sim.conformance.record.wire import Connection
 
 
 class Reporter:
@@ -239,3 +240,24 @@ def test_an_event_that_makes_no_sense_is_refused_in_a_line(broker, event, more, 
     reporter.tell("started")
     assert reporter.tell(event, **more).startswith(problem)
     broker.assert_ok()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_leave_that_was_lost_may_be_repeated_and_no_other(broker, is_lost):
+    """As franz-go does."""
+    reporter = Reporter(broker, "c")
+    reporter.tell("started")
+    if is_lost:
+        broker.rules.add(api="ConsumerGroupHeartbeat", nth=2, action="lose_answer")
+    host, port = broker.bootstrap.split(":")
+    named = {"group_id": "g", "member_id": "m"}
+    join = {**named, "member_epoch": 0, "rebalance_timeout": 60_000, "topic_partitions": []}
+    leave = {**named, "member_epoch": -1}
+    first, second = (Connection((host, int(port)), "c") for _ in range(2))
+    first.call("ConsumerGroupHeartbeat", 1, {**join, "subscribed_topic_names": ["orders"]})
+    first.send("ConsumerGroupHeartbeat", 1, leave)
+    until(lambda: not broker.members("g"))
+    first.close()
+    second.call("ConsumerGroupHeartbeat", 1, leave)
+    assert found(broker) == (set() if is_lost else {"client.leave.once"})
+    second.close()

@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicC
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation
 from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import ConsumerSubscription
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
+from rebalance_sim.protocol.transactions.transaction_coordinator import TransactionCoordinator
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
@@ -101,6 +102,15 @@ run_mutant(
     ConsumerSubscription,
     "deliverable",
     property(_remembers_nothing),
+)
+
+run_mutant(
+    "sends-no-markers",
+    "transactions",
+    0,
+    TransactionCoordinator,
+    "_markers",
+    lambda self, known: (),
 )
 
 # -- callbacks, errors and leaves ------------------------------------------------------------------

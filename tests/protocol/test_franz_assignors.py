@@ -1,8 +1,11 @@
-"""What franz-go's sticky balancers compute where all members read the same topics (franz §7)."""
+"""What franz-go's sticky balancers compute (franz §7)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from classic_assignor_builders import grouped, member, spelled
@@ -11,9 +14,13 @@ from hypothesis import strategies as st
 
 from rebalance_sim.protocol.assignors.classic import FRANZ_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.claims import Claim, settle
-from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
+from rebalance_sim.protocol.assignors.classic.classic_assignor import (
+    ClaimingMember,
+    NamedPartition,
+)
 from rebalance_sim.protocol.assignors.classic.franz_sticky import LeastLoadedFirst
 from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 COUNTS = {"x": 4, "y": 3}
 EVERY = [NamedPartition(topic, n) for topic, count in COUNTS.items() for n in range(count)]
@@ -93,3 +100,58 @@ def test_a_plan_that_is_even_stays(topics: str) -> None:
         members=[member(m, topics, spelled(fresh[m]), 1) for m in "abc"],
     )
     assert again == fresh
+
+
+PLANS = (
+    Path(__file__).parents[2] / "conformance/traces/clients/franz-go/recorder/balancer/plans.jsonl"
+)
+"""Drawn groups, and all plans that kgo has for each, as topics are in the order of a Go map."""
+IN_MAPS = ("abc", "bca", "cab")
+"""The orders in which Go goes through a small map with a, b and c."""
+
+
+def planned(drawn: Mapping[str, Any], order: str) -> dict[str, dict[str, list[int]]]:
+    """Of the model, which has topics in the order of their names."""
+    name_of = {topic: f"{number}{topic}" for number, topic in enumerate(order)}
+
+    shares = FRANZ_ASSIGNORS["cooperative-sticky"].assign(
+        partition_counts={name_of[t]: count for t, count in drawn["topics"].items()},
+        members=[
+            ClaimingMember(
+                member_id=member_id,
+                subscription=Subscription(
+                    topics=tuple(sorted(map(name_of.__getitem__, topics))),
+                    owned_partitions=tuple(
+                        NamedPartitions(name_of[topic], tuple(numbers))
+                        for topic, numbers in sorted(drawn["owned"][member_id].items())
+                    ),
+                    generation_id=5,
+                ),
+            )
+            for member_id, topics in drawn["members"].items()
+        ],
+    )
+    return {
+        member_id: {
+            named.topic[1:]: sorted(named.partitions) for named in share if named.partitions
+        }
+        for member_id, share in shares.items()
+    }
+
+
+def in_order(plan: Mapping[str, Mapping[str, list[int]]]) -> dict[str, dict[str, list[int]]]:
+    return {member_id: dict(sorted(share.items())) for member_id, share in sorted(plan.items())}
+
+
+def test_where_subscriptions_differ_the_plans_are_those_of_kgo() -> None:
+    """Of each group all that kgo has, and no other."""
+    counts = [0, 0]
+    for line in PLANS.read_text().splitlines():
+        drawn = json.loads(line)
+        if len({*map(tuple, drawn["members"].values())}) == 1:
+            continue
+        plans = [planned(drawn, order) for order in IN_MAPS]
+        kgo = {str(in_order(plan)) for plan in drawn["plans"]}
+        assert {str(in_order(plan)) for plan in plans} == kgo
+        counts[any(drawn["owned"].values())] += 1
+    assert min(counts) > 50

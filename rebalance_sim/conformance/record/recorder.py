@@ -131,11 +131,23 @@ def record_all(
     if jobs == 1:
         work()  # here, since a broker that a step restarts ends with the thread that started it
         return
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
+    escaped: list[Exception] = []
+
+    def work_apart() -> None:
+        try:
+            work()
+        except (
+            Exception
+        ) as problem:  # It would end this thread, and the command as if all was well.
+            escaped.append(problem)
+
+    threads = [threading.Thread(target=work_apart, daemon=True) for _ in range(jobs)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if escaped:
+        raise escaped[0]
 
 
 def attach_logs(recordings: list[Recording], *, java: Path, jars: Path, data: Path) -> None:

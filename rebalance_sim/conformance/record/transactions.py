@@ -115,5 +115,6 @@ class Transactions:
 
 
 def _version(step: Step) -> int:
-    """That of the request: one of two are recorded."""
-    return VERSION_2 if step.get("version", 3) >= VERSION_2 else 3
+    """That of the request. Version 3 stands for all before KIP-890 where a script says none."""
+    version: int = step.get("version", 3)
+    return version

@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 from rebalance_sim.conformance import codec
+from rebalance_sim.conformance.record.errors import RecordError
 
 Address = tuple[str, int]
 
@@ -33,10 +34,14 @@ class Connection:
         return self.receive()
 
     def send(self, api: str, version: int, message: codec.Message) -> None:
-        """Send a request; its response is to be fetched with ``receive``."""
+        """Send a request; its response is to be fetched with ``receive``. Raises RecordError for a
+        version that is not known."""
+        try:
+            schema = codec.schema_of(api, version, "Request")
+            self._expected = codec.schema_of(api, version, "Response")
+        except ModuleNotFoundError:
+            raise RecordError(f"{api} version {version} is not known; ask an older one") from None
         self._correlation_id += 1
-        self._expected = codec.schema_of(api, version, "Response")
-        schema = codec.schema_of(api, version, "Request")
         numbers = (schema.__api_key__, version, self._correlation_id, len(self._client_id))
         head = struct.pack(">hhih", *numbers) + self._client_id
         if schema.__flexible__:

@@ -108,9 +108,7 @@ class Checker:
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
         of_kinds = ListenersOfKinds(self._listeners)
-        self._classic = ClassicWatch(
-            self.model, self._listeners, self._ask_about, self._ask_about_several
-        )
+        self._classic = ClassicWatch(self.model, self._listeners, self._ask_about)
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
@@ -118,7 +116,6 @@ class Checker:
             self._on["on_ownership"],
             self._ask,
             self._ask_about,
-            self._ask_about_several,
         )
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
@@ -401,13 +398,7 @@ class Checker:
             if finding is not None:
                 self._found(step, listener, finding)
 
-    def _ask_about(self, listeners: Iterable[Listener], step: Step, subject: Any) -> None:
-        for listener in listeners:
-            finding = listener(step, subject)
-            if finding is not None:
-                self._found(step, listener, finding)
-
-    def _ask_about_several(self, listeners: Iterable[Listener], step: Step, *subjects: Any) -> None:
+    def _ask_about(self, listeners: Iterable[Listener], step: Step, *subjects: Any) -> None:
         for listener in listeners:
             finding = listener(step, *subjects)
             if finding is not None:

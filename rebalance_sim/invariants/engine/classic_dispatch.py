@@ -12,23 +12,19 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 
-Ask = Callable[..., None]
-"""Puts a question to listeners, and reports what they find."""
-
 
 class ClassicWatch:
     """Keeps the shadow model of classic groups for a checker; a group that never was one costs
-    nothing."""
+    nothing. ``ask_about`` puts a question to listeners, and reports what they find."""
 
     def __init__(
-        self, model: ShadowModel, of_group: Listeners, ask_about: Ask, ask_about_several: Ask
+        self, model: ShadowModel, of_group: Listeners, ask_about: Callable[..., None]
     ) -> None:
         self._model = model
         self._on = of_group.of
         self._on_untouched = of_group.on_untouched
         self._on_request = of_group.on_classic_request
         self._ask_about = ask_about
-        self._ask_about_several = ask_about_several
 
     def on_request(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> None:
         """A shard handled a request about the group, classic or not; ``group``: what it is now."""
@@ -37,8 +33,7 @@ class ClassicWatch:
         if type(request) is OffsetCommitRequest and group is not None:
             stored = [p for p, code in step.response.errors.items() if not code]
             if stored:
-                listeners = self._on["on_classic_commit"]
-                self._ask_about_several(listeners, step, stored, classic_model)
+                self._ask_about(self._on["on_classic_commit"], step, stored, classic_model)
         if type(request) not in CLASSIC_REQUESTS:
             return
         if classic_model is None:

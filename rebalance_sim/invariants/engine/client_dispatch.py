@@ -40,8 +40,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 class ClientWatch:
     """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
-    question to some of them, and reports what they find, ``ask_about`` one with a subject,
-    ``ask_about_several`` one with more."""
+    question to some of them, and reports what they find, ``ask_about`` one with subjects."""
 
     def __init__(
         self,
@@ -51,7 +50,6 @@ class ClientWatch:
         on_ownership: tuple[Listener, ...],
         ask: Callable[..., None],
         ask_about: Callable[..., None],
-        ask_about_several: Callable[..., None],
     ) -> None:
         self._model = model
         self._quiet = quiet
@@ -59,7 +57,6 @@ class ClientWatch:
         self._on_ownership = on_ownership
         self._ask = ask
         self._ask_about = ask_about
-        self._ask_about_several = ask_about_several
 
     def on_event(self, step: Step) -> None:
         """A client took an event in."""
@@ -171,7 +168,7 @@ class ClientWatch:
         )
         if not is_repeated:
             listeners = self._listeners[entry.kind].of["on_sent"]
-            self._ask_about_several(listeners, step, entry, request, state)
+            self._ask_about(listeners, step, entry, request, state)
         entry.note_sent(effect.correlation_id, request, step.at_ms)
         if request.member_epoch <= JOIN_EPOCH:
             self._quiet.note_sent(request, step.at_ms)

@@ -121,9 +121,9 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        return self.on_timer_fired(step, None)
+        return self.on_timer_fired(step)
 
-    def on_timer_fired(self, step: Step, change: object) -> Finding | None:
+    def on_timer_fired(self, step: Step, change: object = None) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
         late = None if term is None else term.take_late(step.at_ms)

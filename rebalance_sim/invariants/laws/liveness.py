@@ -15,6 +15,7 @@ from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.wanted_clients import (
     has_nothing_to_join_for,
     has_rivals,
+    is_at_work,
     wanted_classic,
 )
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
@@ -28,18 +29,14 @@ class _OfMembers(Property):
 
     def _wanted(self) -> Iterable[ClientEntry]:
         """Clients that should be working members."""
-        for name in sorted(self.model.clients):
-            member = self.model.clients[name].member
+        for _, entry in sorted(self.model.clients.items()):
+            member = entry.member
             if (
-                member.has_subscription
-                and member.is_polling
-                and not member.is_closed
-                and member.blocked_in is None
-                and not self.model.clients[name].is_blocked_by_commit
-                and not member.has_failed
+                is_at_work(member)
+                and not entry.is_blocked_by_commit
                 and not (member.member_epoch <= 0 and has_nothing_to_join_for(self.model, member))
             ):
-                yield self.model.clients[name]
+                yield entry
 
 
 class GroupServed(Property):

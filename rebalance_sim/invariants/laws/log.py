@@ -49,7 +49,8 @@ class Tombstones(Property):
         *("coordinator §9.2", "defects S5"),
     )
     violated_by = (
-        *("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
+        "mut-no-assignment-tombstone",
+        "mut-no-bump-on-leave",
         "mut-delete-keeps-offsets",
     )
 

@@ -1,6 +1,7 @@
-"""What clients have to do for applications, and classic groups for members, once faults stop.
+"""What clients have to do for applications, classic groups for members, and coordinators of
+transactions for groups, once faults stop.
 
-Sources: client §1.3, §6.2, §7, §8, §12; classic §1.5, §4.2, §4.5, §6, §10.
+Sources: client §1.3, §6.2, §7, §8, §12; classic §1.5, §4.2, §4.5, §6, §10; transactions §2.4, §2.5.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _Due = tuple[str, int, int] | None
-"""What a client has to do, since when, and how long that may take."""
+"""What has to be done, since when, and how long that may take."""
 
 
 class _Obligation(Property):
@@ -36,13 +37,18 @@ class _Obligation(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
 
-    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
-        """Clients that have had something to do for longer than that may take."""
+    def due_of_each(self) -> Iterator[tuple[str, _Due]]:
+        """Who has something to do, and what; here, clients."""
         for name, entry in sorted(self.model.entries.items()):
-            found = self._due(entry) if entry.kind in self.client_kinds else None
-            if found is None:
+            if entry.kind in self.client_kinds:
+                yield name, self._due(entry)
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Who has had something to do for longer than that may take."""
+        for name, due in self.due_of_each():
+            if due is None:
                 continue
-            what, since_ms, limit_ms = found
+            what, since_ms, limit_ms = due
             if since_ms < 0:
                 yield Late(name, what)
             elif at_ms - since_ms > limit_ms + quiet.slack_ms:
@@ -186,6 +192,30 @@ class FailureRaised(_Obligation):
         ):
             return None
         return "has failed for good, and has not raised an error", entry.state_since_ms, 0
+
+
+class TransactionsEnd(_Obligation):
+    """transactions §2.4, §2.5, by the log of the group's offsets: that a decision which was made
+    is carried out, and that one is made where the producer makes none. The slack has the longest
+    ``transaction.timeout.ms``, and the interval in which the coordinator looks; after a load all
+    begin again."""
+
+    id = "transactions.end"
+    sentence = (
+        "Once faults stop, the marker of every transaction with offsets of the group is in their "
+        "log within transaction.timeout.ms, and the interval in which its coordinator looks for "
+        "those that have timed out, be its producer dead or alive."
+    )
+    clauses = ("transactions §2.4", "transactions §2.5")
+    violated_by = ("mut-txn-never-times-out", "test:sends-no-markers")
+
+    def due_of_each(self) -> Iterator[tuple[str, _Due]]:
+        """The coordinator of transactions, for each producer and partition."""
+        shard = self.model.acting_shard()
+        known = None if shard is None else self.model.offset_models.get(shard.name)
+        for (topic, number), producer_id, since_ms in known.open_since() if known else ():
+            what = f"has an offset of {topic}-{number} pending, and no marker has come"
+            yield f"producer {producer_id}", (what, since_ms, 0)
 
 
 class _OfClassicGroup(Property):

@@ -7,7 +7,7 @@ Source: coordinator §8.4, §9.4.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.records import (
@@ -30,10 +30,12 @@ class EndedTransaction(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """What a producer has written, and the offset of that record."""
+    """What a producer has written, the offset of that record, and since when its transaction has
+    had this partition, as far as that was seen."""
 
     written_at: int
     value: OffsetCommitValue
+    since_ms: int
 
 
 class OffsetModel:
@@ -55,8 +57,8 @@ class OffsetModel:
         self.ended: dict[int, EndedTransaction] = {}
         """Offset in the last batch -> the transaction that has committed there."""
 
-    def apply(self, records: Iterable[Record], *, first_offset: int) -> None:
-        """Enter records that follow each other in the log."""
+    def apply(self, records: Iterable[Record], *, first_offset: int, at_ms: int = 0) -> None:
+        """Enter records that follow each other in the log, and are written or read at ``at_ms``."""
         self.deleted, self.ended = {}, {}
         for offset, record in enumerate(records, start=first_offset):
             if record.group_id != self._group_id:
@@ -64,7 +66,12 @@ class OffsetModel:
             if type(record) is OffsetCommit:
                 self._set(offset, (record.topic, record.partition), record.value, offset)
             elif type(record) is TxnOffsetCommit or type(record) is TransactionMarker:
-                self._follow(offset, record)
+                self._follow(offset, record, at_ms)
+
+    def open_since(self) -> Iterator[tuple[OffsetKey, int, int]]:
+        """What is pending, of which producer, and since when."""
+        for key, found in sorted(self._pending.items()):
+            yield from ((key, producer_id, one.since_ms) for producer_id, one in found.items())
 
     def has_pending(self, key: OffsetKey) -> bool:
         """Whether any open transaction has an offset of this partition."""
@@ -83,12 +90,14 @@ class OffsetModel:
         if key in self.newest:
             self.deleted[key] = self.newest.pop(key)
 
-    def _follow(self, offset: int, record: TxnOffsetCommit | TransactionMarker) -> None:
+    def _follow(self, offset: int, record: TxnOffsetCommit | TransactionMarker, at_ms: int) -> None:
         """An offset is pending, or a transaction ends: what was written last counts."""
         producer_id = record.producer_id
         if type(record) is TxnOffsetCommit:
             key = record.topic, record.partition
-            self._set_pending(offset, key, producer_id, _Pending(offset, record.value))
+            known = self._pending.get(key, {}).get(producer_id)
+            since_ms = at_ms if known is None else known.since_ms
+            self._set_pending(offset, key, producer_id, _Pending(offset, record.value, since_ms))
             return
         mine = [key for key, found in sorted(self._pending.items()) if producer_id in found]
         ended = {key: self._pending[key][producer_id] for key in mine}

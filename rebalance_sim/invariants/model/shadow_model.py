@@ -81,7 +81,9 @@ class ShadowModel(ModelView):
         offset_model = self.offset_models[shard.name] = OffsetModel(self.group_id)
         # What is not committed has one record for each offset, and comes last.
         offset_model.apply(
-            records[: len(records) - without_last], first_offset=shard.log_end_offset - len(records)
+            records[: len(records) - without_last],
+            first_offset=shard.log_end_offset - len(records),
+            at_ms=self.view.now_ms,
         )
         return offset_model
 
@@ -137,7 +139,8 @@ class ShadowModel(ModelView):
             if not is_more or not any(map(self._needs_offsets, step.records)):
                 return is_more
             offset_model = self.open_offset_model(shard, without_last=count)
-        offset_model.apply(step.records, first_offset=shard.log_end_offset - count)
+        first = shard.log_end_offset - count
+        offset_model.apply(step.records, first_offset=first, at_ms=step.at_ms)
         return is_more
 
     def _needs_offsets(self, record: Record) -> bool:

@@ -17,16 +17,19 @@ _JOIN_GRACE_MS = 3_000
 def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
     """Classic clients that should be working members."""
     for name, entry in sorted(model.classic_clients.items()):
-        member = entry.member
-        if (
-            member.has_subscription
-            and member.is_polling
-            and not member.is_closed
-            and member.blocked_in is None
-            and not member.has_failed
-            and not has_nothing_to_join_for(model, member)
-        ):
-            yield name, member
+        if is_at_work(entry.member) and not has_nothing_to_join_for(model, entry.member):
+            yield name, entry.member
+
+
+def is_at_work(member: GroupMember) -> bool:
+    """Whether it has a subscription, and its application polls."""
+    return (
+        member.has_subscription
+        and member.is_polling
+        and not member.is_closed
+        and member.blocked_in is None
+        and not member.has_failed
+    )
 
 
 def has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
@@ -43,8 +46,8 @@ def has_rivals(model: ModelView) -> bool:
     """Whether two living clients have one instance id. Only one of them can be a member: they drive
     each other out for as long as they are started again, and their group never comes to rest."""
     members = [entry.member for entry in model.entries.values()]
-    working = [one for one in members if one.has_subscription and not one.is_closed]
-    taken = [name for one in working if (name := one.config.group_instance_id) is not None]
+    members = [member for member in members if member.has_subscription and not member.is_closed]
+    taken = [id_ for member in members if (id_ := member.config.group_instance_id) is not None]
     return len(set(taken)) < len(taken)
 
 

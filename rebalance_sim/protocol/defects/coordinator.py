@@ -251,6 +251,11 @@ DEFECTS = (
         title="Offsets are added to a transaction by any member, or none",
         rules=(wrong(CoordinatorRules, fences_txn_commits=False),),
     ),
+    Defect(
+        id="mut-txn-never-times-out",
+        title="The transaction of a dead producer is never aborted",
+        rules=(wrong(CoordinatorRules, aborts_timed_out_transactions=False),),
+    ),
     # A static join is refused without comparing the member ids, or accepted without comparing
     # the instance ids: the member then stays mapped under its former one, too.
     Defect(

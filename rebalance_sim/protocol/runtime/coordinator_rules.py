@@ -76,6 +76,9 @@ class CoordinatorRules:
     """transactions §2.4: a marker of a coordinator of transactions that another has followed is
     refused."""
 
+    aborts_timed_out_transactions = True
+    """transactions §2.5: a transaction that is open for longer than its timeout is aborted."""
+
     drops_aborted_offsets = True
     """transactions §3: offsets of a transaction that aborts do not count."""
 

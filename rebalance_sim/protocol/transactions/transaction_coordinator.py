@@ -227,7 +227,11 @@ class TransactionCoordinator(Component[Any]):
         transaction = known.value
         if key.kind is TransactionTimer.MARKERS and transaction.state in PREPARING:
             return Outcome(markers=self._markers(known))
-        if key.kind is TransactionTimer.TIMEOUT and transaction.state is TransactionState.ONGOING:
+        if (
+            key.kind is TransactionTimer.TIMEOUT
+            and transaction.state is TransactionState.ONGOING
+            and self._context.rules.aborts_timed_out_transactions
+        ):
             return self._ending(known, fenced(transaction))
         return Outcome()
 

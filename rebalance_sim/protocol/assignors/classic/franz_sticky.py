@@ -1,7 +1,7 @@
 """``sticky`` and ``cooperative-sticky`` as franz-go's members speak and compute them.
 
 Source: the traces ``classic_cooperative`` and ``classic_sticky`` of franz-go, and franz §7. Groups
-with unequal subscriptions, or racks, are balanced as the Java client does (franz §8).
+with racks are balanced as the Java client does (franz §8).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from itertools import chain
 
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
+from rebalance_sim.protocol.assignors.classic.franz_general import FranzBalancing, give_by_load
 from rebalance_sim.protocol.assignors.classic.sticky import (
     CooperativeStickyAssignor,
     StickyAssignor,
@@ -59,26 +60,8 @@ class LeastLoadedFirst(IdenticalBalancing):
                 mine.append(partition)
 
     def _give_rest(self) -> None:
-        """A binary heap by load: who is at its root gets one, and stays there among equals."""
         given = {*chain.from_iterable(self.shares.values())}
-        heap = list(self.shares)
-        for node in reversed(range(len(heap) // 2)):
-            self._sift_down(heap, node)
-        for partition in self.partitions:
-            if partition not in given:
-                self.shares[heap[0]].append(partition)
-                self._sift_down(heap, 0)
-
-    def _sift_down(self, heap: list[str], node: int) -> None:
-        while (left := 2 * node + 1) < len(heap):
-            child = min(range(left, min(left + 2, len(heap))), key=lambda n: self._load(heap[n]))
-            if self._load(heap[node]) <= self._load(heap[child]):
-                return
-            heap[node], heap[child] = heap[child], heap[node]
-            node = child
-
-    def _load(self, member_id: str) -> int:
-        return len(self.shares[member_id])
+        give_by_load([*self.shares], [p for p in self.partitions if p not in given], self.shares)
 
     def _level(self) -> None:
         """As long as loads differ by more than one."""
@@ -105,6 +88,7 @@ class LeastLoadedFirst(IdenticalBalancing):
 class FranzStickyAssignor(StickyAssignor):
     """``StickyBalancer``: who joins has nothing any more, says so, and nothing sticks."""
 
+    balancing = FranzBalancing
     balancing_of_equals = LeastLoadedFirst
 
     def user_data(
@@ -117,5 +101,6 @@ class FranzStickyAssignor(StickyAssignor):
 class FranzCooperativeStickyAssignor(CooperativeStickyAssignor):
     """``CooperativeStickyBalancer``: each tells the assignor what it owns, too."""
 
+    balancing = FranzBalancing
     balancing_of_equals = LeastLoadedFirst
     user_data = FranzStickyAssignor.user_data
