@@ -10,8 +10,6 @@ from pages import ROOT
 
 from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.quiet import called_for_ms
-from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.runner import run
 
 FOLDER = ROOT / "experiments"
@@ -56,11 +54,11 @@ def test_an_experiment_asks_what_a_page_answers(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=_names(EXPERIMENTS))
-def test_a_first_run_of_an_experiment_passes(file: Path) -> None:
+def test_a_first_run_of_an_experiment_passes_and_is_judged(file: Path) -> None:
     experiment = load_experiment(file)
     scenario = generate(experiment.variants[0], experiment.first_seed)
     result = run(scenario, leaps=True)
-    assert result.outcome in PASSING
+    assert result.outcome in ("ok", "known")  # Of others there is no figure.
     assert set(experiment.metrics) <= set(result.metrics)
 
 
@@ -105,12 +103,3 @@ def test_the_numbers_of_an_answer_are_in_its_table_or_its_experiment(name: str) 
 def test_a_number_that_no_table_has_is_noticed() -> None:
     assert NUMBER.findall("some 1,200 of 47.8 s, KIP-848 and max_2") == ["1,200", "47.8"]
     assert [_digits(number) for number in ("1,200", "47.8", "0", "10")] == [-2, 1, 0, -1]
-
-
-@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
-def test_an_experiment_lasts_until_its_groups_can_be_judged(file: Path) -> None:
-    """A quiet period that is given and too short gives runs that are not judged, and no figure."""
-    for _, variant in load_experiment(file).cell_variants:
-        world = generate(variant, 0).world
-        given_ms = world.quiet_period_ms
-        assert given_ms is None or given_ms >= called_for_ms(world)
