@@ -227,7 +227,7 @@ def test_numbers_are_in_units_for_people() -> None:
         title_of("unowned_partition_ms_max") == "longest time without an owner of one partition (s)"
     )
     assert title_of("epoch_delay_ms_max") == "epoch delay max (s)"
-    assert title_of("fences") == "fences"
+    assert title_of("fences") == "times a client found itself fenced"
     assert shown_in_unit("unowned_partition_ms", 150_000) == "150"
     assert shown_in_unit("partition_moves", 1_500) == "1,500"
 
