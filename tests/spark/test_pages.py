@@ -270,6 +270,11 @@ def test_text_is_no_html_and_folds_close() -> None:
                 "Nothing but known issues: 4 of 5 runs show some, none fails otherwise.", "known"
             ),
         ),
+        (
+            {"ok": 3, "not-judged": 1, "vacuous": 1},
+            Verdict("No failure in 5 runs; 2 were not judged.", "good"),
+        ),
+        ({"not-judged": 5}, Verdict("Not known: none of 5 runs could be judged.", "")),
         ({}, Verdict("No failure in 0 runs.", "")),
     ],
 )
