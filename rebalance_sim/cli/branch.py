@@ -117,7 +117,10 @@ def branch(
         from rebalance_sim.spark.reports.stills import shares_over_moments
 
         rows = [(one.at_ms / 1000, one.share) for one in found if one.share is not None]
-        shares_over_moments(str(question), rows).savefig(plot)
+        counts = sorted({one.runs for one in found})
+        runs = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+        words = f"{question}, n = {runs} runs a moment, with 95 % intervals"
+        shares_over_moments(words, rows).savefig(plot)
     if json:
         print_json(_as_json(result, question, numbers, found))
     else:

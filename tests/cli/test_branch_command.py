@@ -142,6 +142,17 @@ def test_the_shares_are_drawn(call: Call, tmp_path: Path) -> None:
         assert file.read_bytes().startswith(start)
 
 
+def test_the_plot_of_shares_says_of_how_many_runs(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = []
+    monkeypatch.setattr(
+        "matplotlib.axes.Axes.set_title", lambda _, title, **__: titles.append(title)
+    )
+    call("branch", CHANCE, "--at", "0s:2s:1s", "--seeds", "0:4", "--plot", tmp_path / "shares.svg")
+    assert titles[0].endswith(", n = 4 runs a moment, with 95 % intervals")
+
+
 @pytest.mark.parametrize(
     ("where", "value", "is_so"),
     [

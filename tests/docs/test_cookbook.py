@@ -10,7 +10,6 @@ from pages import ROOT
 
 from rebalance_sim.scenarios.experiment import load_experiment
 from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.result import PASSING
 from rebalance_sim.scenarios.runner import run
 
 FOLDER = ROOT / "experiments"
@@ -56,11 +55,11 @@ def test_an_experiment_asks_what_a_page_answers(file: Path) -> None:
 
 @pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=_names(EXPERIMENTS))
-def test_a_first_run_of_an_experiment_passes(file: Path) -> None:
+def test_a_first_run_of_an_experiment_passes_and_is_judged(file: Path) -> None:
     experiment = load_experiment(file)
     scenario = generate(experiment.variants[0], experiment.first_seed)
     result = run(scenario, leaps=True)
-    assert result.outcome in PASSING
+    assert result.outcome in ("ok", "known")  # Of others there is no figure.
     assert set(experiment.metrics) <= set(result.metrics)
 
 

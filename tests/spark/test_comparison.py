@@ -186,6 +186,8 @@ def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
     assert "consumer-range (3 of 3 stuck)" in text
     assert "nothing continues" in text
     assert "![" not in text
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<div class='tile '><b>0</b>seeds are compared" in page
 
 
 def test_a_verdict_that_may_be_chance_is_not_green_and_seeds_without_a_verdict_are_named(

@@ -227,7 +227,7 @@ def test_numbers_are_in_units_for_people() -> None:
         title_of("unowned_partition_ms_max") == "longest time without an owner of one partition (s)"
     )
     assert title_of("epoch_delay_ms_max") == "epoch delay max (s)"
-    assert title_of("fences") == "fences"
+    assert title_of("fences") == "times a client found itself fenced"
     assert shown_in_unit("unowned_partition_ms", 150_000) == "150"
     assert shown_in_unit("partition_moves", 1_500) == "1,500"
 
@@ -270,6 +270,11 @@ def test_text_is_no_html_and_folds_close() -> None:
                 "Nothing but known issues: 4 of 5 runs show some, none fails otherwise.", "known"
             ),
         ),
+        (
+            {"ok": 3, "not-judged": 1, "vacuous": 1},
+            Verdict("No failure in 5 runs; 2 were not judged.", "good"),
+        ),
+        ({"not-judged": 5}, Verdict("Not known: none of 5 runs could be judged.", "")),
         ({}, Verdict("No failure in 0 runs.", "")),
     ],
 )

@@ -21,6 +21,8 @@ def hunt_document(hunted: Hunted, profiles: str) -> doc.Document:
 def _head(hunted: Hunted) -> Iterator[doc.Part]:
     corpus = hunted.corpus
     kinds, runs = len(corpus.findings), sum(corpus.findings.values())
+    left = corpus.runs - corpus.outcomes.get("ok", 0) - corpus.outcomes.get("known", 0)
+    rest = f"; {left:,} {'was' if left == 1 else 'were'} not judged" if left else ""
     if kinds:
         yield doc.Verdict(
             f"{kinds:,} kinds of failure, in {runs:,} of {corpus.runs:,} runs.", "bad"
@@ -28,10 +30,13 @@ def _head(hunted: Hunted) -> Iterator[doc.Part]:
     elif known := corpus.outcomes.get("known", 0):
         yield doc.Verdict(
             f"Nothing but known issues: {known:,} of {corpus.runs:,} runs show some, none fails "
-            "otherwise.", "known"
+            f"otherwise{rest}.", "known"
         )  # fmt: skip
+    elif left == corpus.runs > 0:
+        yield doc.Verdict(f"Not known: none of {corpus.runs:,} runs could be judged.", "")
     else:
-        yield doc.Verdict(f"No failure in {corpus.runs:,} runs.", "good" if corpus.runs else "")
+        kind = "good" if corpus.runs else ""
+        yield doc.Verdict(f"No failure in {corpus.runs:,} runs{rest}.", kind)
     yield doc.Tiles([(f"{count:,}", f"{name} (of {corpus.runs:,} runs)", tile_of(name))
                      for name, count in sorted(corpus.outcomes.items())])  # fmt: skip
     cpu = f"{hunted.rows[-1].cpu_s:,.1f} s" if hunted.rows else "0 s"

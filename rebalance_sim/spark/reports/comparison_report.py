@@ -80,7 +80,11 @@ def _head(summary: ComparisonSummary) -> Iterator[doc.Part]:
         yield f"`{name}`{base}: {protocol_named(name).title}"
     yield doc.Tiles(
         [
-            (f"{summary.seeds_compared:,}", "seeds are compared", "good"),
+            (
+                f"{summary.seeds_compared:,}",
+                "seeds are compared",
+                "good" if summary.seeds_compared else "",
+            ),
             (f"{failed:,}", "runs that did not pass", "bad" if failed else ""),
         ]
     )
