@@ -156,6 +156,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 242): "a load arms the timer of who left while it was revoking",
     ("cooperative", 22010): "close searches, and returns, in one event",
     ("whole@kafka-4.3-clean", 8814): "librdkafka's leave is lost with its connection at once",
+    ("transactions", 54): "an aborted transaction had a part of the one that commits",
 }
 
 PROVEN = {

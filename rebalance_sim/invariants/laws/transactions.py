@@ -119,11 +119,12 @@ class ExactlyOnce(Property):
     def _end(self, shard: ShardView, ended: EndedTransaction) -> Finding | None:
         offsets = {self._partition(shard, key): end for key, end in ended.offsets.items()}
         known = self._sent.get(ended.producer_id, [])
-        # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted.
+        # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted. One
+        # that was aborted may have had a part of it, up to the same offsets.
         matching = [one for one in known if _agrees(one.offsets, offsets)]
         if not matching:
             return None
-        sent = matching[0]
+        sent = max(matching, key=lambda one: len(one.offsets.keys() & offsets.keys()))
         offsets = {p: end for p, end in offsets.items() if p in sent.offsets}
         del known[: known.index(sent) + 1]
         found = None
