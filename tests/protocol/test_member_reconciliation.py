@@ -212,6 +212,13 @@ def test_14_metadata_lost_before_a_revocation_does_not_block_it() -> None:
     assert set(story.member.assigned) == partitions(0)
 
 
+def test_a_revoked_callback_is_a_value_that_can_be_hashed() -> None:
+    story = Story(enable_auto_commit=False)
+    story.stabilise(0, 1)
+    retarget(story, 0)
+    assert {*story.callbacks(story.poll())} == {(REVOKED, partitions(1))}
+
+
 def test_16_a_revoked_callback_that_throws_acknowledges_nothing_and_is_tried_again() -> None:
     story = Story()
     story.stabilise(0, 1)

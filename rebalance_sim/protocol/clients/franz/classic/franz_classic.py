@@ -65,7 +65,7 @@ class FranzClassicMember(FranzClassicCore):
             self._session.rename(found, fetch_state=FetchState.INITIALIZING)
         if renamed:
             self._session.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
-            assigned = frozenset(renamed.values()) & self.subscription.assigned.keys()
+            assigned = frozenset(renamed.values()).intersection(self.subscription.assigned)
             if assigned:
                 self.effects.append(ResetPositions(partitions=assigned))
         super()._on_metadata_known(event)

@@ -191,7 +191,7 @@ class Reconciler:
         if self._is_aborted(reconciliation):
             self._running.remove(reconciliation)
             return
-        revoked = reconciliation.revoked & core.subscription.assigned.keys()
+        revoked = reconciliation.revoked.intersection(core.subscription.assigned)
         if not revoked:
             self._before_assigned(reconciliation)
             return

@@ -107,7 +107,7 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
             self._rebalance.rename(renamed)
             # An old position means nothing in a new topic.
             self._assignment.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
-            assigned = frozenset(renamed.values()) & self.subscription.assigned.keys()
+            assigned = frozenset(renamed.values()).intersection(self.subscription.assigned)
             if assigned:
                 self.effects.append(ResetPositions(partitions=assigned))
         if found or renamed:
