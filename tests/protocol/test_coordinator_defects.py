@@ -246,11 +246,18 @@ def in_transaction(semantics: Semantics, member_epoch: int = 2) -> tuple[Bench, 
     return bench, answer.errors[partition].name
 
 
-def fetch_of_a_pending_offset(semantics: Semantics) -> Any:
+def fetch_of_a_pending_offset(semantics: Semantics, after_ms: int = 0) -> Any:
     bench, _ = in_transaction(semantics)
+    bench.wait(after_ms)
     partitions = frozenset(parts("foo[0]"))
     fetch = OffsetFetchRequest(group_id=GROUP_ID, partitions=partitions, require_stable=True)
     return sorted(code.name for code in bench.send(fetch).errors.values())
+
+
+def fetch_of_what_a_dead_producer_left(semantics: Semantics) -> Any:
+    """After its timeout, and the ten seconds in which the coordinator looks."""
+    timeout_ms = InitProducerIdRequest(transactional_id="t").transaction_timeout_ms
+    return fetch_of_a_pending_offset(semantics, timeout_ms + 10_000)
 
 
 def successor_of_an_open_transaction(semantics: Semantics) -> Any:
@@ -442,6 +449,11 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
         marker_of_an_older_coordinator,
         ["NONE", "TRANSACTION_COORDINATOR_FENCED"],
         ["NONE", "NONE"],
+    ),
+    "mut-txn-never-times-out": (
+        fetch_of_what_a_dead_producer_left,
+        [],
+        ["UNSTABLE_OFFSET_COMMIT"],
     ),
     "mut-txn-commit-no-fence": (transaction_at_an_old_epoch, "ILLEGAL_GENERATION", "NONE"),
     "mut-config-at-load": (interval_is_altered, 6_000, 5_000),
