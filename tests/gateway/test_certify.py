@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 from real_clients import CLIENTS as CLIENT_FOLDER
@@ -170,12 +171,19 @@ def test_every_scenario_holds_for_real_clients(capsys, tmp_path, client):
         words = f"{build(tmp_path)} {protocol}"
     else:
         words = command(*CLIENTS[client])
-    code, outcomes = certify(
-        capsys, "--command", words, "--static-command", f"{words} {{instance_id}}", "--jobs", "4"
-    )
+    line = ("--command", words, "--static-command", f"{words} {{instance_id}}", "--jobs", "4")
+    code, outcomes = certify(capsys, *line)
     failed = {name for name, outcome in outcomes.items() if outcome == "failed"}
-    assert failed | IN_SOME_RUNS.get(client, set()) == KNOWN.get(client, set())
     assert code == (1 if failed else 0)
+    # Clients and clock are real, and a machine may be busy: what fails counts if it fails again.
+    odd = sorted(failed - KNOWN.get(client, set()))
+    if odd:
+        warnings.warn(f"{client} failed once: {', '.join(odd)}", stacklevel=1)
+        out = tmp_path / "again"
+        again = [option for name in odd for option in ("--scenario", name)]
+        _, outcomes = certify(capsys, *line, *again, "--out", str(out))
+        assert [name for name, outcome in outcomes.items() if outcome == "failed"] == [], out
+    assert failed - {*odd} | IN_SOME_RUNS.get(client, set()) == KNOWN.get(client, set())
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
