@@ -119,8 +119,8 @@ class ExactlyOnce(Property):
     def _end(self, shard: ShardView, ended: EndedTransaction) -> Finding | None:
         offsets = {self._partition(shard, key): end for key, end in ended.offsets.items()}
         known = self._sent.get(ended.producer_id, [])
-        # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted. One
-        # that was aborted may have had a part of it, up to the same offsets.
+        # Not all of a transaction needs to be there: a topic may be gone, or its offset deleted.
+        # One that was aborted may have had a part of it, up to the same offsets.
         matching = [one for one in known if _agrees(one.offsets, offsets)]
         if not matching:
             return None
