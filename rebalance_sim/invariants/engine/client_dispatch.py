@@ -40,7 +40,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 class ClientWatch:
     """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
-    question to some of them, and reports what they find, ``ask_about`` one with subjects."""
+    question to some of them, about subjects if need be, and reports what they find."""
 
     def __init__(
         self,
@@ -49,14 +49,12 @@ class ClientWatch:
         listeners: Mapping[str, Listeners],
         on_ownership: tuple[Listener, ...],
         ask: Callable[..., None],
-        ask_about: Callable[..., None],
     ) -> None:
         self._model = model
         self._quiet = quiet
         self._listeners = listeners
         self._on_ownership = on_ownership
         self._ask = ask
-        self._ask_about = ask_about
 
     def on_event(self, step: Step) -> None:
         """A client took an event in."""
@@ -95,7 +93,7 @@ class ClientWatch:
         """A process is gone."""
         entry = None if step.client is None else self._model.entries.get(step.client.name)
         if entry is not None:
-            self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
+            self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
             self._close_client(entry.name)
 
     def _take(self, step: Step, entry: ClientEntry, kind: type) -> None:
@@ -127,7 +125,7 @@ class ClientWatch:
                 entry.note_end(correlation_id, has_failed=True, paced_ms=step.at_ms)
         listeners = self._listeners[entry.kind].of_event(event)
         if listeners:
-            self._ask_about(listeners, step, entry)
+            self._ask(listeners, step, entry)
 
     def _effects(self, step: Step, entry: ClientEntry, effects: tuple[Any, ...]) -> None:
         state = entry.state
@@ -151,7 +149,7 @@ class ClientWatch:
                 entry.forget_requests()
         if len(effects) > 1 or type(effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, effects))
-            self._ask_about(self._listeners[entry.kind].on_effects[kinds], step, entry)
+            self._ask(self._listeners[entry.kind].on_effects[kinds], step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -168,7 +166,7 @@ class ClientWatch:
         )
         if not is_repeated:
             listeners = self._listeners[entry.kind].of["on_sent"]
-            self._ask_about(listeners, step, entry, request, state)
+            self._ask(listeners, step, entry, request, state)
         entry.note_sent(effect.correlation_id, request, step.at_ms)
         if request.member_epoch <= JOIN_EPOCH:
             self._quiet.note_sent(request, step.at_ms)
@@ -178,7 +176,7 @@ class ClientWatch:
         if member.member_id != entry.member_id and not entry.is_classic:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
-        self._ask_about(self._listeners[entry.kind].of["on_moved"], step, entry)
+        self._ask(self._listeners[entry.kind].of["on_moved"], step, entry)
         if entry.is_classic and member.member_epoch <= 0 and member.state is ClientState.JOINING:
             # Not before: what it had sent when it heard that it is no member any more is of that.
             entry.had_assigned.clear()
