@@ -89,14 +89,14 @@ def intervals_ms(client: ClientProcess) -> tuple[int, ...]:
 def round_ms(client: ClientProcess, logs: TopicLogs) -> int:
     """How long it takes at most from when a commit is due until its application makes it, or polls
     for its library to make it: what it is handed now keeps it."""
-    away_ms = _away(client, _records_per_second(client, logs)).most_ms
+    away_ms = _away(client, sum(_a_second(client, logs))).most_ms
     return away_ms if _has_batches(client) else 2 * away_ms
 
 
 def counts(client: ClientProcess, logs: TopicLogs, span_ms: int) -> tuple[float, float]:
     """How many commits it sends in so much time, and how many offsets they have together."""
     member = client.member
-    a_second = [logs.rate_of(partition.topic_id) for partition in member.assigned]
+    a_second = _a_second(client, logs)
     sent = offsets = 0.0
     for lasts_ms, away in _paces(client, sum(a_second), span_ms):
         for every_ms in _times_apart_ms(client, away):
@@ -159,5 +159,6 @@ def _away(client: ClientProcess, records_per_second: int, batch_ms: int | None =
     return _Away(least_ms, max(most_ms, least_ms))
 
 
-def _records_per_second(client: ClientProcess, logs: TopicLogs) -> int:
-    return sum(logs.rate_of(partition.topic_id) for partition in client.member.assigned)
+def _a_second(client: ClientProcess, logs: TopicLogs) -> list[int]:
+    """How many records come in each partition that it is assigned."""
+    return [logs.rate_of(partition.topic_id) for partition in client.member.assigned]
