@@ -92,13 +92,18 @@ def test_a_sweep_beside_itself_is_a_short_page(
     assert "What rebalances cost" not in text
 
 
-def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Path) -> None:
-    for limit in (1, 2):
+def between_two(call: Call, tmp_path: Path, setting: str, values: tuple[int, int]) -> Outcome:
+    """Of two seeds with either value of a setting of clients."""
+    for value in values:
         call(
             "sweep", "--profile", "calm", "--seeds", "0:2", *POOL, "--out",
-            tmp_path / str(limit), "--set", f"world.clients[*].processing_ms={limit}00",
+            tmp_path / str(value), "--set", f"world.clients[*].{setting}={value}",
         )  # fmt: skip
-    outcome = call("diff", tmp_path / "1", tmp_path / "2")
+    return call("diff", *(tmp_path / str(value) for value in values))
+
+
+def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Path) -> None:
+    outcome = between_two(call, tmp_path, "processing_ms", (100, 200))
     shown = "calm world.clients[*].processing_ms"
     assert f"  variants: {shown}=100 -> {shown}=200\n" in outcome.out
     assert "(too few runs for an interval), less in" in outcome.out
@@ -108,11 +113,6 @@ def test_two_sweeps_with_other_settings_are_told_apart(call: Call, tmp_path: Pat
 def test_runs_that_last_longer_have_no_more_of_what_grows_with_time(
     call: Call, tmp_path: Path
 ) -> None:
-    for limit in (20, 60):
-        call(
-            "sweep", "--profile", "calm", "--seeds", "0:2", *POOL, "--out",
-            tmp_path / str(limit), "--set", f"world.clients[*].max_poll_interval_ms={limit}000",
-        )  # fmt: skip
-    outcome = call("diff", tmp_path / "20", tmp_path / "60")
+    outcome = between_two(call, tmp_path, "max_poll_interval_ms", (20_000, 60_000))
     assert "2 runs are in both; 2 took other steps" in outcome.out
     assert "heartbeats_sent" not in outcome.out and "commits_sent" not in outcome.out

@@ -7,7 +7,7 @@ from typing import Any
 
 from rebalance_sim.scenarios.documents import document as doc
 from rebalance_sim.spark.hunt.carry_out import Hunted
-from rebalance_sim.spark.reports.page_plots import curve, tile_of
+from rebalance_sim.spark.reports.page_plots import curve, not_judged, tile_of
 
 RAREST_LISTED = 40
 
@@ -22,7 +22,7 @@ def _head(hunted: Hunted) -> Iterator[doc.Part]:
     corpus = hunted.corpus
     kinds, runs = len(corpus.findings), sum(corpus.findings.values())
     left = corpus.runs - corpus.outcomes.get("ok", 0) - corpus.outcomes.get("known", 0)
-    rest = f"; {left:,} {'was' if left == 1 else 'were'} not judged" if left else ""
+    rest = not_judged(left)
     if kinds:
         yield doc.Verdict(
             f"{kinds:,} kinds of failure, in {runs:,} of {corpus.runs:,} runs.", "bad"

@@ -54,6 +54,11 @@ def tile_of(outcome: str) -> str:
     return _KINDS[colour_of(outcome)]
 
 
+def not_judged(count: int, more: str = "") -> str:
+    """What a verdict says beside it of runs that were not judged; nothing if all were."""
+    return f"; {count:,} {'was' if count == 1 else 'were'} not judged{more}" if count else ""
+
+
 def outcome_bars(outcomes: Mapping[str, Mapping[str, int]]) -> Any:
     """A bar for each row (a protocol, or a sweep), made of its outcomes."""
     names = dict.fromkeys(name for counts in outcomes.values() for name in counts)

@@ -107,9 +107,7 @@ def _answer(summary: SweepSummary) -> tuple[str, str]:
         if known := summary.outcomes.get("known", 0):
             words += f", in {known:,} of these but for known issues of the simulated version"
         in_part = ", or in part" if "partly-judged" in summary.outcomes else ""
-        left = summary.runs - judged
-        rest = f"; {left:,} {'was' if left == 1 else 'were'} not judged{in_part}" if left else ""
-        words += f"{rest}."
+        words += f"{page_plots.not_judged(summary.runs - judged, in_part)}."
     if not summary.is_complete:
         words += f" Not complete: {summary.runs:,} of {len(summary.plan.seeds):,} seeds have run."
     return words, kind
