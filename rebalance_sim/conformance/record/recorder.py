@@ -134,11 +134,10 @@ def record_all(
     escaped: list[Exception] = []
 
     def work_apart() -> None:
+        # What escapes would end this thread alone, and the command as if all was well.
         try:
             work()
-        except (
-            Exception
-        ) as problem:  # It would end this thread, and the command as if all was well.
+        except Exception as problem:
             escaped.append(problem)
 
     threads = [threading.Thread(target=work_apart, daemon=True) for _ in range(jobs)]
