@@ -30,10 +30,9 @@ help:
 test: $(INSTALLED)
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# Test by test in a process for each core; then those on Spark, whose files have a session each.
+# Those on Spark, which mostly wait, beside the others.
 test-slow: $(INSTALLED)
-	$(BIN)/pytest -m slow -n logical --dist worksteal --ignore tests/spark
-	$(BIN)/pytest -m slow -n logical --dist loadfile --no-loadscope-reorder tests/spark
+	$(BIN)/pytest -m slow -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check

@@ -34,6 +34,10 @@ SLOW_FIXTURES = {"hdfs"}
 
 LONG_FIRST = (
     "clusters",
+    "tests/spark/test_kills.py",
+    "tests/spark/test_large_sweep.py",
+    "tests/spark/test_submission.py",
+    "tests/spark/test_detection.py",
     "tests/notebooks/test_notebooks.py",
     "tests/docs/test_commands.py",
     "tests/cli/test_regress_command.py",
@@ -77,7 +81,8 @@ def _group(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """For ``--dist loadfile``: groups are kept together.
+    """For ``--dist loadfile``: groups are kept together; of slow tests only those on Spark, which
+    share its sessions: the others take long one by one, and are dealt out so.
 
     By their names, as controllers know no more. Marks of ``--dist loadgroup`` do not reach them:
     pytest 9 computes the id of a test to which pytest-xdist 3.8 adds its group."""
@@ -85,9 +90,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling
 
+    are_slow = config.getoption("markexpr") == "slow"
+
     class Groups(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid)
+            is_alone = are_slow and not nodeid.startswith("tests/spark/")
+            return nodeid if is_alone else _group(nodeid)
 
     return Groups(config, log)
 
