@@ -215,7 +215,7 @@ def _describe(
 ) -> Iterator[str]:
     from rebalance_sim.spark.regress import CHANGED as OTHER_STEPS
     from rebalance_sim.spark.regress import FAILED
-    from rebalance_sim.spark.reports.regression import counts_of, headline
+    from rebalance_sim.spark.reports.regression import counts_of, headline, unjudged_of
 
     counts = counts_of(checked)
     yield f"{len(checked):,} cases: " + ", ".join(f"{n:,} {name}" for name, n in counts.items())
@@ -228,6 +228,11 @@ def _describe(
             yield f"         {one.replay}"
         if len(found) > SHOWN:
             yield f"         and {len(found) - SHOWN:,} more {verdict}"
+    unjudged = unjudged_of(checked)
+    for one in unjudged[:SHOWN]:
+        yield f"{one.got.outcome} {one.case.id}: {one.reason}"
+    if len(unjudged) > SHOWN:
+        yield f"         and {len(unjudged) - SHOWN:,} more of which not everything was judged"
     left = sorted(known.keys() - {one.case.id for one in checked})
     if left:
         more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""

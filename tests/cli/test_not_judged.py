@@ -92,3 +92,15 @@ def test_a_sweep_has_the_reason_in_its_table(call: Call, tmp_path: Path) -> None
     assert row["outcome"] == "not-judged"
     assert "client-01 failed for good" in row["reason"]
     assert "not-judged" in (out / "report.md").read_text(encoding="utf-8")
+
+
+def test_regress_says_what_was_not_judged_wherever_it_writes(call: Call, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("junit", "markdown")}
+    told = call(
+        *("regress", "--profile", "faulty", "--seeds", "4", "--processes", "1", "--no-database"),
+        *(one for name, file in files.items() for one in (f"--{name}", file)),
+        *("--lock", tmp_path / "lock.json"),
+    )
+    assert told.code == 0
+    for text in (told.out, *(file.read_text(encoding="utf-8") for file in files.values())):
+        assert "client-01 failed for good" in text

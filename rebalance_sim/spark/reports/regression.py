@@ -19,6 +19,8 @@ VERDICTS = {
     SAME: "as before",
     SKIPPED: "not run: the time was up",
 }
+UNJUDGED = ("not-judged", "partly-judged", "vacuous")
+"""Outcomes of runs that pass although not everything, or nothing, was judged."""
 LISTED = 50
 SHOWN = 10
 """Of how many failures Markdown has what led to them."""
@@ -28,6 +30,11 @@ def counts_of(checked: Sequence[Checked]) -> dict[str, int]:
     """Verdict -> how many cases, those that there are."""
     counts = Counter(one.verdict for one in checked)
     return {verdict: counts[verdict] for verdict in VERDICTS if verdict in counts}
+
+
+def unjudged_of(checked: Sequence[Checked]) -> list[Checked]:
+    """The cases that pass, but of which not everything was judged."""
+    return [one for one in checked if one.got.outcome in UNJUDGED]
 
 
 def headline(one: Checked) -> str:
@@ -62,7 +69,8 @@ def failure_lines(one: Checked) -> list[str]:
 
 
 def as_junit(checked: Sequence[Checked]) -> str:
-    """One test case for each case; a change of digest is no failure, and is written as output."""
+    """One test case for each case; a change of digest, or what was not judged, is no failure, and
+    is written as output."""
     suite = ElementTree.Element(
         "testsuite",
         name="rebalance-sim",
@@ -83,9 +91,12 @@ def as_junit(checked: Sequence[Checked]) -> str:
             failure.text = _printable("\n".join(failure_lines(one)))
         elif one.verdict == SKIPPED:
             ElementTree.SubElement(case, "skipped", message=one.reason)
-        elif one.verdict == CHANGED and one.expected is not None:
-            output = ElementTree.SubElement(case, "system-out")
-            output.text = f"digest {one.got.digest}, not {one.expected.digest}"
+        output: list[str] = []
+        if one.verdict == CHANGED and one.expected is not None:
+            output.append(f"digest {one.got.digest}, not {one.expected.digest}")
+        output += [f"{of.got.outcome}: {of.reason}" for of in unjudged_of([one])]
+        if output:
+            ElementTree.SubElement(case, "system-out").text = _printable("\n".join(output))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -125,4 +136,7 @@ def as_markdown(checked: Sequence[Checked]) -> str:
             parts += [Heading(f"{verdict.capitalize()}: {VERDICTS[verdict]}"), table]
         for one in found[:SHOWN] if verdict == FAILED else ():
             parts.append(Fold(one.case.id, [Lines(failure_lines(one))]))
+    if unjudged := unjudged_of(checked):
+        rows = ([one.case.id, one.got.outcome, one.reason] for one in unjudged)
+        parts += [Heading("Not judged"), Table([["case", "came to", "why"], *rows], LISTED)]
     return markdown(Document("Regression", parts))
