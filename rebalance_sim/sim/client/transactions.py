@@ -191,7 +191,7 @@ class Transactions:
                 if assigned.get(partition) is state and state.has_valid_position
             }
             if back:
-                self._process.apply(Seek(positions=back))
+                self._process.take(Seek(positions=back))  # what flows begins again there
         self._open = {}
         self._began_ms = self._metadata = None
         if self._writer is not None:
