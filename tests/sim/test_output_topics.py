@@ -143,6 +143,19 @@ def test_an_application_aborts_what_it_has_written_of_a_partition_that_it_loses(
     assert delivered(watched, COMMITTED) < delivered(watched, UNCOMMITTED)
 
 
+def test_an_application_aborts_what_it_has_written_of_a_partition_that_comes_back_to_it() -> None:
+    """In an eager rebalance every partition is given up. The only one comes back, from what is
+    committed, so that what was written since would be there twice."""
+    eager: dict[str, Any] = {"kind": "classic", "assignors": ("sticky",)}
+    writes = replace(WRITES, commit_interval_ms=12_000)
+    clients = app(transactions=writes, **eager), app("other", start_ms=8_000, **eager)
+    watched = world_of(*clients, *READERS, topics=(replace(ORDERS, partition_count=1), BILLS))
+    result = watched.run()
+    assert result.metrics["transactions_aborted"] == 1
+    assert result.metrics["records_read_aborted"] > 20 * 8
+    assert watched.world.metrics.deliveries[COMMITTED.value].redelivered == 0
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -53,6 +53,8 @@ class OutputWriter:
         self._read: dict[TopicPartition, tuple[PartitionState, int]] = {}
         """Of what has been written in this transaction: up to where it was read, in which time with
         a partition."""
+        self._has_lost = False
+        """Whether some of it is of a time with a partition before the present one."""
 
     @property
     def is_idle(self) -> bool:
@@ -75,12 +77,16 @@ class OutputWriter:
         return known[1] if known is not None and known[0] is state else None
 
     def has_lost(self, assigned: Mapping[TopicPartition, PartitionState]) -> bool:
-        """Whether a partition is gone that records of this transaction have come from."""
-        return any(assigned.get(p) is not state for p, (state, _) in self._read.items())
+        """Whether a partition is gone, or was for a time, that records of this transaction have
+        come from."""
+        return self._has_lost or any(
+            assigned.get(partition) is not state for partition, (state, _) in self._read.items()
+        )
 
     def add(self, partition: TopicPartition, state: PartitionState, end: int, count: int) -> None:
         """So many records of a partition are processed, up to this offset."""
         outputs = self._partitions()
+        self._has_lost |= self._read.get(partition, (state,))[0] is not state
         self._read[partition] = state, end
         if not outputs:
             self._producer.abort()
@@ -138,6 +144,7 @@ class OutputWriter:
     def begin(self) -> None:
         """A transaction has ended, and the next one is to have records of its own."""
         self._read.clear()
+        self._has_lost = False
         gone = self._lines.keys() - set(self._partitions())
         for partition, line in list(self._lines.items()):
             line.written = 0
