@@ -105,6 +105,22 @@ def test_a_slow_record_below_max_poll_interval_is_met_once_and_holds_all_partiti
     assert watched.world.result().metrics["poison_pill_hits"] == 1
 
 
+def test_behind_a_slow_record_comes_what_is_left_of_its_batch_before_the_next_poll() -> None:
+    """Of up to 200 records in hand it processes 80 a second. Properties are checked: the poll that
+    commits all of them comes when the last of them is processed."""
+    slow = PoisonPillSpec(effect=PillEffect.SLOW, partition=0, offset=40, lasts_ms=20_000)
+    own = {"processing_records_per_second": 80, "max_poll_records": 200, "start_ms": 1_000}
+    watched = world_with(slow, reader("a", auto_commit_interval_ms=1_000, **own))
+    watched.advance_to(60_000)
+    away_ms = {
+        step["event"]["type"]: step["at_ms"]
+        for step in watched.steps(StepKind.CLIENT_EVENT, client="a")
+        if step["event"]["type"] in ("PollingStopped", "PollingResumed")
+    }
+    left_ms = away_ms["PollingResumed"] - away_ms["PollingStopped"] - 20_000
+    assert 0 < left_ms < 200 * 1_000 / 80
+
+
 def test_one_in_so_many_records_is_the_last_of_each_so_many() -> None:
     every = PoisonPillSpec(effect=PillEffect.FAIL, every=10)
     assert [every.from_offset(3, at) for at in (0, 9, 10, 19, 20)] == [9, 9, 19, 19, 29]

@@ -103,24 +103,29 @@ class LongBatches:
 
     def _be_kept(self, lasts_ms: int) -> None:
         """A record takes so long, and the application does not poll meanwhile."""
-        self._application.return_records()
+        if not self.keep:
+            self._application.return_records()
         self._stay_away(lasts_ms)
 
     def _stay_away(self, lasts_ms: int) -> None:
-        self.keep = True
+        is_away, self.keep = self.keep, True
         self._until_ms = self._clock.now_ms + lasts_ms
         self._application.wake_at(self._until_ms)
-        self._process.take(PollingStopped())
+        if not is_away:
+            self._process.take(PollingStopped())
 
     def end(self) -> None:
-        """The batch is processed, unless something has held it up."""
+        """The batch is processed, unless something has held it up: behind a pill comes what is left
+        of the batch."""
+        if self._pills is not None and self._has_pill and self._until_ms <= self._clock.now_ms:
+            self._pills.release()
+            self._intake.look(is_serving=self._application.is_free)
+            self._pills.plan()
         back_ms = self.back_ms
         if back_ms > self._clock.now_ms:
             self._application.wake_at(back_ms)
             return
         self.keep = False
-        if self._pills is not None:
-            self._pills.release()
         self._application.return_records()
         self._process.take(PollingResumed())
         self._application.poll_if_due()
