@@ -85,12 +85,15 @@ class Liveness:
             )
         if self._model.waits_for_one_assignor():
             return "the only member that can compute a target still runs its assignor"
+        producer_id = self._model.producer_without_marker()
+        if producer_id is not None:
+            return f"the marker of a transaction of producer {producer_id} was lost with the log"
         return ""
 
     def verdict(self, at_ms: int) -> list[Stuck]:
         """Everything that is late at ``at_ms``; empty while no bound has passed."""
         quiet = self.quiet
-        if quiet.since_ms is None:
+        if quiet.since_ms is None or self._model.producer_without_marker() is not None:
             return []
         if self._has_rested:
             return list(self._late(set(Deadline), at_ms))

@@ -9,7 +9,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry, is_register
 from rebalance_sim.invariants.model.computations import Computations, is_fit
 from rebalance_sim.invariants.model.group_settings import ConfigHistory
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.model.offset_model import OffsetKey, OffsetModel
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
@@ -62,6 +62,7 @@ class ModelView:
     """The last step at which a new leader lacked what had been committed, and might: a fault that
     loses such records had begun. None: never."""
     _held_since: Mapping[str, Set[TopicPartition]]
+    _open_then: Set[tuple[OffsetKey, int]]
     has_lost_topics: bool
     """Whether some topic was deleted, or recreated: commits may name what is gone."""
     topics_changed_ms: int
@@ -209,6 +210,14 @@ class ModelView:
     def is_client(self, member_id: str) -> bool:
         """Whether a living client uses this id, of whichever protocol."""
         return self.user_of(member_id) is not None
+
+    def producer_without_marker(self) -> int | None:
+        """A producer whose transaction is pending since committed records were lost, and with them
+        its marker, which its coordinator does not write again: the transaction hangs."""
+        shard = self.acting_shard() if self._open_then else None
+        known = None if shard is None else self.offset_models.get(shard.name)
+        pending = known.open_since() if known else ()
+        return next((one for key, one, _ in pending if (key, one) in self._open_then), None)
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that

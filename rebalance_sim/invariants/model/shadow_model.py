@@ -8,7 +8,7 @@ from rebalance_sim.invariants.model.computations import Computations
 from rebalance_sim.invariants.model.group_settings import ConfigHistory, setting_ms
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.model.offset_model import OffsetKey, OffsetModel
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import (
@@ -59,6 +59,8 @@ class ShadowModel(ModelView):
         self.went_back_at_step: int | None = None
         self._held_since: dict[str, set[TopicPartition]] = {}
         """Member -> all that was ever held for it since the group went back in time."""
+        self._open_then: set[tuple[OffsetKey, int]] = set()
+        """Partition and producer of what was pending when it did."""
         self._committed_to = 0
         self._topic_ids: dict[str, str] = {}
         self._partition_counts: dict[str, int] | None = None
@@ -194,6 +196,8 @@ class ShadowModel(ModelView):
         ledger = self.open_ledger(shard)
         if self.went_back_at_step == step_index:
             self._held_since = {name: set(entry.held()) for name, entry in ledger.members.items()}
+            known = self.offset_models.get(shard.name)
+            self._open_then = {(key, one) for key, one, _ in known.open_since()} if known else set()
         if (ledger.target_epoch, ledger.target_timestamp) == self._converted:
             # Compaction may have removed the tombstone that tells so.
             ledger.converted_epoch = ledger.target_epoch
