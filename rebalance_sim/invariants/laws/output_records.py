@@ -190,7 +190,8 @@ class OneRecordForEach(_Outputs):
             if not known or known[0].producer_id != written.producer_id:
                 continue
             if written.committed:
-                return self._marked(client, known, written.partition, count)
+                # A coordinator that takes over sends the marker again, maybe between transactions.
+                return self._marked(client, known, written.partition, count) if count else None
             if written.committed is None and known[0].is_committed:
                 # The next transaction has begun, and the one before it has all its markers.
                 return self._missing(client, known.popleft().written)
