@@ -36,7 +36,6 @@ from rebalance_sim.sim.broker.ports import Connection, Meters
 from rebalance_sim.sim.broker.replica import Replica
 from rebalance_sim.sim.broker.replication import InSyncSet
 from rebalance_sim.sim.broker.shard_host import ShardHost
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -336,8 +335,8 @@ class Broker:
         if not self.throttles:
             self._muted_until_ms.clear()
 
-    def _on_unmuted(self, call: Call) -> None:
-        connection, correlation_id, request = call.argument
+    def _on_unmuted(self, read: tuple[Connection, int, Any]) -> None:
+        connection, correlation_id, request = read
         if connection in self.connections:
             self.on_request(connection, correlation_id, request)
 

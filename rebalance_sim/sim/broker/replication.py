@@ -13,7 +13,6 @@ from typing import Protocol
 
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.log import ReplicaLog
-from rebalance_sim.sim.clock import Call
 
 
 class BrokerState(Protocol):
@@ -137,8 +136,8 @@ class Replication:
         at_ms = started_ms + delay_ms
         self._clock.call_at(at_ms, self._tie_break(), self._on_fetch_done, argument)
 
-    def _on_fetch_done(self, call: Call) -> None:
-        follower, up_to, started_ms, number = call.argument
+    def _on_fetch_done(self, fetch: tuple[Follower, int, int, int]) -> None:
+        follower, up_to, started_ms, number = fetch
         if self.is_leading and self._fetching.get(follower.node_id) == number:
             del self._fetching[follower.node_id]
             self._on_fetched(follower, up_to, started_ms)
@@ -226,7 +225,7 @@ class Replication:
         epoch = self.epoch
         registration = self._replica.registration
 
-        def on_limit(call: Call) -> None:
+        def on_limit(_: None) -> None:
             if not self.is_leading or self.epoch != epoch:
                 return
             del self._watched[node_id]

@@ -32,7 +32,6 @@ from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.log_reading import LogReading
 from rebalance_sim.sim.broker.ports import Meters
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.network import Purpose
 
 
@@ -224,8 +223,8 @@ class ShardHost(Shard):
         self._replica.broker.stalled_shards.pop(self, None)
         self.crash(self._clock.now_ms)
 
-    def _on_late_unload(self, call: Call) -> None:
-        if self.is_active and not self._replica.broker.defers(self._on_late_unload, call):
+    def _on_late_unload(self, _: None) -> None:
+        if self.is_active and not self._replica.broker.defers(self._on_late_unload, None):
             self.resign(self._clock.now_ms)
             self._replica.pump_both_ways()
 
@@ -351,10 +350,9 @@ class ShardHost(Shard):
         """As of ``Alarms``."""
         self._clock.call_at(at_ms, self._tie_break(), self._on_call, wake)
 
-    def _on_call(self, call: Call) -> None:
-        if self._replica.broker.defers(self._on_call, call):
+    def _on_call(self, wake: Wake) -> None:
+        if self._replica.broker.defers(self._on_call, wake):
             return
-        wake = call.argument
         us = self._timer_us
         if us and (type(wake) is not TimerWake or not self.timers.is_due(wake, self._clock.now_ms)):
             us = 0
