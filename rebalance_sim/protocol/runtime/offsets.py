@@ -121,14 +121,16 @@ class OffsetStore:
         offsets = self._by_group.get(group_id)
         if self.pending.table or not isinstance(offsets, TimelineDict):
             return False
-        items: list[tuple[OffsetKey, OffsetCommitValue]] = []
+        items: dict[OffsetKey, OffsetCommitValue] = {}
         for record in records:
             if type(record) is not OffsetCommit:
                 return False
             owner, topic, partition, value = record
             if value is None or owner != group_id:
                 return False
-            items.append(((topic, partition), value))
+            items[topic, partition] = value
+        if len(items) < len(records):
+            return False
         offsets.set_each(items, offset=offset)
         return True
 

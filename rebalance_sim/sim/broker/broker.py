@@ -83,8 +83,8 @@ class Broker:
     """One broker, with a replica of every partition of ``__consumer_offsets``, and of
     ``__transaction_state`` if there is one.
 
-    ``is_isolated``: no replication traffic passes. ``is_cut_off``: it receives nothing from the
-    controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
+    ``isolation_count``: by how many faults no replication traffic passes. ``is_cut_off``: it
+    receives nothing from the controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
     and may neither lead nor be in sync. ``pause_count``: by how many faults its process stands
     still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
     wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
@@ -153,11 +153,6 @@ class Broker:
             EMPTY_IMAGE,
             MetadataResponse(topic_names={}, partition_counts={}, replica_racks={}),
         )
-
-    @property
-    def is_isolated(self) -> bool:
-        """Whether replication traffic is cut."""
-        return self.isolation_count > 0
 
     @property
     def is_cut_off(self) -> bool:

@@ -21,12 +21,9 @@ class BrokerState(Protocol):
     node_id: int
     is_alive: bool
     is_stopping: bool
+    isolation_count: int
+    cut_off_count: int
     lost_peers: list[int]
-
-    @property
-    def is_isolated(self) -> bool: ...
-    @property
-    def is_cut_off(self) -> bool: ...
 
 
 class InSyncSet(Protocol):
@@ -187,7 +184,8 @@ class Replication:
         node_id, log = follower.node_id, self._replica.log
         follower.log.fetch_from(log, up_to)
         self._reached[node_id] = up_to
-        if up_to == log.end_offset:
+        has_all = up_to == log.end_offset
+        if has_all:
             self._behind_since_ms.pop(node_id, None)
         else:
             self._behind_since_ms[node_id] = started_ms
@@ -200,15 +198,16 @@ class Replication:
         ):
             registration.expand(node_id)
         self.advance()
-        self.pump(follower)
+        if not has_all:
+            self.pump(follower)
 
     def _can_fetch(self, follower: Follower) -> bool:
         leading, following = self._replica.broker, follower.broker
         return (
             leading.is_alive
             and following.is_alive
-            and not leading.is_isolated
-            and not following.is_isolated
+            and not leading.isolation_count
+            and not following.isolation_count
             and following.node_id not in leading.lost_peers
             and follower.follows(self.epoch)
         )
@@ -242,4 +241,6 @@ class Replication:
     def _may_alter_in_sync(self) -> bool:
         """Whether the controller listens to this leader."""
         replica = self._replica
-        return replica.registration.leader_epoch == self.epoch and not replica.broker.is_cut_off
+        return (
+            replica.registration.leader_epoch == self.epoch and not replica.broker.cut_off_count
+        )

@@ -238,7 +238,7 @@ class Connection:
         if not self.is_served:
             self._refuse()
             return
-        if isinstance(message, _Packet):
+        if type(message) is _Packet:
             self._on_end(message)
             return
         link = self._link
