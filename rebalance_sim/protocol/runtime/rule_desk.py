@@ -74,13 +74,17 @@ class RuleDesk:
     """What the rules of one coordinator have at hand while it handles something.
 
     ``acted``: the rules that have decided otherwise than what they replace, in what is being
-    handled; one that replaces a value always has.
+    handled; one that replaces a value always has. ``members_of``: the members of a group by id,
+    None where there is no group.
     """
 
-    __slots__ = ("_always", "acted", "commands", "context", "declared", "now_ms")
+    __slots__ = ("_always", "_members_of", "acted", "commands", "context", "declared", "now_ms")
 
-    def __init__(self, context: CoordinatorContext[Any]) -> None:
+    def __init__(
+        self, context: CoordinatorContext[Any], members_of: Callable[[str], Any]
+    ) -> None:
         self.context = context
+        self._members_of = members_of
         self.now_ms = 0
         self.commands: list[TimerCommand] = []
         kind = type(context.rules)
@@ -89,12 +93,14 @@ class RuleDesk:
         self.acted = dict(self._always)
 
     def begin(self, now_ms: int) -> None:
-        """Something is handled: what an exception has left behind is not part of it."""
+        """Something is about to be handled: what an exception has left behind is no part of it."""
         self.now_ms = now_ms
         if self.commands:
             self.commands.clear()
         if self.acted:
             self.acted = dict(self._always)
+        if self.declared:
+            self.forget()
 
     def timers(self) -> tuple[TimerCommand, ...]:
         """The commands since ``begin``."""
@@ -113,15 +119,14 @@ class RuleDesk:
         """The declared state."""
         return self.context.part(RuleMemory)
 
-    def forget(self, members_of: Callable[[str], Any]) -> None:
-        """Drop the state of groups and members that there are no more; ``members_of``: the members
-        of a group by id, None where there is no group."""
+    def forget(self) -> None:
+        """Drop the state of groups and members that there are no more."""
         if not self.declared:
             return
         values = self.memory.values
         for key in list(values):
             _, group_id, member_id = key
-            members = members_of(group_id)
+            members = self._members_of(group_id)
             if members is None or (member_id and member_id not in members):
                 del values[key]
 

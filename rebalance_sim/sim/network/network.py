@@ -249,7 +249,8 @@ class Connection:
             self.inbox.append(message)
             return
         self.is_busy = True
-        self.broker.on_request(self, *message)
+        correlation_id, request = message
+        self.broker.on_request(self, correlation_id, request)
 
     def answer(self, correlation_id: int, response: Any) -> None:
         """Send the answer to the request in hand, and take the next one up."""
