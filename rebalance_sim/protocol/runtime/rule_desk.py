@@ -80,9 +80,7 @@ class RuleDesk:
 
     __slots__ = ("_always", "_members_of", "acted", "commands", "context", "declared", "now_ms")
 
-    def __init__(
-        self, context: CoordinatorContext[Any], members_of: Callable[[str], Any]
-    ) -> None:
+    def __init__(self, context: CoordinatorContext[Any], members_of: Callable[[str], Any]) -> None:
         self.context = context
         self._members_of = members_of
         self.now_ms = 0

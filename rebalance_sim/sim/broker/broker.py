@@ -84,16 +84,16 @@ class Broker:
     ``__transaction_state`` if there is one.
 
     ``isolation_count``: by how many faults no replication traffic passes. ``is_cut_off``: it
-    receives nothing from the controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
-    and may neither lead nor be in sync. ``pause_count``: by how many faults its process stands
-    still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
-    wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
-    ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
-    ``throttles``: whose connections it does not read for a while after each request.
-    ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the threads of
-    its group coordinator, None where nothing takes them time. ``lost_peers``: brokers that it
-    cannot reach, one entry for each fault. ``requests``: what it asks of other brokers, None
-    without transactions. ``has_lost_tail``: its disk lacks what it had before it died.
+    receives nothing from the controller and may not ask it for anything. ``is_stopping``: it shuts
+    down in a controlled way, and may neither lead nor be in sync. ``pause_count``: by how many
+    faults its process stands still. ``append_errors``: why nothing can be written to its logs where
+    it leads, if something is wrong. ``slow_loads_ms``: how long a load takes at least, as faults
+    have it, and ``metadata_lags_ms`` how much later it hears of the controller's decisions; the
+    greatest counts. ``throttles``: whose connections it does not read for a while after each
+    request. ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the
+    threads of its group coordinator, None where nothing takes them time. ``lost_peers``: brokers
+    that it cannot reach, one entry for each fault. ``requests``: what it asks of other brokers,
+    None without transactions. ``has_lost_tail``: its disk lacks what it had before it died.
     ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers use a
     monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None where no
     one reads them.

@@ -241,6 +241,4 @@ class Replication:
     def _may_alter_in_sync(self) -> bool:
         """Whether the controller listens to this leader."""
         replica = self._replica
-        return (
-            replica.registration.leader_epoch == self.epoch and not replica.broker.cut_off_count
-        )
+        return replica.registration.leader_epoch == self.epoch and not replica.broker.cut_off_count
