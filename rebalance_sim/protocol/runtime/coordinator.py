@@ -207,7 +207,7 @@ class GroupCoordinator:
 
     def groups_of(self, group_class: type[_G]) -> Mapping[str, _G]:
         """The groups of this class, by id."""
-        return self._context.groups_of(group_class)
+        return self._context.tables[group_class]
 
     def project(self, group_id: str) -> Projection | None:
         """The group of this id, of whichever type, for checkers and metrics; None if there is

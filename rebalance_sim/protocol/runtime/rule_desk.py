@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import lru_cache, wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -85,9 +85,8 @@ class RuleDesk:
         self._members_of = members_of
         self.now_ms = 0
         self.commands: list[TimerCommand] = []
-        kind = type(context.rules)
-        self.declared = {one.name: one for one in declared_in(kind)}
-        self._always = dict.fromkeys(_other_values(kind))
+        kind: Any = type(context.rules)
+        self.declared, self._always = _content_of(kind)
         self.acted = dict(self._always)
 
     def begin(self, now_ms: int) -> None:
@@ -294,6 +293,13 @@ def declared_in(rules: type) -> Iterator[Declared]:
     """What a rules class declares, and what it inherits."""
     for kind in rules.__mro__:
         yield from (value for value in vars(kind).values() if isinstance(value, Declared))
+
+
+@lru_cache(maxsize=1024)
+def _content_of(rules: type) -> tuple[Mapping[str, Declared], Mapping[str, None]]:
+    """What a rules class declares, by name, and the rules in it that replace a value; every
+    coordinator asks again."""
+    return {one.name: one for one in declared_in(rules)}, dict.fromkeys(_other_values(rules))
 
 
 def remembers_times(rules: type) -> bool:

@@ -35,4 +35,4 @@ def value(
 def maker(cls: type[_Tuple]) -> Callable[[tuple[Any, ...]], _Tuple]:
     """Makes a named tuple of a tuple of all its fields: half the time of its own constructor, which
     is a function in Python. For what every commit makes of each partition."""
-    return cast(Any, partial(tuple.__new__, cls))
+    return cast("Callable[[tuple[Any, ...]], _Tuple]", partial(tuple.__new__, cls))

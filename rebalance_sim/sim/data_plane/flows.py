@@ -405,7 +405,7 @@ class Flows:
         self._buffered = self._growth = 0
         self._is_fed = False
         for flow in self._flows:
-            last = min(last, self._lasts(flow, level, now_ms))
+            last = min(last, self._lasts(flow, level))
             if flow.end is not None and flow.is_at_end:
                 self._buffered += flow.end - flow.position
                 self._growth -= flow.outgoing
@@ -436,10 +436,10 @@ class Flows:
         flow.takes_part = True
         return NEVER_MS
 
-    def _lasts(self, flow: Flow, level: int | None, now_ms: int) -> int:
+    def _lasts(self, flow: Flow, level: int | None) -> int:
         """For how many milliseconds a flow takes in and gives out exactly this."""
         incoming, outgoing = flow.incoming, flow.outgoing
-        last = self._fetching.lasts_ms(flow, now_ms)
+        last = self._fetching.lasts_ms(flow)
         if flow.takes_part:
             if flow.end is not None:
                 if not outgoing:
