@@ -1,43 +1,34 @@
 """SimPy's environment with plain calls at a time, and ties broken by a drawn priority.
 
-A call is an event of SimPy that is triggered from the start; SimPy's own processes and timeouts run
-on the same clock. What happens here is short and never waits in the middle, so a call says it
-better than a process would: a generator for each would cost a switch and an event of its own.
+SimPy's own processes and timeouts run on the same clock. What happens here is short and never waits
+in the middle, so a call says it better than a process would: a generator for each would cost a
+switch and an event of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
 import simpy
-from simpy.events import URGENT
 
 EVENTS_AT_ONE_INSTANT = 100_000
 """More than any group has at once; more means a loop without time passing."""
 
-
-class Call:
-    """Calls one function with itself; ``argument`` is what it carries.
-
-    SimPy's heap and ``step`` take it for an event of theirs that is triggered (``_ok``): they ask
-    no more of one than this.
-    """
-
-    __slots__ = ("argument", "callbacks")
-    _ok = True
-
-    def __init__(self, function: Callable[[Any], None], argument: Any) -> None:
-        self.callbacks = [function]
-        self.argument = argument
+_PARTS_OF_CALL = 5
+"""How many an entry of the heap has that is a call: an event of SimPy has one less."""
 
 
-class PlannedCall(Call):
+@dataclass(slots=True, eq=False, kw_only=True)
+class PlannedCall:
     """A call that stands at a time of its own, ``at_ms``: a leap brings it nearer.
     ``is_of_faults``: it does nothing once the quiet period has begun. ``is_change``: it is
     something that the scenario does, and no matter of a client's own."""
 
+    function: Callable[[Any], None]
+    argument: Any
     at_ms: int
     priority: float
     is_of_faults: bool
@@ -53,8 +44,9 @@ class Clock(simpy.Environment):
     their order is a choice that seeds explore. ``tie_count`` counts events that had another one at
     the same time before them. ``stands_still``: an endless loop at ``now_ms`` was stopped.
 
-    Calls, which are nearly all there is, go to SimPy's heap and come from it directly, as its own
-    ``schedule`` and ``step`` would do it with three calls more; everything else goes through these.
+    Calls, which are nearly all there is, are no events: each stands in SimPy's heap as its time,
+    priority, number, function and argument, and is taken from there directly. Everything else goes
+    through SimPy's own ``schedule`` and ``step``.
     """
 
     def __init__(self) -> None:
@@ -76,39 +68,44 @@ class Clock(simpy.Environment):
         return 1 + self.tie_count - self._ties_before if self._last_event_ms == self.now_ms else 0
 
     def call_at(
-        self, at_ms: int, priority: float, function: Callable[[Call], None], argument: Any = None
+        self, at_ms: int, priority: float, function: Callable[[Any], None], argument: Any = None
     ) -> None:
-        """Call ``function`` at ``at_ms``, or now if that has passed."""
+        """Call ``function`` with ``argument`` at ``at_ms``, or now if that has passed."""
         if at_ms < self.now_ms:
             at_ms = self.now_ms
-        # SimPy's priorities are small integers; it does no more than compare them.
-        entry: Any = at_ms, priority, next(self._eid), Call(function, argument)
+        # SimPy compares entries, and looks at no more of them: numbers are never equal.
+        entry: Any = at_ms, priority, next(self._eid), function, argument
         heappush(self._queue, entry)
 
     def plan_at(
         self,
         at_ms: int,
         priority: float,
-        function: Callable[[Call], None],
+        function: Callable[[Any], None],
         argument: Any = None,
         *,
         is_of_faults: bool = False,
         is_change: bool = True,
     ) -> None:
-        """Call ``function`` when ``simulated_ms`` is ``at_ms``, however much is left out before, or
+        """``call_at`` when ``simulated_ms`` is ``at_ms``, however much is left out before, or
         now if that has passed: for what a scenario has come at a time of its own."""
-        drawn: Any = priority
-        call = PlannedCall(function, argument)
-        event: Any = call
-        call.callbacks.append(self._forget)
-        call.at_ms = at_ms
-        call.priority = priority
-        call.is_of_faults = is_of_faults
-        call.is_change = is_change
-        self._planned[call] = None
-        self.schedule(event, drawn, max(0, at_ms - self.simulated_ms))
+        call = PlannedCall(
+            function=function,
+            argument=argument,
+            at_ms=at_ms,
+            priority=priority,
+            is_of_faults=is_of_faults,
+            is_change=is_change,
+        )
+        self._plan(call)
 
-    def _forget(self, call: Any) -> None:
+    def _plan(self, call: PlannedCall) -> None:
+        self._planned[call] = None
+        wait_ms = max(0, call.at_ms - self.simulated_ms)
+        self.call_at(self.now_ms + wait_ms, call.priority, self._on_planned, call)
+
+    def _on_planned(self, call: PlannedCall) -> None:
+        call.function(call.argument)
         self._planned.pop(call, None)
 
     # --- leaps ------------------------------------------------------------------------------------
@@ -127,13 +124,13 @@ class Clock(simpy.Environment):
         """The same of what the scenario does: a fault begins or ends, a process starts."""
         return min((call.at_ms for call in self._planned if call.is_change), default=None)
 
-    def waiting(self) -> Iterator[Call]:
-        """The calls that are still to come and are not planned, in no order. SimPy has no public
-        way to its heap; nothing is changed there."""
-        for _, _, _, event in self._queue:
-            call: Any = event
-            if isinstance(call, Call) and not isinstance(call, PlannedCall):
-                yield call
+    def waiting(self) -> Iterator[Callable[[Any], None]]:
+        """The functions of the calls that are still to come and are not planned, in no order. SimPy
+        has no public way to its heap; nothing is changed there."""
+        for entry in self._queue:
+            call: Any = entry
+            if len(call) == _PARTS_OF_CALL and type(call[4]) is not PlannedCall:
+                yield call[3]
 
     def leap(self, span_ms: int) -> None:
         """Leave out so much time: everything that is planned comes so much sooner, and all else
@@ -146,16 +143,8 @@ class Clock(simpy.Environment):
         self.simulated_ms += span_ms
         planned, self._planned = self._planned, {}
         for call in planned:
-            function = call.callbacks[0]
-            call.callbacks.clear()  # SimPy takes no event back.
-            self.plan_at(
-                call.at_ms,
-                call.priority,
-                function,
-                call.argument,
-                is_of_faults=call.is_of_faults,
-                is_change=call.is_change,
-            )
+            self._plan(replace(call))
+            call.function = _nothing  # Its entry stays in the heap.
 
     def simulated_at(self, now_ms: int) -> int:
         """What ``simulated_ms`` was, or will be, when ``now_ms`` is this."""
@@ -171,13 +160,13 @@ class Clock(simpy.Environment):
         False: it was stopped before, by ``stop`` or because an instant has more than
         ``EVENTS_AT_ONE_INSTANT`` events.
         """
-        at_ms: Any
-        event: Any
+        entry: Any
         leapt_ms = self.leapt_ms
         until_ms -= leapt_ms
         queue, last_ms = self._queue, self._last_event_ms
         while queue:
-            at_ms, _, _, event = queue[0]
+            entry = queue[0]
+            at_ms = entry[0]
             if at_ms >= until_ms:
                 break
             if at_ms != last_ms:
@@ -189,22 +178,19 @@ class Clock(simpy.Environment):
                 if self.tie_count - self._ties_before > EVENTS_AT_ONE_INSTANT:
                     self.stands_still = True
                     return False
-            if type(event) is Call:
+            if len(entry) == _PARTS_OF_CALL:
                 heappop(queue)
-                event.callbacks[0](event)
+                entry[3](entry[4])
             else:
                 self.step()
             if self._is_to_stop:
                 self._is_to_stop = False
                 return False
         if until_ms > self.now_ms:
-            last: Any = Call(_nothing, None)
-            self.schedule(last, URGENT, until_ms - self.now_ms)
-            self.step()
-            self.now_ms = until_ms
+            self._now = self.now_ms = until_ms
             self.simulated_ms = until_ms + leapt_ms
         return True
 
 
-def _nothing(call: Call) -> None:
-    """Time has passed."""
+def _nothing(argument: object) -> None:
+    """What a leap has brought nearer happens elsewhere."""

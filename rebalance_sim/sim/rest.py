@@ -208,8 +208,7 @@ def all_is_routine(world: RestingWorld) -> bool:
         return False
     judged: set[tuple[Any, str]] = set()
     """A shard waits for many sessions, and is looked at once."""
-    for call in world.clock.waiting():
-        function: Any = call.callbacks[0]
+    for function in world.clock.waiting():
         owner, name = getattr(function, "__self__", None), function.__qualname__
         if (owner, name) not in judged:
             judge = _CALLS.get(name)

@@ -67,23 +67,25 @@ class Trace:
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=16)
-        self._buffer = bytearray()
+        self._steps: list[bytes] = []
         self._codes = _Codes()
 
     def on_step(self, step: Step) -> None:
         """Take a step in."""
-        buffer = self._buffer
+        steps = self._steps
         encode, code = _ENCODERS[step.kind]
-        buffer += encode(self, step, code)
-        if not step.index % _FLUSH_STEPS:
-            self._hash.update(buffer)
-            buffer.clear()
+        steps.append(encode(self, step, code))
+        if len(steps) == _FLUSH_STEPS:
+            self._flush()
 
     def digest(self) -> str:
         """Hexadecimal digest of all steps so far."""
-        self._hash.update(self._buffer)
-        self._buffer.clear()
+        self._flush()
         return self._hash.hexdigest()
+
+    def _flush(self) -> None:
+        self._hash.update(b"".join(self._steps))
+        self._steps.clear()
 
     def code_of(self, value: Any) -> int:
         """A number for a string or a partition, the same in every process."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import simpy
 
-from rebalance_sim.sim.clock import EVENTS_AT_ONE_INSTANT, Call, Clock
+from rebalance_sim.sim.clock import EVENTS_AT_ONE_INSTANT, Clock
 
 
 def note(seen: list[tuple[int, str]], clock: Clock) -> object:
-    def call(event: Call) -> None:
-        seen.append((clock.now_ms, event.argument))
+    def call(argument: object) -> None:
+        seen.append((clock.now_ms, argument))
 
     return call
 
@@ -77,7 +77,7 @@ def test_ordinary_processes_of_simpy_run_on_the_same_clock() -> None:
 def test_a_clock_that_stands_still_is_stopped() -> None:
     clock = Clock()
 
-    def again(call: Call) -> None:
+    def again(_: None) -> None:
         clock.call_at(clock.now_ms, 0.5, again)
 
     clock.call_at(7, 0.5, again)

@@ -176,8 +176,8 @@ def test_a_fault_of_another_partition_hits_its_leader_and_says_which(fault: Faul
     )
     watched.advance_to(25_000)
     first, second, _ = watched.world.brokers
-    assert (second.is_alive, second.is_isolated, second.is_cut_off) != (True, False, False)
-    assert (first.is_alive, first.is_isolated, first.is_cut_off) == (True, False, False)
+    assert (second.is_alive, second.isolation_count, second.cut_off_count) != (True, 0, 0)
+    assert (first.is_alive, first.isolation_count, first.cut_off_count) == (True, 0, 0)
     said = {step["detail"] for step in watched.steps(StepKind.FAULT)}
     assert f"{fault.kind} begins of offsets partition 1" in said
     watched.run()

@@ -16,7 +16,7 @@ from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults.brokers import BrokerBounce, BrokerIsolation, BrokerPause
 from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, ClientPause, PollStall
 from rebalance_sim.sim.faults.connections import NetworkSlowdown
@@ -403,8 +403,8 @@ def test_times_are_those_of_the_scenario() -> None:
 def test_a_clock_does_not_leap_over_what_is_planned() -> None:
     clock, seen = Clock(), []
 
-    def note(call: Call) -> None:
-        seen.append((call.argument, clock.now_ms, clock.simulated_ms))
+    def note(argument: str) -> None:
+        seen.append((argument, clock.now_ms, clock.simulated_ms))
 
     clock.call_at(50, 0.5, note, "a deadline")
     clock.plan_at(1_000, 0.5, note, "a fault")

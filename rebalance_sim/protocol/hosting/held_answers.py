@@ -37,23 +37,19 @@ class Answer:
     """What waits for a commit: an answer, something that is to happen then, or both.
 
     ``asked`` is None for what a timer did. ``response`` is None where nothing is answered yet, or
-    by a completion; if the write fails, requests that are not answered by then get an error.
+    by a completion; if the write fails, requests that are not answered by then get an error. While
+    it waits, it does so for the high watermark to reach ``offset``, until ``deadline_ms``.
     """
 
     asked: Asked | None
     response: Response | None
     on_commit: Continuation | None = None
+    offset: int = 0
+    deadline_ms: int = 0
 
 
 class AnswersWake(NamedTuple):
     """The answer that has waited longest may have waited too long."""
-
-
-@dataclass(slots=True, eq=False)
-class _Held:
-    offset: int
-    deadline_ms: int
-    answer: Answer
 
 
 class HeldAnswers:
@@ -62,16 +58,18 @@ class HeldAnswers:
     def __init__(self, alarms: Alarms, *, timeout_ms: int) -> None:
         self._alarms = alarms
         self._timeout_ms = timeout_ms
-        self._held: deque[_Held] = deque()
+        self._held: deque[Answer] = deque()
         self._has_wake = False
 
     def __iter__(self) -> Iterator[Answer]:
         """All that wait, in order."""
-        return (held.answer for held in self._held)
+        return iter(self._held)
 
     def hold(self, answer: Answer, offset: int, now_ms: int) -> None:
         """Keep an answer until the high watermark has reached an offset."""
-        self._held.append(_Held(offset, now_ms + self._timeout_ms, answer))
+        answer.offset = offset
+        answer.deadline_ms = now_ms + self._timeout_ms
+        self._held.append(answer)
         self._watch()
 
     def take_to(self, high_watermark: int) -> Iterator[Answer]:
@@ -81,18 +79,18 @@ class HeldAnswers:
         and even committed, before the next one goes, and must not overtake it.
         """
         while self._held and self._held[0].offset <= high_watermark:
-            yield self._held.popleft().answer
+            yield self._held.popleft()
 
     def take_beyond(self, offset: int) -> list[Answer]:
         """What waits for more than this offset, in order: that will never be committed."""
-        kept = [held for held in self._held if held.offset <= offset]
-        taken = [held.answer for held in self._held if held.offset > offset]
+        kept = [answer for answer in self._held if answer.offset <= offset]
+        taken = [answer for answer in self._held if answer.offset > offset]
         self._held = deque(kept)
         return taken
 
     def take_all(self) -> list[Answer]:
         """Whatever waits."""
-        taken = [held.answer for held in self._held]
+        taken = list(self._held)
         self._held.clear()
         return taken
 
@@ -100,7 +98,7 @@ class HeldAnswers:
         """At a wake-up: what has waited too long, each as it is asked for."""
         self._has_wake = False
         while self._held and self._held[0].deadline_ms <= now_ms:
-            yield self._held.popleft().answer
+            yield self._held.popleft()
         self._watch()
 
     def _watch(self) -> None:

@@ -18,18 +18,15 @@ def partition_for(group_id: str, partition_count: int) -> int:
     return _positive(_java_hash(group_id)) % partition_count
 
 
-class GroupPartitions:
-    """The same for a topic of so many partitions; what was computed is kept."""
+class GroupPartitions(dict[str, int]):
+    """The same for a topic of so many partitions, by group id; what was computed is kept."""
 
     def __init__(self, partition_count: int) -> None:
+        super().__init__()
         self._count = partition_count
-        self._known: dict[str, int] = {}
 
-    def __call__(self, group_id: str) -> int:
-        """The partition that holds a group."""
-        partition = self._known.get(group_id)
-        if partition is None:
-            partition = self._known[group_id] = partition_for(group_id, self._count)
+    def __missing__(self, group_id: str) -> int:
+        partition = self[group_id] = partition_for(group_id, self._count)
         return partition
 
 

@@ -145,7 +145,7 @@ class Shard:
             return
         self.operation_count = operation
         answer = Answer(asked, outcome.response, outcome.on_commit)
-        failure = self._write(outcome)
+        failure = self._writes.write(self.coordinator, outcome, now_ms)
         if failure is not None:
             asked.operation = 0  # No listener learns that it was handled.
             self._show_failure(failure, request, None)
@@ -273,7 +273,8 @@ class Shard:
             asked = self.asked_by(token)
             # Requests of a failed write have been answered with an error.
             if not asked.is_answered:
-                self._show(asked, response)
+                asked.is_answered = True
+                self._listener.released(asked.operation, asked.request, response)
                 answered.append((asked, response))
         for asked, response in answered:
             asked.reply(response)
@@ -294,12 +295,9 @@ class Shard:
         )
 
     def _release(self, asked: Asked, response: Response) -> None:
-        self._show(asked, response)
-        asked.reply(response)
-
-    def _show(self, asked: Asked, response: Response) -> None:
         asked.is_answered = True
         self._listener.released(asked.operation, asked.request, response)
+        asked.reply(response)
 
     def _refuse(self, asked: Asked, code: ErrorCode) -> None:
         """Answer with an error in the coordinator's place, unless it has answered already."""

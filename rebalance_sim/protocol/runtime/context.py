@@ -20,6 +20,18 @@ _Part = TypeVar("_Part")
 _Rules = TypeVar("_Rules", bound=CoordinatorRules, covariant=True)
 
 
+class Tables(dict[type, dict[str, Any]]):
+    """The groups by class and id; the table of a class is made at first use."""
+
+    def __init__(self, timeline: Timeline | None) -> None:
+        super().__init__()
+        self._timeline = timeline
+
+    def __missing__(self, group_class: type) -> dict[str, Any]:
+        table = self[group_class] = new_table(self._timeline)
+        return table
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class CoordinatorContext(Generic[_Rules]):
     """Rules never change. ``image`` is replaced when topics change, ``newest_topic_version`` is the
@@ -48,21 +60,19 @@ class CoordinatorContext(Generic[_Rules]):
     wall_offset_ms: int = 0
     config: CoordinatorConfig = field(init=False)
     newest_topic_version: int = field(init=False)
-    _tables: dict[type, dict[str, Any]] = field(default_factory=dict, init=False)
+    tables: Tables = field(init=False)
     _parts: dict[type, Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.config = self.configs.broker
         self.newest_topic_version = self.image.version
+        self.tables = Tables(self.timeline)
 
     # -- groups ----------------------------------------------------------------------------
 
     def groups_of(self, group_class: type[_G]) -> dict[str, _G]:
-        """All groups of this class by id; the table is made at first use."""
-        tables = self._tables
-        if group_class not in tables:
-            tables[group_class] = new_table(self.timeline)
-        return tables[group_class]
+        """All groups of this class by id."""
+        return self.tables[group_class]
 
     def drop_group(self, group_class: type[Any], group_id: str) -> None:
         """Take a group out of memory, with no record that says so: a read at the last
@@ -101,11 +111,11 @@ class CoordinatorContext(Generic[_Rules]):
     @property
     def state(self) -> tuple[dict[type, dict[str, Any]], dict[type, Any]]:
         """The tables of groups by class, and the parts that group types share."""
-        return self._tables, self._parts
+        return self.tables, self._parts
 
     def take_state(self, tables: Mapping[type, dict[str, Any]], parts: Mapping[type, Any]) -> None:
         """Continue from another state; who has a table keeps it."""
-        for group_class, table in self._tables.items():
+        for group_class, table in self.tables.items():
             table.clear()
             table.update(tables.get(group_class, {}))
         self._parts.clear()

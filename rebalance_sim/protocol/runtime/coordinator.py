@@ -122,7 +122,7 @@ class GroupCoordinator:
             partition=partition,
             wall_offset_ms=wall_offset_ms,
         )
-        self._desk = RuleDesk(self._context)
+        self._desk = RuleDesk(self._context, self._members_of)
         self._context.rules.desk = self._desk
         self._components = [component(self._context) for component in semantics.group_types]
         self._store = GroupStore(self._context, self._components)
@@ -157,7 +157,7 @@ class GroupCoordinator:
         if self._context.timeline is not None:
             raise ValueError("a coordinator that keeps history has no snapshot")
         context = self._context
-        self._desk.forget(self._members_of)
+        self._desk.forget()
         return CoordinatorSnapshot(
             image=context.image,
             newest_topic_version=context.newest_topic_version,
@@ -181,7 +181,7 @@ class GroupCoordinator:
         """Equal for two states, each at its time, in which the same requests and timers have the
         same outcomes, but for times. Armed timers and the log are the host's."""
         context = self._context
-        self._desk.forget(self._members_of)
+        self._desk.forget()
         tables, parts = context.state
         state = self._key_maker.key((tables, parts, self.offsets.state), now_ms=now_ms)
         return context.image.version, state
@@ -207,7 +207,7 @@ class GroupCoordinator:
 
     def groups_of(self, group_class: type[_G]) -> Mapping[str, _G]:
         """The groups of this class, by id."""
-        return self._context.groups_of(group_class)
+        return self._context.tables[group_class]
 
     def project(self, group_id: str) -> Projection | None:
         """The group of this id, of whichever type, for checkers and metrics; None if there is
@@ -264,13 +264,6 @@ class GroupCoordinator:
         """The dynamic settings of groups, by group id."""
         return self._context.configs.groups
 
-    def _begin(self, now_ms: int) -> None:
-        """Something is about to be handled."""
-        desk = self._desk
-        desk.begin(now_ms)
-        if desk.declared:
-            desk.forget(self._members_of)
-
     def _members_of(self, group_id: str) -> Any:
         group = self._store.get(group_id)
         return None if group is None else getattr(group, "members", ())
@@ -300,7 +293,7 @@ class GroupCoordinator:
         group = self._store.get(request.group_id)  # type: ignore[union-attr]
         call: Call[Any] = Call(request, group, now_ms, client_id, client_host, token)
         crossing = self._crossings.get((type(request), type(group)))
-        self._begin(now_ms)
+        self._desk.begin(now_ms)
         return self._desk.closed(handler(call) if crossing is None else crossing(call))
 
     def is_read(self, request: object) -> bool:
@@ -356,7 +349,7 @@ class GroupCoordinator:
 
     def committed(self, on_commit: Continuation, *, now_ms: int) -> Outcome:
         """All records of the outcome that announced ``on_commit`` are committed."""
-        self._begin(now_ms)
+        self._desk.begin(now_ms)
         return self._desk.closed(on_commit.committed(self._context, now_ms=now_ms))
 
     def write_failed(
@@ -368,7 +361,7 @@ class GroupCoordinator:
         ``is_undone``: nothing of them is in the log, and the host has rolled them back. A write
         that only took too long may still be committed, and what it did stays.
         """
-        self._begin(now_ms)
+        self._desk.begin(now_ms)
         return self._desk.closed(
             on_commit.write_failed(self._context, error, is_undone=is_undone, now_ms=now_ms)
         )
@@ -385,7 +378,7 @@ class GroupCoordinator:
         A timer whose group or member is gone does nothing (coordinator §4.1). Raises ProtocolBug
         for a kind that no one has.
         """
-        self._begin(now_ms)
+        self._desk.begin(now_ms)
         return self._desk.closed(self._fired(key, epoch, now_ms))
 
     def _fired(self, key: TimerKey, epoch: int, now_ms: int) -> Outcome:
@@ -448,7 +441,7 @@ class GroupCoordinator:
         old, self._context.image = self._context.image, image
         names = {*old.by_name, *image.by_name}
         changed = {n for n in names if old.by_name.get(n) != image.by_name.get(n)}
-        self._begin(now_ms)
+        self._desk.begin(now_ms)
         if any(name not in old.by_name for name in changed):
             self._context.newest_topic_version = image.version
         timers: list[TimerCommand] = [
@@ -471,7 +464,7 @@ class GroupCoordinator:
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
         """Timers of a freshly loaded shard: full timeouts for every member, expiry
         (coordinator §9.5)."""
-        self._begin(now_ms)
+        self._desk.begin(now_ms)
         expiry_ms = self.config.offsets_retention_check_interval_ms
         timers: list[TimerCommand] = []
         if self._store.types:

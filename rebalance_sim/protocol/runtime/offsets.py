@@ -38,6 +38,7 @@ from rebalance_sim.protocol.wire.records import (
     TxnOffsetCommit,
 )
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.protocol.wire.value import maker
 
 OffsetKey = tuple[str, int]
 """Topic name and partition number."""
@@ -58,6 +59,10 @@ OFFSET_STATE: Mapping[type, StateFields] = MappingProxyType(
     {OffsetCommitValue: StateFields(times=dict.fromkeys(OFFSET_TIMES, _FOR_EVER_MS))}
 )
 """What the fields mean where two states are compared; how long offsets are kept is a setting."""
+
+
+_new_value = maker(OffsetCommitValue)
+_new_record = maker(OffsetCommit)
 
 
 class OffsetStore:
@@ -121,14 +126,16 @@ class OffsetStore:
         offsets = self._by_group.get(group_id)
         if self.pending.table or not isinstance(offsets, TimelineDict):
             return False
-        items: list[tuple[OffsetKey, OffsetCommitValue]] = []
+        items: dict[OffsetKey, OffsetCommitValue] = {}
         for record in records:
             if type(record) is not OffsetCommit:
                 return False
             owner, topic, partition, value = record
             if value is None or owner != group_id:
                 return False
-            items.append(((topic, partition), value))
+            items[topic, partition] = value
+        if len(items) < len(records):
+            return False
         offsets.set_each(items, offset=offset)
         return True
 
@@ -200,11 +207,9 @@ class OffsetStore:
             if leader_epochs:
                 leader_epoch = leader_epochs.get(partition, NO_LEADER_EPOCH)
             stored_id = topic.topic_id if writes_topic_id else None
-            # By place: by name would take half as long again, and this is every commit.
-            value = OffsetCommitValue(
-                offsets[partition], wall_ms, leader_epoch, text, expire_timestamp, stored_id
-            )
-            records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
+            offset = offsets[partition]
+            value = _new_value((offset, wall_ms, leader_epoch, text, expire_timestamp, stored_id))
+            records.append(_new_record((group_id, topic.name, partition.partition, value)))
         return tuple(records)
 
     def _topics_of(self, wire_topics: Mapping[str, str], api_version: int) -> Mapping[str, Topic]:

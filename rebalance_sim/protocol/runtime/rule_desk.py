@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import lru_cache, wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -74,27 +74,30 @@ class RuleDesk:
     """What the rules of one coordinator have at hand while it handles something.
 
     ``acted``: the rules that have decided otherwise than what they replace, in what is being
-    handled; one that replaces a value always has.
+    handled; one that replaces a value always has. ``members_of``: the members of a group by id,
+    None where there is no group.
     """
 
-    __slots__ = ("_always", "acted", "commands", "context", "declared", "now_ms")
+    __slots__ = ("_always", "_members_of", "acted", "commands", "context", "declared", "now_ms")
 
-    def __init__(self, context: CoordinatorContext[Any]) -> None:
+    def __init__(self, context: CoordinatorContext[Any], members_of: Callable[[str], Any]) -> None:
         self.context = context
+        self._members_of = members_of
         self.now_ms = 0
         self.commands: list[TimerCommand] = []
-        kind = type(context.rules)
-        self.declared = {one.name: one for one in declared_in(kind)}
-        self._always = dict.fromkeys(_other_values(kind))
+        kind: Any = type(context.rules)
+        self.declared, self._always = _content_of(kind)
         self.acted = dict(self._always)
 
     def begin(self, now_ms: int) -> None:
-        """Something is handled: what an exception has left behind is not part of it."""
+        """Something is about to be handled: what an exception has left behind is no part of it."""
         self.now_ms = now_ms
         if self.commands:
             self.commands.clear()
         if self.acted:
             self.acted = dict(self._always)
+        if self.declared:
+            self.forget()
 
     def timers(self) -> tuple[TimerCommand, ...]:
         """The commands since ``begin``."""
@@ -113,15 +116,14 @@ class RuleDesk:
         """The declared state."""
         return self.context.part(RuleMemory)
 
-    def forget(self, members_of: Callable[[str], Any]) -> None:
-        """Drop the state of groups and members that there are no more; ``members_of``: the members
-        of a group by id, None where there is no group."""
+    def forget(self) -> None:
+        """Drop the state of groups and members that there are no more."""
         if not self.declared:
             return
         values = self.memory.values
         for key in list(values):
             _, group_id, member_id = key
-            members = members_of(group_id)
+            members = self._members_of(group_id)
             if members is None or (member_id and member_id not in members):
                 del values[key]
 
@@ -291,6 +293,13 @@ def declared_in(rules: type) -> Iterator[Declared]:
     """What a rules class declares, and what it inherits."""
     for kind in rules.__mro__:
         yield from (value for value in vars(kind).values() if isinstance(value, Declared))
+
+
+@lru_cache(maxsize=1024)
+def _content_of(rules: type) -> tuple[Mapping[str, Declared], Mapping[str, None]]:
+    """What a rules class declares, by name, and the rules in it that replace a value; every
+    coordinator asks again."""
+    return {one.name: one for one in declared_in(rules)}, dict.fromkeys(_other_values(rules))
 
 
 def remembers_times(rules: type) -> bool:

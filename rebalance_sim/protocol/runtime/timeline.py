@@ -9,7 +9,7 @@ where everything is committed there is nothing to look up.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 _K = TypeVar("_K", bound=Hashable)
@@ -18,6 +18,9 @@ _V = TypeVar("_V")
 _ABSENT: Final = object()
 _Befores = dict[Any, list[Any]]
 """Key -> values it had before each uncommitted change, oldest first."""
+_Change = tuple[int, "TimelineDict[Any, Any] | TimelineFields", Sequence[Any]]
+"""Offset, table, and a key for this offset and each that follows it; the table has kept the
+previous values."""
 
 
 class Timeline:
@@ -32,32 +35,43 @@ class Timeline:
     def __init__(self) -> None:
         self.offset: int | None = None
         self.end = 0
-        self.changes: deque[tuple[int, TimelineDict[Any, Any] | TimelineFields, Any]] = deque()
-        """Offset, table and key of each; the table has kept the previous value."""
+        self.changes: deque[_Change] = deque()
 
     def commit_to(self, offset: int) -> None:
         """Everything below this offset is committed: what was there before it is forgotten."""
         if offset > self.end:
             self.end = offset
         changes = self.changes
+        if changes and changes[-1][0] + len(changes[-1][2]) <= offset:  # Nearly always: all of it.
+            for _, table, _ in changes:
+                table.befores.clear()
+            changes.clear()
         while changes and changes[0][0] < offset:
-            _, table, key = changes.popleft()
-            befores = table.befores[key]
-            if len(befores) == 1:
-                del table.befores[key]
-            else:
-                del befores[0]
+            first, table, keys = changes.popleft()
+            count = offset - first
+            if count < len(keys):
+                changes.appendleft((offset, table, keys[count:]))
+            for key in keys[:count]:
+                befores = table.befores[key]
+                if len(befores) == 1:
+                    del table.befores[key]
+                else:
+                    del befores[0]
 
     def revert_to(self, offset: int) -> None:
         """Undo what records from this offset on have changed, latest first."""
         self.end = min(self.end, offset)
         changes = self.changes
-        while changes and changes[-1][0] >= offset:
-            _, table, key = changes.pop()
-            befores = table.befores[key]
-            table.restore(key, befores.pop())
-            if not befores:
-                del table.befores[key]
+        while changes and changes[-1][0] + len(changes[-1][2]) > offset:
+            first, table, keys = changes.pop()
+            count = max(0, offset - first)
+            if count:
+                changes.append((first, table, keys[:count]))
+            for key in reversed(keys[count:]):
+                befores = table.befores[key]
+                table.restore(key, befores.pop())
+                if not befores:
+                    del table.befores[key]
 
 
 class TimelineDict(dict[_K, _V]):
@@ -76,17 +90,17 @@ class TimelineDict(dict[_K, _V]):
             self._note(timeline, timeline.offset, key)
         dict.__setitem__(self, key, value)
 
-    def set_each(self, items: Iterable[tuple[_K, _V]], *, offset: int) -> None:
+    def set_each(self, items: Mapping[_K, _V], *, offset: int) -> None:
         """Set a key for each of several records, of which the first stands at ``offset``."""
-        befores, changes = self.befores, self._timeline.changes
-        for place, (key, value) in enumerate(items, offset):
+        befores = self.befores
+        for key in items:
             before = self.get(key, _ABSENT)
             if key in befores:
                 befores[key].append(before)
             else:
                 befores[key] = [before]
-            changes.append((place, self, key))
-            dict.__setitem__(self, key, value)
+        self._timeline.changes.append((offset, self, list(items)))
+        dict.update(self, items)
 
     def __delitem__(self, key: _K) -> None:
         timeline = self._timeline
@@ -132,7 +146,7 @@ class TimelineDict(dict[_K, _V]):
             befores[key].append(before)
         else:
             befores[key] = [before]
-        timeline.changes.append((offset, self, key))
+        timeline.changes.append((offset, self, (key,)))
 
 
 class TimelineFields:
@@ -147,7 +161,7 @@ class TimelineFields:
         timeline = self._timeline
         if timeline is not None and timeline.offset is not None:
             self.befores.setdefault(name, []).append(getattr(self, name))
-            timeline.changes.append((timeline.offset, self, name))
+            timeline.changes.append((timeline.offset, self, (name,)))
         setattr(self, name, value)
 
     def committed_field(self, name: str) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform, overload
+from functools import partial
+from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 _Value = TypeVar("_Value")
+_Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 
 @overload
@@ -28,3 +30,9 @@ def value(
     """
     make = dataclass(slots=True, kw_only=kw_only, unsafe_hash=True)
     return make if cls is None else make(cls)
+
+
+def maker(cls: type[_Tuple]) -> Callable[[tuple[Any, ...]], _Tuple]:
+    """Makes a named tuple of a tuple of all its fields: half the time of its own constructor, which
+    is a function in Python. For what every commit makes of each partition."""
+    return cast("Callable[[tuple[Any, ...]], _Tuple]", partial(tuple.__new__, cls))

@@ -19,7 +19,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ListGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -54,7 +53,7 @@ class AdminClient:
         clock = self._clock
         clock.call_at(clock.now_ms + delay_ms, self._tie_break(), self._on_look)
 
-    def _on_look(self, call: Call) -> None:
+    def _on_look(self, _: None) -> None:
         draw = self._draw
         count = len(self._network.servers)
         for group_id in self._group_ids:

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.client.client_connections import ClientConnections
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -100,10 +99,7 @@ class AdminTasks:
         if at_ms >= task.deadline_ms:
             self._finish(task, ErrorCode.REQUEST_TIMED_OUT, None)
         else:
-            self._clock.call_at(at_ms, self.tie_break(), self._on_backoff_over, task)
-
-    def _on_backoff_over(self, call: Call) -> None:
-        self._go_on(call.argument)
+            self._clock.call_at(at_ms, self.tie_break(), self._go_on, task)
 
     def _finish(self, task: _Task, code: ErrorCode, response: Any) -> None:
         self._results.admin_returned(task.kind, task.request, response, code)

@@ -36,7 +36,6 @@ from rebalance_sim.sim.broker.ports import Connection, Meters
 from rebalance_sim.sim.broker.replica import Replica
 from rebalance_sim.sim.broker.replication import InSyncSet
 from rebalance_sim.sim.broker.shard_host import ShardHost
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -84,17 +83,17 @@ class Broker:
     """One broker, with a replica of every partition of ``__consumer_offsets``, and of
     ``__transaction_state`` if there is one.
 
-    ``is_isolated``: no replication traffic passes. ``is_cut_off``: it receives nothing from the
-    controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
-    and may neither lead nor be in sync. ``pause_count``: by how many faults its process stands
-    still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
-    wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
-    ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
-    ``throttles``: whose connections it does not read for a while after each request.
-    ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the threads of
-    its group coordinator, None where nothing takes them time. ``lost_peers``: brokers that it
-    cannot reach, one entry for each fault. ``requests``: what it asks of other brokers, None
-    without transactions. ``has_lost_tail``: its disk lacks what it had before it died.
+    ``isolation_count``: by how many faults no replication traffic passes. ``is_cut_off``: it
+    receives nothing from the controller and may not ask it for anything. ``is_stopping``: it shuts
+    down in a controlled way, and may neither lead nor be in sync. ``pause_count``: by how many
+    faults its process stands still. ``append_errors``: why nothing can be written to its logs where
+    it leads, if something is wrong. ``slow_loads_ms``: how long a load takes at least, as faults
+    have it, and ``metadata_lags_ms`` how much later it hears of the controller's decisions; the
+    greatest counts. ``throttles``: whose connections it does not read for a while after each
+    request. ``stalled_shards``: those whose thread handles nothing now. ``event_processor``: the
+    threads of its group coordinator, None where nothing takes them time. ``lost_peers``: brokers
+    that it cannot reach, one entry for each fault. ``requests``: what it asks of other brokers,
+    None without transactions. ``has_lost_tail``: its disk lacks what it had before it died.
     ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers use a
     monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None where no
     one reads them.
@@ -154,11 +153,6 @@ class Broker:
             EMPTY_IMAGE,
             MetadataResponse(topic_names={}, partition_counts={}, replica_racks={}),
         )
-
-    @property
-    def is_isolated(self) -> bool:
-        """Whether replication traffic is cut."""
-        return self.isolation_count > 0
 
     @property
     def is_cut_off(self) -> bool:
@@ -336,8 +330,8 @@ class Broker:
         if not self.throttles:
             self._muted_until_ms.clear()
 
-    def _on_unmuted(self, call: Call) -> None:
-        connection, correlation_id, request = call.argument
+    def _on_unmuted(self, read: tuple[Connection, int, Any]) -> None:
+        connection, correlation_id, request = read
         if connection in self.connections:
             self.on_request(connection, correlation_id, request)
 

@@ -44,7 +44,7 @@ class Cluster:
         offsets_count = spec.offsets_partition_count
         transaction_count = spec.transaction_state_partition_count if has_transactions else 0
         partition_count = offsets_count + transaction_count
-        self.partition_of = GroupPartitions(offsets_count)
+        self.partition_of = GroupPartitions(offsets_count).__getitem__
         self.environment = BrokerEnvironment(
             clock=clock,
             streams=streams,

@@ -15,7 +15,7 @@ from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.broker.cluster_metadata import ClusterMetadata, PartitionLeader
 from rebalance_sim.sim.broker.registration import PartitionRegistration
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.streams import Streams, delay_sampler
 
 
@@ -116,7 +116,7 @@ class Controller:
         A new controller restarts all sessions.
         """
 
-        def on_session_end(call: Call) -> None:
+        def on_session_end(_: None) -> None:
             if not if_silent() or self.postpones(wait):
                 return
             if self._clock.now_ms < self._back_ms + self._spec.broker_session_timeout_ms:
@@ -232,7 +232,7 @@ class Controller:
         metadata = self.metadata
         listener = broker.incarnation if broker.is_alive else None
 
-        def on_arrival(call: Call) -> None:
+        def on_arrival(_: None) -> None:
             if not broker.is_cut_off and broker.incarnation == listener:
                 broker.learn(metadata)
 

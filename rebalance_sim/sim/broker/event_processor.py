@@ -23,7 +23,6 @@ from rebalance_sim.protocol.wire.topics import MetadataImage
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.event_processing_spec import KEYS, EventProcessingSpec
 from rebalance_sim.sim.broker.ports import Meters
-from rebalance_sim.sim.clock import Call
 
 
 class _Broker(Protocol):
@@ -132,10 +131,10 @@ class EventProcessor:
             else:
                 self._handle(queue, event)
 
-    def _on_end(self, call: Call) -> None:
-        if self._broker.defers(self._on_end, call):
+    def _on_end(self, ended: tuple[int, EventQueue, _Event | None]) -> None:
+        if self._broker.defers(self._on_end, ended):
             return
-        generation, queue, event = call.argument
+        generation, queue, event = ended
         if generation == self._generation:
             if event is None:
                 self._release(queue)
@@ -161,7 +160,7 @@ class EventProcessor:
         if queue.is_due:
             self._ready.append(queue)
 
-    def _call_in(self, span_ms: int, function: Callable[[Call], None], argument: Any) -> None:
+    def _call_in(self, span_ms: int, function: Callable[[Any], None], argument: Any) -> None:
         self._clock.call_at(self._clock.now_ms + span_ms, self._tie_break(), function, argument)
 
     def _whole_ms(self, ns: int) -> int:

@@ -130,7 +130,10 @@ class ReplicaLog:
                     if offset < up_to and other != epoch:
                         self.epochs.append((max(start, offset), other))
             batches = leader.batches
-            self.batches += batches[bisect_left(batches, start) : bisect_left(batches, up_to)]
+            if batches and batches[-1] == start:  # Nearly always: it lacks one batch.
+                self.batches.append(start)
+            else:
+                self.batches += batches[bisect_left(batches, start) : bisect_left(batches, up_to)]
             if start < leader.compacted_to:
                 self.compacted_to = max(self.compacted_to, min(leader.compacted_to, up_to))
         known = min(leader.high_watermark, self.end_offset)

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.log import ReplicaLog
-from rebalance_sim.sim.clock import Call
 
 BACKOFF_MS = 15_000
 """``log.cleaner.backoff.ms``: how often the cleaner looks what there is to do."""
@@ -58,9 +57,9 @@ class LogCleaner:
         at_ms = self._clock.now_ms + BACKOFF_MS
         self._clock.call_at(at_ms, self._replica.tie_break(), self._on_look)
 
-    def _on_look(self, call: Call) -> None:
+    def _on_look(self, _: None) -> None:
         broker, log = self._replica.broker, self._replica.log
-        if not broker.is_alive or broker.defers(self._on_look, call):
+        if not broker.is_alive or broker.defers(self._on_look, None):
             return
         dirty = log.active_from - log.cleaned_to
         if dirty > 0 and dirty >= LEAST_DIRTY_SHARE * (dirty + log.cleaned_count):

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.log import ReplicaLog
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.streams import delay_sampler
 
 
@@ -102,9 +101,9 @@ class LogReading:
         self._count += 1
         self._is_under_way = False
 
-    def _on_end(self, call: Call) -> None:
-        if not self._replica.broker.defers(self._on_end, call):
-            self._handles(self._finish, call.argument)
+    def _on_end(self, count: int) -> None:
+        if not self._replica.broker.defers(self._on_end, count):
+            self._handles(self._finish, count)
 
     def _finish(self, count: int) -> None:
         if count == self._count:

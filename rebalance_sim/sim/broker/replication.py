@@ -13,7 +13,6 @@ from typing import Protocol
 
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.log import ReplicaLog
-from rebalance_sim.sim.clock import Call
 
 
 class BrokerState(Protocol):
@@ -22,12 +21,9 @@ class BrokerState(Protocol):
     node_id: int
     is_alive: bool
     is_stopping: bool
+    isolation_count: int
+    cut_off_count: int
     lost_peers: list[int]
-
-    @property
-    def is_isolated(self) -> bool: ...
-    @property
-    def is_cut_off(self) -> bool: ...
 
 
 class InSyncSet(Protocol):
@@ -137,8 +133,8 @@ class Replication:
         at_ms = started_ms + delay_ms
         self._clock.call_at(at_ms, self._tie_break(), self._on_fetch_done, argument)
 
-    def _on_fetch_done(self, call: Call) -> None:
-        follower, up_to, started_ms, number = call.argument
+    def _on_fetch_done(self, fetch: tuple[Follower, int, int, int]) -> None:
+        follower, up_to, started_ms, number = fetch
         if self.is_leading and self._fetching.get(follower.node_id) == number:
             del self._fetching[follower.node_id]
             self._on_fetched(follower, up_to, started_ms)
@@ -188,7 +184,8 @@ class Replication:
         node_id, log = follower.node_id, self._replica.log
         follower.log.fetch_from(log, up_to)
         self._reached[node_id] = up_to
-        if up_to == log.end_offset:
+        has_all = up_to == log.end_offset
+        if has_all:
             self._behind_since_ms.pop(node_id, None)
         else:
             self._behind_since_ms[node_id] = started_ms
@@ -201,15 +198,16 @@ class Replication:
         ):
             registration.expand(node_id)
         self.advance()
-        self.pump(follower)
+        if not has_all:
+            self.pump(follower)
 
     def _can_fetch(self, follower: Follower) -> bool:
         leading, following = self._replica.broker, follower.broker
         return (
             leading.is_alive
             and following.is_alive
-            and not leading.is_isolated
-            and not following.is_isolated
+            and not leading.isolation_count
+            and not following.isolation_count
             and following.node_id not in leading.lost_peers
             and follower.follows(self.epoch)
         )
@@ -226,7 +224,7 @@ class Replication:
         epoch = self.epoch
         registration = self._replica.registration
 
-        def on_limit(call: Call) -> None:
+        def on_limit(_: None) -> None:
             if not self.is_leading or self.epoch != epoch:
                 return
             del self._watched[node_id]
@@ -243,4 +241,4 @@ class Replication:
     def _may_alter_in_sync(self) -> bool:
         """Whether the controller listens to this leader."""
         replica = self._replica
-        return replica.registration.leader_epoch == self.epoch and not replica.broker.is_cut_off
+        return replica.registration.leader_epoch == self.epoch and not replica.broker.cut_off_count

@@ -32,7 +32,6 @@ from rebalance_sim.sim.broker.event_processor import EventProcessor
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.log_reading import LogReading
 from rebalance_sim.sim.broker.ports import Meters
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.network import Purpose
 
 
@@ -224,8 +223,8 @@ class ShardHost(Shard):
         self._replica.broker.stalled_shards.pop(self, None)
         self.crash(self._clock.now_ms)
 
-    def _on_late_unload(self, call: Call) -> None:
-        if self.is_active and not self._replica.broker.defers(self._on_late_unload, call):
+    def _on_late_unload(self, _: None) -> None:
+        if self.is_active and not self._replica.broker.defers(self._on_late_unload, None):
             self.resign(self._clock.now_ms)
             self._replica.pump_both_ways()
 
@@ -351,10 +350,9 @@ class ShardHost(Shard):
         """As of ``Alarms``."""
         self._clock.call_at(at_ms, self._tie_break(), self._on_call, wake)
 
-    def _on_call(self, call: Call) -> None:
-        if self._replica.broker.defers(self._on_call, call):
+    def _on_call(self, wake: Wake) -> None:
+        if self._replica.broker.defers(self._on_call, wake):
             return
-        wake = call.argument
         us = self._timer_us
         if us and (type(wake) is not TimerWake or not self.timers.is_due(wake, self._clock.now_ms)):
             us = 0
@@ -385,25 +383,22 @@ class _Reporter(ShardListener):
         self._steps = environment.steps
         self._reading = reading
 
-    @property
-    def _meters(self) -> Meters | None:
-        return self._replica.broker.meters
-
     def _note_target(self, outcome: Outcome) -> None:
-        if outcome.records and (events := self._shard.events) is not None:
+        if (events := self._shard.events) is not None:
             events.note_target(outcome, self._shard.coordinator, self._replica.broker.image)
 
     def handled(self, operation: int, request: Request, outcome: Outcome, now_ms: int) -> None:
         if outcome.records:
             self._note_target(outcome)
-            if (meters := self._meters) is not None:
+            if (meters := self._replica.broker.meters) is not None:
                 meters.on_request(request, outcome, now_ms)
         self._steps.request(self._shard, operation, request, outcome)
 
     def fired(self, key: TimerKey, outcome: Outcome, now_ms: int) -> None:
-        self._note_target(outcome)
+        if outcome.records:
+            self._note_target(outcome)
         self._steps.timer(self._shard, key, outcome)
-        if outcome.records and (meters := self._meters) is not None:
+        if outcome.records and (meters := self._replica.broker.meters) is not None:
             meters.on_timer(key, outcome, now_ms)
             meters.on_deferred(self._partition, self._shard.log_end_offset, now_ms)
 
@@ -420,26 +415,26 @@ class _Reporter(ShardListener):
         self._environment.errors.on_error(code)
 
     def deferred(self, offset: int, now_ms: int) -> None:
-        if (meters := self._meters) is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_deferred(self._partition, offset, now_ms)
 
     def durable(self, on_commit: object, now_ms: int) -> None:
-        if (meters := self._meters) is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_durable(on_commit, self._shard.coordinator, now_ms)
 
     def committed(self, high_watermark: int, now_ms: int) -> None:
-        if (meters := self._meters) is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_committed(self._partition, high_watermark, now_ms)
 
     def reverted(self, offset: int, now_ms: int) -> None:
-        if (meters := self._meters) is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_reverted(self._partition, offset, now_ms)
 
     def truncated(self) -> None:
         self._steps.truncated(self._shard)
 
     def loaded(self, timers: tuple[TimerCommand, ...], now_ms: int) -> None:
-        if (meters := self._meters) is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_loaded(self._reading.began_ms, now_ms)
         self._steps.loaded(self._shard, timers)
 
@@ -447,7 +442,7 @@ class _Reporter(ShardListener):
         self._steps.unloaded(self._shard, detail)
 
     def dropped(self, now_ms: int) -> None:
-        if (meters := self._meters) is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_unloaded(self._partition, now_ms)
 
     def activity_changed(self) -> None:

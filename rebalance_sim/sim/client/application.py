@@ -22,7 +22,7 @@ from rebalance_sim.sim.client.poll_loop import PollLoop
 from rebalance_sim.sim.client.poll_reads import FirstRecords, UnreadAnswer
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.transactions import Transactions
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 
 # Members of enums that every event asks for: to look one up takes as long as a call.
@@ -213,8 +213,8 @@ class Application:
         self._poll_at_ms = at_ms
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_poll, at_ms)
 
-    def _on_poll(self, call: Call) -> None:
-        if call.argument != self._poll_at_ms or self._process.defers(self._on_poll, call):
+    def _on_poll(self, at_ms: int) -> None:
+        if at_ms != self._poll_at_ms or self._process.defers(self._on_poll, at_ms):
             return
         self._poll_at_ms = None
         due_ms = self._member.poll_due_ms
@@ -301,8 +301,8 @@ class Application:
                 self._next_poll_ms = at_ms
                 self._clock.call_at(at_ms, self._process.tie_break(), self._on_next_poll, at_ms)
 
-    def _on_next_poll(self, call: Call) -> None:
-        if call.argument != self._next_poll_ms or self._process.defers(self._on_next_poll, call):
+    def _on_next_poll(self, at_ms: int) -> None:
+        if at_ms != self._next_poll_ms or self._process.defers(self._on_next_poll, at_ms):
             return
         self._next_poll_ms = None
         if not self._is_between_events or not self.is_free or self._conditions.is_stalled:
@@ -352,9 +352,9 @@ class Application:
     def _poll_now(self) -> None:
         self._clock.call_at(self._clock.now_ms, self._process.tie_break(), self._on_commit_over)
 
-    def _on_commit_over(self, call: Call) -> None:
+    def _on_commit_over(self, _: None) -> None:
         """A ``poll`` comes right after the call, or commits might hold up all."""
-        if not self._process.defers(self._on_commit_over, call):
+        if not self._process.defers(self._on_commit_over, None):
             self.look_at_conditions()
 
     # --- calls ------------------------------------------------------------------------------------
@@ -468,9 +468,9 @@ class Application:
             self._wakes_at_ms = at_ms
             self._clock.call_at(at_ms, self._process.tie_break(), self._on_wake, at_ms)
 
-    def _on_wake(self, call: Call) -> None:
+    def _on_wake(self, at_ms: int) -> None:
         """The batch is processed, unless something has held it up."""
-        if call.argument != self._wakes_at_ms or self._process.defers(self._on_wake, call):
+        if at_ms != self._wakes_at_ms or self._process.defers(self._on_wake, at_ms):
             return
         self._wakes_at_ms = None
         if self._batches is not None and self._batches.keep:

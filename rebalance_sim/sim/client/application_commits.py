@@ -12,7 +12,7 @@ from typing import Protocol
 from rebalance_sim.protocol.clients.common.events import CommitOffsets
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked
 
@@ -46,13 +46,13 @@ class ApplicationCommits:
         at_ms = self._at_ms = self._clock.now_ms + interval_ms
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_due, interval_ms)
 
-    def _on_due(self, call: Call) -> None:
+    def _on_due(self, interval_ms: int) -> None:
         application = self._application
-        if self._process.defers(self._on_due, call) or application.is_exiting:
+        if self._process.defers(self._on_due, interval_ms) or application.is_exiting:
             return
         if application.is_committing or self._clock.now_ms < self._at_ms:
             return  # It polls first: see ``on_call_over``.
-        self._plan(call.argument)
+        self._plan(interval_ms)
         application.commit()
 
     def on_call_over(self) -> None:

@@ -8,7 +8,7 @@ from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 
 
 class CallbackRuns:
@@ -44,21 +44,21 @@ class CallbackRuns:
         now_ms = self._clock.now_ms
         self._clock.call_at(now_ms, self._process.tie_break(), self._end, self._committing)
 
-    def _commit(self, call: Call) -> None:
+    def _commit(self, run: tuple[RunCallback, int]) -> None:
         """The callback is done but for its commit; it makes none if it throws before."""
-        if self._process.defers(self._commit, call):
+        if self._process.defers(self._commit, run):
             return
-        effect, _ = call.argument
+        effect, _ = run
         if self._conditions.callback_fails(effect.kind):
-            self._end(call)
+            self._end(run)
             return
-        self._committing = call.argument
+        self._committing = run
         self._application.commit_in_callback()
 
-    def _end(self, call: Call) -> None:
-        if self._process.defers(self._end, call):
+    def _end(self, run: tuple[RunCallback, int]) -> None:
+        if self._process.defers(self._end, run):
             return
-        effect, began_ms = call.argument
+        effect, began_ms = run
         kind: CallbackKind = effect.kind
         duration_ms = self._clock.now_ms - began_ms
         self._process.take(

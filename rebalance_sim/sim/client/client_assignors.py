@@ -24,7 +24,6 @@ from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsS
 from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.task_store import TaskStore
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.streams import delay_sampler
 
 
@@ -89,10 +88,9 @@ class AssignorHost:
         at_ms = self._clock.now_ms + self._compute_ms()
         self._clock.call_at(at_ms, self._tie_break(), self._on_computed, effect)
 
-    def _on_computed(self, call: Call) -> None:
-        if self._process.defers(self._on_computed, call):
+    def _on_computed(self, effect: ComputeAssignment) -> None:
+        if self._process.defers(self._on_computed, effect):
             return
-        effect: ComputeAssignment = call.argument
         assignor = self._by_name[effect.prepared.assignor_name]
         result = assignor.assign(AssignmentSpec.of(effect.prepared))
         self._process.take(AssignmentComputed(computation_id=effect.computation_id, result=result))
@@ -185,7 +183,7 @@ class _StreamsTasks:
         """Does the group take the copy for a good one?"""
         return self._said.get(task, self._limit + 1) <= self._limit
 
-    def _on_time(self, call: Call) -> None:
-        if call.argument != self._look_at_ms or self._process.defers(self._on_time, call):
+    def _on_time(self, at_ms: int) -> None:
+        if at_ms != self._look_at_ms or self._process.defers(self._on_time, at_ms):
             return
         self._look()

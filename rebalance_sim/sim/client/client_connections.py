@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.network import Connection, ConnectionState, Network, Purpose
 
 _BACKOFF_JITTER = 0.2
@@ -152,9 +151,9 @@ class ClientConnections:
         else:
             self.send(Purpose.BOOTSTRAP, node_id, correlation_id, request)
 
-    def _on_backoff_over(self, call: Call) -> None:
-        if not self._process.defers(self._on_backoff_over, call):
-            self.send_to_any(*call.argument)
+    def _on_backoff_over(self, waiting: tuple[int, Any]) -> None:
+        if not self._process.defers(self._on_backoff_over, waiting):
+            self.send_to_any(*waiting)
 
     def _least_loaded(self) -> int:
         """The open connection with the fewest requests in flight, else one that is being set up,
@@ -302,11 +301,11 @@ class ClientConnections:
         if connection.is_dead and connection.purpose is _COORDINATOR:
             self._misled_until_ms = self._clock.now_ms
 
-    def _on_known(self, call: Call) -> None:
+    def _on_known(self, is_open: bool) -> None:
         """The connection was there already, or cannot be opened yet."""
-        if self._process.defers(self._on_known, call):
+        if self._process.defers(self._on_known, is_open):
             return
-        if call.argument:
+        if is_open:
             self._process.on_coordinator_connected()
         else:
             self._process.on_coordinator_closed(is_isolated=self._is_isolated)
@@ -347,11 +346,11 @@ class ClientConnections:
             line.watchdog_ms = at_ms
             self._clock.call_at(at_ms, self._tie_break(), self._on_watchdog, (line, at_ms))
 
-    def _on_watchdog(self, call: Call) -> None:
+    def _on_watchdog(self, watched: tuple[_BrokerConnection, int]) -> None:
         """One request that is late is enough: the connection goes, and all others with it."""
-        if self._process.defers(self._on_watchdog, call):
+        if self._process.defers(self._on_watchdog, watched):
             return
-        line, at_ms = call.argument
+        line, at_ms = watched
         if line.watchdog_ms != at_ms:
             return
         line.watchdog_ms = None
@@ -376,10 +375,10 @@ class ClientConnections:
         line.failing.add(correlation_id)
         self._clock.call_at(at_ms, self._tie_break(), self._on_failed, (line, correlation_id))
 
-    def _on_failed(self, call: Call) -> None:
-        if self._process.defers(self._on_failed, call):
+    def _on_failed(self, failed: tuple[_BrokerConnection, int]) -> None:
+        if self._process.defers(self._on_failed, failed):
             return
-        line, correlation_id = call.argument
+        line, correlation_id = failed
         if correlation_id in line.failing:
             line.failing.discard(correlation_id)
             self._process.on_lost((correlation_id,))

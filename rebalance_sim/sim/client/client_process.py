@@ -48,7 +48,6 @@ from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.client.lookups import Lookups
 from rebalance_sim.sim.client.ports import Supervisor
 from rebalance_sim.sim.client.process_clock import ProcessClock
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
@@ -309,8 +308,8 @@ class ClientProcess:
         self._tick_at_ms = at_ms
         self._clock.call_at(at_ms, self.tie_break(), self._on_tick, at_ms)
 
-    def _on_tick(self, call: Call) -> None:
-        if call.argument != self._tick_at_ms or self.defers(self._on_tick, call):
+    def _on_tick(self, at_ms: int) -> None:
+        if at_ms != self._tick_at_ms or self.defers(self._on_tick, at_ms):
             return
         self._tick_at_ms = None
         deadline_ms = self._deadline_ms

@@ -26,7 +26,6 @@ from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.client.environment import ClientEnvironment
-from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.streams import delay_sampler
 
 
@@ -252,8 +251,7 @@ class ClientProcesses:
         tie_break = self._groups[name].tie_break
         self._clock.plan_at(at_ms, tie_break(), self._on_start, name)
 
-    def _on_start(self, call: Call) -> None:
-        name: str = call.argument
+    def _on_start(self, name: str) -> None:
         before = self._processes.get(name)
         if before is not None:
             due_ms = self._restart_due.get(name)

@@ -11,7 +11,7 @@ from typing import Protocol
 from rebalance_sim.protocol.clients.common.events import PollingResumed, PollingStopped
 from rebalance_sim.sim.client.pill_watch import PillWatch
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.poison_pills import PoisonPills
 
@@ -88,8 +88,8 @@ class LongBatches:
                     at_ms, self._process.tie_break(), self._on_batch, at_ms, is_change=False
                 )
 
-    def _on_batch(self, call: Call) -> None:
-        if call.argument != self._at_ms or self._process.defers(self._on_batch, call):
+    def _on_batch(self, at_ms: int) -> None:
+        if at_ms != self._at_ms or self._process.defers(self._on_batch, at_ms):
             return
         self._at_ms = None
         now_ms = self._clock.now_ms

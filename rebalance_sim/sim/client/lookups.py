@@ -24,7 +24,7 @@ from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_spec import OffsetReset
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.network.cluster_requests import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -151,6 +151,6 @@ class Lookups:
         at_ms = self._clock.now_ms + _RETRY_BACKOFF_MS
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_retry, request)
 
-    def _on_retry(self, call: Call) -> None:
-        if not self._process.defers(self._on_retry, call):
-            self._ask(call.argument)
+    def _on_retry(self, request: Any) -> None:
+        if not self._process.defers(self._on_retry, request):
+            self._ask(request)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 
 _RETRY_BACKOFF_MS = 100
 _RETRY_BACKOFF_MAX_MS = 1_000
@@ -48,12 +48,12 @@ class TopicWatch:
         self._backoff_ms = min(2 * self._backoff_ms, _RETRY_BACKOFF_MAX_MS)
         self._clock.call_at(at_ms, self._client.tie_break(), self._on_missing)
 
-    def _on_old(self, call: Call) -> None:
-        if not self._client.defers(self._on_old, call):
+    def _on_old(self, _: None) -> None:
+        if not self._client.defers(self._on_old, None):
             self._client.refresh_metadata()
             self.begin()
 
-    def _on_missing(self, call: Call) -> None:
-        if not self._client.defers(self._on_missing, call):
+    def _on_missing(self, _: None) -> None:
+        if not self._client.defers(self._on_missing, None):
             self._is_waiting = False
             self._client.refresh_metadata()

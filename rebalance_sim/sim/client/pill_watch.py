@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPills
 
@@ -46,8 +46,8 @@ class PillWatch:
         self._pass(self.kept_by)
         self.kept_by = ()
 
-    def _on_pill(self, call: Call) -> None:
-        if call.argument != self._at_ms or self._process.defers(self._on_pill, call):
+    def _on_pill(self, at_ms: int) -> None:
+        if at_ms != self._at_ms or self._process.defers(self._on_pill, at_ms):
             return
         self._at_ms = None
         spec = self._process.spec
@@ -75,9 +75,9 @@ class PillWatch:
         at_ms = self._clock.now_ms + lasts_ms
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_processed, partitions)
 
-    def _on_processed(self, call: Call) -> None:
-        if not self._process.defers(self._on_processed, call):
-            self._pass(call.argument)
+    def _on_processed(self, partitions: tuple[TopicPartition, ...]) -> None:
+        if not self._process.defers(self._on_processed, partitions):
+            self._pass(partitions)
             self.plan()
 
     def _pass(self, partitions: tuple[TopicPartition, ...]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rebalance_sim.protocol.clients.common.events import Event
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 
 
 class UnreadAnswer:
@@ -39,9 +39,8 @@ class UnreadAnswer:
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_poll, unread)
         return False
 
-    def _on_poll(self, call: Call) -> None:
-        unread: tuple[int, Event] = call.argument
-        if unread is not self._unread or self._process.defers(self._on_poll, call):
+    def _on_poll(self, unread: tuple[int, Event]) -> None:
+        if unread is not self._unread or self._process.defers(self._on_poll, unread):
             return
         if self._is_read_now(unread):
             self.read()
@@ -74,6 +73,6 @@ class FirstRecords:
             at_ms = self.at_ms = self._clock.now_ms + 2 * self._looks_every_ms
             self._clock.call_at(at_ms, self._process.tie_break(), self._on_fetched)
 
-    def _on_fetched(self, call: Call) -> None:
-        if not self._process.defers(self._on_fetched, call):
+    def _on_fetched(self, _: None) -> None:
+        if not self._process.defers(self._on_fetched, None):
             self._on_there()

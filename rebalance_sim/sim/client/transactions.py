@@ -38,7 +38,7 @@ from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.client.output_writer import LINGER_MS, OutputWriter
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.transactions_spec import TransactionsSpec
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.network.cluster_requests import FindCoordinatorRequest
@@ -202,8 +202,8 @@ class Transactions:
     def _plan(self) -> None:
         self._later(self._spec.commit_interval_ms, self._on_due)
 
-    def _on_due(self, call: Call) -> None:
-        if not self._process.defers(self._on_due, call):
+    def _on_due(self, _: None) -> None:
+        if not self._process.defers(self._on_due, None):
             self._ask_for_end()
 
     def _ask_for_end(self) -> None:
@@ -213,9 +213,9 @@ class Transactions:
 
     # --- records ----------------------------------------------------------------------------------
 
-    def _on_linger(self, call: Call) -> None:
+    def _on_linger(self, _: None) -> None:
         """Write what has been processed since the last time."""
-        if self._process.defers(self._on_linger, call) or self._application.is_exiting:
+        if self._process.defers(self._on_linger, None) or self._application.is_exiting:
             return
         self._later(LINGER_MS, self._on_linger)
         writer, intake = self._writer, self._application.intake
@@ -282,10 +282,10 @@ class Transactions:
         del self._batches[correlation_id]
         self._send()
 
-    def _on_retry(self, call: Call) -> None:
-        if self._process.defers(self._on_retry, call):
+    def _on_retry(self, correlation_id: int) -> None:
+        if self._process.defers(self._on_retry, correlation_id):
             return
-        batch = self._batches.pop(call.argument)
+        batch = self._batches.pop(correlation_id)
         self._send_batch(batch)
         self._send()
 
@@ -384,10 +384,10 @@ class Transactions:
         self._waits = True
         self._later(_RETRY_BACKOFF_MS, self._on_send)
 
-    def _on_send(self, call: Call) -> None:
-        if not self._process.defers(self._on_send, call):
+    def _on_send(self, _: None) -> None:
+        if not self._process.defers(self._on_send, None):
             self._waits = False
             self._send()
 
-    def _later(self, delay_ms: int, function: Callable[[Call], None], argument: Any = None) -> None:
+    def _later(self, delay_ms: int, function: Callable[[Any], None], argument: Any = None) -> None:
         self._clock.call_at(self._clock.now_ms + delay_ms, self.tie_break(), function, argument)

@@ -27,11 +27,6 @@ class Fetching:
         """How long a fetch of this partition takes."""
         return self.latency_ms * flow.slowness
 
-    def _gap(self, flow: Flow, now_ms: int) -> int:
-        """What the log has for the fetch of this millisecond; below 0 while it lags behind."""
-        grown_ms = now_ms + 1 - self.takes_ms(flow) - flow.origin_ms
-        return flow.rate * grown_ms + flow.base - flow.fetched
-
     def take_in(self, flow: Flow, now_ms: int) -> int:
         """Say what comes in; for how many milliseconds nothing does, if nothing does, or until
         there is more."""
@@ -44,34 +39,34 @@ class Fetching:
         return min(until_ms, self._take_in(flow, now_ms))
 
     def _take_in(self, flow: Flow, now_ms: int) -> int:
-        flow.incoming = 0
+        flow.incoming = flow.gap = 0
         if flow.opens_ms is None:
             return NEVER_MS
         if now_ms < flow.opens_ms:
             return flow.opens_ms - now_ms
-        gap = self._gap(flow, now_ms)
+        takes_ms = self.takes_ms(flow)
+        grown_ms = now_ms + 1 - takes_ms - flow.origin_ms
+        gap = flow.gap = flow.rate * grown_ms + flow.base - flow.fetched
         if gap <= 0:
             return -gap // flow.rate + 1 if flow.rate else NEVER_MS
-        flow.incoming = min(gap, self.fetch // self.takes_ms(flow), self.room - flow.buffered)
+        flow.incoming = min(gap, self.fetch // takes_ms, self.room - flow.buffered)
         return NEVER_MS
 
-    def lasts_ms(self, flow: Flow, now_ms: int) -> int:
+    def lasts_ms(self, flow: Flow) -> int:
         """For how many milliseconds exactly this comes in, while as much goes out as now."""
-        incoming, outgoing = flow.incoming, flow.outgoing
+        incoming, outgoing, gap = flow.incoming, flow.outgoing, flow.gap
         last = NEVER_MS
-        if flow.opens_ms is not None and now_ms >= flow.opens_ms:
-            gap = self._gap(flow, now_ms)
-            if gap > 0:
-                room = self.room - flow.buffered
-                is_fetch_full = incoming == self.fetch // self.takes_ms(flow)
-                is_log_end = incoming == gap == flow.rate
-                is_buffer_full = incoming == room == outgoing
-                if not (is_fetch_full or is_log_end or is_buffer_full):
-                    return 1
-                if incoming > flow.rate:
-                    last = (gap - incoming) // (incoming - flow.rate) + 1
-                if incoming > outgoing:
-                    last = min(last, (room - incoming) // (incoming - outgoing) + 1)
+        if gap > 0:
+            room = self.room - flow.buffered
+            is_fetch_full = incoming == self.fetch // self.takes_ms(flow)
+            is_log_end = incoming == gap == flow.rate
+            is_buffer_full = incoming == room == outgoing
+            if not (is_fetch_full or is_log_end or is_buffer_full):
+                return 1
+            if incoming > flow.rate:
+                last = (gap - incoming) // (incoming - flow.rate) + 1
+            if incoming > outgoing:
+                last = min(last, (room - incoming) // (incoming - outgoing) + 1)
         if flow.end is not None and incoming:
             last = min(last, _before_limit_ms(flow, flow.end))
         return last

@@ -24,8 +24,9 @@ class Flow:
     how many times as long as others of the process its fetches take. ``is_served``:
     a ``poll`` has handed out its first record. ``limit``: from here on nothing is processed; None:
     everything is. ``is_met``: the application has come to the record there. ``handed_out``, of an
-    application with workers: everything below is with them. The rest belongs to the present lines.
-    All but times in parts of a record.
+    application with workers: everything below is with them. The rest belongs to the present lines:
+    ``gap`` is what the log has for the fetch of their first millisecond, below 0 while it lags
+    behind. All but times in parts of a record.
     """
 
     partition: TopicPartition
@@ -45,6 +46,7 @@ class Flow:
     takes_part: bool = False
     end: int | None = None
     buffered: int = 0
+    gap: int = 0
     incoming: int = 0
     outgoing: int = 0
 

@@ -193,7 +193,8 @@ class PartitionProgress:
         return self._lag(now_ms, self._position) // PARTS
 
     def _lag(self, at_ms: int, position: int) -> int:
-        return max(0, self._rate * (at_ms - self._origin_ms) + self._base - position)
+        lag = self._rate * (at_ms - self._origin_ms) + self._base - position
+        return lag if lag > 0 else 0
 
     def _add_area(self, to_ms: int, position: int) -> None:
         if not self._is_over and self._position is not None:
@@ -201,8 +202,11 @@ class PartitionProgress:
             last = self._lag(to_ms, position)
             totals = self._totals
             totals.area += (first + last) * (to_ms - self._since_ms)
-            totals.highest_lag = max(totals.highest_lag, first, last)
-            totals.highest_lag_lately = max(totals.highest_lag_lately, first, last)
+            highest = first if first > last else last
+            if highest > totals.highest_lag_lately:
+                totals.highest_lag_lately = highest
+                if highest > totals.highest_lag:
+                    totals.highest_lag = highest
         self._since_ms = to_ms
         self._position = position
 

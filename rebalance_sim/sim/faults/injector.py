@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import FaultWorld
 
@@ -57,7 +57,7 @@ class Injector:
         """Do something after a while, unless the quiet period has come by then; ``when_quiet``:
         even so."""
 
-        def on_call(call: Call) -> None:
+        def on_call(_: None) -> None:
             if when_quiet or not self._is_quiet:
                 action()
 
@@ -88,7 +88,7 @@ class Injector:
     def _plan(
         self,
         at_ms: int,
-        function: Callable[[Call], None],
+        function: Callable[[Any], None],
         argument: object = None,
         *,
         is_of_faults: bool = True,
@@ -96,8 +96,7 @@ class Injector:
         tie_break = self._tie_break()
         self._clock.plan_at(at_ms, tie_break, function, argument, is_of_faults=is_of_faults)
 
-    def _on_begin(self, call: Call) -> None:
-        fault: Fault = call.argument
+    def _on_begin(self, fault: Fault) -> None:
         if self._is_quiet:
             return
         first_step = self._steps.count + 1
@@ -107,12 +106,9 @@ class Injector:
             self._windows.append(window)
             self._show(fault, " begins", is_new=True)
             at_ms = fault.at_ms + getattr(fault, "duration_ms", 0)
-            self._plan(at_ms, self._on_end, window)
+            self._plan(at_ms, self._end, window)
         elif end:
             self._show(fault, "", is_new=True)
-
-    def _on_end(self, call: Call) -> None:
-        self._end(call.argument)
 
     def _end(self, window: _Window) -> None:
         if window.last_step is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.network.link import Link
 from rebalance_sim.sim.network.network_spec import NetworkSpec
 from rebalance_sim.sim.network.pipe import (
@@ -198,7 +198,7 @@ class Connection:
         delay_ms = wait_ms + link.delay_ms(*way) + link.delay_ms(*way)
         self._network.call_later(delay_ms, link, self._on_handshake)
 
-    def _on_handshake(self, call: Call) -> None:
+    def _on_handshake(self, _: None) -> None:
         if self.state is not ConnectionState.CONNECTING:
             return
         if self._up.blocked or self._down.blocked:
@@ -213,7 +213,7 @@ class Connection:
         self.broker.connections[self] = None
         self.owner.on_connected(self)
 
-    def _on_connect_timeout(self, call: Call) -> None:
+    def _on_connect_timeout(self, _: None) -> None:
         if self.state is ConnectionState.CONNECTING:
             self.reset()
 
@@ -238,7 +238,7 @@ class Connection:
         if not self.is_served:
             self._refuse()
             return
-        if isinstance(message, _Packet):
+        if type(message) is _Packet:
             self._on_end(message)
             return
         link = self._link
@@ -249,7 +249,8 @@ class Connection:
             self.inbox.append(message)
             return
         self.is_busy = True
-        self.broker.on_request(self, *message)
+        correlation_id, request = message
+        self.broker.on_request(self, correlation_id, request)
 
     def answer(self, correlation_id: int, response: Any) -> None:
         """Send the answer to the request in hand, and take the next one up."""
@@ -373,7 +374,7 @@ class Network:
             return 0
         return self.spec.between_racks_ms
 
-    def call_later(self, delay_ms: int, link: Link, function: Callable[[Call], None]) -> None:
+    def call_later(self, delay_ms: int, link: Link, function: Callable[[None], None]) -> None:
         """Let the clock call ``function``."""
         self.clock.call_at(self.clock.now_ms + delay_ms, link.tie_break(), function)
 

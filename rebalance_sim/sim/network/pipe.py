@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.network.link import Link
 
 _RETRANSMISSION_MS = 200
@@ -114,7 +114,7 @@ class Pipe:
         self._last_ms = at_ms
         self._clock.call_at(at_ms, link.tie_break(), self._arrive)
 
-    def _arrive(self, call: Call) -> None:
+    def _arrive(self, _: None) -> None:
         if self.blocked:
             if self._held_since_ms is None:
                 self._held_since_ms = self._clock.now_ms

@@ -27,9 +27,9 @@ class OffsetSpans:
             spans.append((start, end))
             return 0
         low, high = spans[-1]
-        if low <= start:  # Nearly always: records go on where the last ones ended.
-            spans[-1] = low, max(high, end)
-            return min(high, end) - start
+        if start == high:  # Nearly always: records go on where the last ones ended.
+            spans[-1] = low, end
+            return 0
         first = bisect_left(spans, start, key=lambda span: span[1])
         last = bisect_right(spans, end, key=lambda span: span[0])
         touched = spans[first:last]
