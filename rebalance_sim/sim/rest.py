@@ -326,7 +326,15 @@ def _only_commits(application: Application, world: RestingWorld) -> bool:
 
 
 def _has_seen_topics(watch: TopicWatch, world: RestingWorld) -> bool:
-    return watch.seen_ms > world.controller.image_since_ms + MOMENT_MS
+    """Late enough, and as they are: a broker, or a client, may have lagged behind."""
+    controller, seen = world.controller, watch.seen
+    topics = controller.image.by_id
+    return (
+        watch.seen_ms > controller.image_since_ms + MOMENT_MS
+        and seen is not None
+        and seen.topic_names.keys() == topics.keys()
+        and all(seen.partition_counts[one.name] == one.partition_count for one in topics.values())
+    )
 
 
 def _works_off(processor: EventProcessor, world: RestingWorld) -> bool:

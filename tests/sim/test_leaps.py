@@ -18,7 +18,13 @@ from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults.brokers import BrokerBounce, BrokerIsolation, BrokerPause
-from rebalance_sim.sim.faults.clients import ClientClose, ClientCrash, ClientPause, PollStall
+from rebalance_sim.sim.faults.clients import (
+    ClientClose,
+    ClientCrash,
+    ClientPause,
+    MetadataLag,
+    PollStall,
+)
 from rebalance_sim.sim.faults.connections import NetworkSlowdown
 from rebalance_sim.sim.faults.coordinators import CoordinatorMove, CoordinatorStall, ZombieLeader
 from rebalance_sim.sim.faults.fault import Fault
@@ -390,6 +396,21 @@ def test_who_looks_for_topics_sees_a_new_partition_when_it_would_without_a_leap(
     for result in (leapt, whole):
         waits_ms = 300_000 - at_ms % 300_000
         assert result.metrics["unowned_partition_ms_max"] == pytest.approx(waits_ms, abs=5_000)
+
+
+def test_who_was_shown_old_topics_sees_the_new_ones_the_next_time() -> None:
+    """Of the looks at 600 s and at 900 s the first comes while metadata lags."""
+    grows = TopicGrow(at_ms=400_000, topic="orders", partition_count=9)
+    of = spec(
+        client("a", kind="classic"),
+        faults=(MetadataLag(at_ms=390_000, client="a", duration_ms=300_000), grows),
+        duration_ms=1_200_000,
+        quiet_period_ms=500_000,
+    )
+    leapt, whole = both(of)
+    assert leapt.leapt_ms > 700_000
+    for result in (leapt, whole):
+        assert result.metrics["unowned_partition_ms_max"] == pytest.approx(500_000, abs=5_000)
 
 
 def test_times_are_those_of_the_scenario() -> None:

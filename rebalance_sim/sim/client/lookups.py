@@ -135,7 +135,7 @@ class Lookups:
             names = filter(self._matches, seen.partition_counts)
             process.take(PatternMatched(topic_names=frozenset(names)))
         if self._topic_watch is not None and process.is_alive:
-            self._topic_watch.on_metadata(seen.partition_counts)
+            self._topic_watch.on_metadata(seen)
 
     def on_lost(self, correlation_id: int) -> None:
         """One of these requests will never be answered."""

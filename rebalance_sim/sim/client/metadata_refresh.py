@@ -8,10 +8,9 @@ the byte code of kafka-clients 4.3.1, where UNKNOWN_TOPIC_OR_PARTITION asks for 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.network.cluster_requests import MetadataResponse
 
 _RETRY_BACKOFF_MS = 100
 _RETRY_BACKOFF_MAX_MS = 1_000
@@ -20,7 +19,7 @@ _RETRY_BACKOFF_MAX_MS = 1_000
 class TopicWatch:
     """Watches over the topics of one process."""
 
-    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting", "seen_ms")
+    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting", "seen", "seen_ms")
 
     def __init__(self, client: Process, clock: Clock) -> None:
         self._client = client
@@ -29,16 +28,18 @@ class TopicWatch:
         self._is_waiting = False  # to ask again for what was missing
         self.seen_ms = -1
         """When metadata came last; -1: never."""
+        self.seen: MetadataResponse | None = None
+        """What the client has taken for the topics that there are: others, where metadata lags."""
 
     def begin(self) -> None:
         """Metadata have been asked for; they will be old."""
         at_ms = self._clock.now_ms + self._client.spec.metadata_max_age_ms
         self._clock.call_at(at_ms, self._client.tie_break(), self._on_old)
 
-    def on_metadata(self, topics: Collection[str]) -> None:
-        """These topics are there."""
-        self.seen_ms = self._clock.now_ms
-        if self._client.member.metadata_topics <= frozenset(topics):
+    def on_metadata(self, seen: MetadataResponse) -> None:
+        """Metadata has come."""
+        self.seen, self.seen_ms = seen, self._clock.now_ms
+        if self._client.member.metadata_topics <= seen.partition_counts.keys():
             self._backoff_ms = _RETRY_BACKOFF_MS
             return
         if self._is_waiting:
