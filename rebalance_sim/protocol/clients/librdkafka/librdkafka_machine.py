@@ -170,6 +170,12 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         self.requests.lose_all(loss, SendCommit)
         self.requests.lose_all(loss, SendOffsetFetch)
 
+    def _note_ownership(self) -> None:
+        """See ``GroupMember``; nothing is fetched while a rebalance callback is to run or runs."""
+        super()._note_ownership()
+        if self.is_paused:
+            self.fetchable = self._deliverable = _NOTHING
+
     # the application
 
     def _on_poll_event(self) -> None:
@@ -283,12 +289,3 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         """Whether the application is subscribed to anything."""
         return self._rebalance.has_subscription
 
-    @property
-    def fetchable(self) -> frozenset[TopicPartition]:
-        """F of client §12; nothing, while a rebalance callback is to run or runs."""
-        return _NOTHING if self.is_paused else self.subscription.fetchable
-
-    @property
-    def deliverable(self) -> frozenset[TopicPartition]:
-        """What ``poll`` hands buffered records out from."""
-        return self.fetchable

@@ -30,7 +30,12 @@ _LONG_AGO_MS = 60_000
 CLASSIC_CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
     {
         MemberCore: StateFields(
-            caches=frozenset({"now_ms", "transition_count", "ownership_version"})
+            caches=frozenset(
+                {
+                    *("now_ms", "transition_count", "ownership_version"),
+                    *("assigned", "fetchable", "initializing", "_deliverable"),
+                }
+            )
         ),
         Requests: StateFields(
             caches=frozenset({"last_correlation_id"}), key_ordinals={"_open": "request"}
