@@ -213,7 +213,7 @@ class Application:
         earliest_ms = self._clock.now_ms + 1
         if due_ms > earliest_ms:
             earliest_ms = due_ms
-        needs_event = self._skips_events and not self._thread.has_work()
+        needs_event = self._skips_events and not self._thread.has_work
         at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=needs_event)
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
@@ -233,7 +233,7 @@ class Application:
             self._arm_poll()
             return
         # What waits for the application itself is done in a poll that submits no event, too.
-        at_ms = self._in_poll_ms(needs_event=self._skips_events and not self._thread.has_work())
+        at_ms = self._in_poll_ms(needs_event=self._skips_events and not self._thread.has_work)
         if at_ms > self._clock.now_ms:
             self._schedule_poll(at_ms)
             return

@@ -124,7 +124,7 @@ class FranzMachine(FranzCore, GroupMember):
         while True:
             while self.later:
                 self.later.popleft()()
-            before = (self.change_count, len(self.effects))
+            changes, wanted = self.change_count, len(self.effects)
             if self._commits_between_polls:
                 self._commits.commit_on_interval()
             self._look_for_topics()
@@ -134,7 +134,8 @@ class FranzMachine(FranzCore, GroupMember):
             self._coordinator.run()
             if self._application.blocked_in is not None:
                 self._go_on_leaving()
-            if before == (self.change_count, len(self.effects)) and not self.later:
+            is_same = changes == self.change_count and wanted == len(self.effects)
+            if is_same and not self.later:
                 return
 
     @property
@@ -271,7 +272,7 @@ class FranzMachine(FranzCore, GroupMember):
         application = self._application
         if application.blocked_in or application.running:
             return None
-        if application.has_work() or self._session.waits_for_poll:
+        if application.has_work or self._session.waits_for_poll:
             return self.now_ms
         return self._commits.next_interval_ms
 

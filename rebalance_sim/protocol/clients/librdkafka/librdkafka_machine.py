@@ -258,7 +258,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def poll_due_ms(self) -> int | None:
         """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable."""
         application = self._application
-        if application.blocked_in or application.running or not application.has_work():
+        if application.blocked_in or application.running or not application.has_work:
             return None
         return self.now_ms
 
@@ -288,4 +288,3 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def has_subscription(self) -> bool:
         """Whether the application is subscribed to anything."""
         return self._rebalance.has_subscription
-
