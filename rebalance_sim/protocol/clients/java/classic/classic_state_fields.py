@@ -38,7 +38,7 @@ CLASSIC_CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
             )
         ),
         Requests: StateFields(
-            caches=frozenset({"last_correlation_id"}), key_ordinals={"_open": "request"}
+            caches=frozenset({"last_correlation_id", "late_ms"}), key_ordinals={"_open": "request"}
         ),
         JoinGroupAnswered: StateFields(ordinals={"correlation_id": "request"}),
         RequestPacer: StateFields(times={"backoff_until_ms": 0}),

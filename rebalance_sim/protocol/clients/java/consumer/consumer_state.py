@@ -36,7 +36,7 @@ CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
             )
         ),
         Requests: StateFields(
-            caches=frozenset({"last_correlation_id"}), key_ordinals={"_open": "request"}
+            caches=frozenset({"last_correlation_id", "late_ms"}), key_ordinals={"_open": "request"}
         ),
         RequestPacer: StateFields(times={"backoff_until_ms": 0}),
         Application: StateFields(
