@@ -127,7 +127,8 @@ class FranzMachine(FranzCore, GroupMember):
             changes, wanted = self.change_count, len(self.effects)
             if self._commits_between_polls:
                 self._commits.commit_on_interval()
-            self._look_for_topics()
+            if self._metadata_due_ms is not None:
+                self._look_for_topics(self._metadata_due_ms)
             self._manager.run()
             self._fetches.run()
             self._commits.run()
@@ -244,8 +245,8 @@ class FranzMachine(FranzCore, GroupMember):
         elif self._metadata_due_ms is None:
             self._metadata_due_ms = self.now_ms + _METADATA_MIN_AGE_MS
 
-    def _look_for_topics(self) -> None:
-        if self._metadata_due_ms is not None and self.now_ms >= self._metadata_due_ms:
+    def _look_for_topics(self, due_ms: int) -> None:
+        if self.now_ms >= due_ms:
             self._metadata_due_ms = None
             if self.subscription.exists and not self.is_leaving:
                 self.effects.append(RequestMetadata())
@@ -257,14 +258,17 @@ class FranzMachine(FranzCore, GroupMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self.is_closed:
             return None
-        return earliest(
-            self._metadata_due_ms,
-            self._manager.deadline_ms,
-            self._fetches.deadline_ms,
-            self._commits.deadline_ms,
-            self._commits.next_interval_ms if self._commits_between_polls else None,
-            self._coordinator.deadline_ms,
+        due_ms = earliest(
+            self._manager.deadline_ms, self._fetches.deadline_ms, self._commits.deadline_ms
         )
+        # What there rarely is.
+        if self._metadata_due_ms is not None:
+            due_ms = earliest(due_ms, self._metadata_due_ms)
+        if self._commits_between_polls:
+            due_ms = earliest(due_ms, self._commits.next_interval_ms)
+        if self.coordinator_id is None:
+            due_ms = earliest(due_ms, self._coordinator.deadline_ms)
+        return due_ms
 
     @property
     def poll_due_ms(self) -> int | None:
