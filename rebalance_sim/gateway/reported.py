@@ -166,12 +166,12 @@ class ReportedMember(GroupMember):
                 (one.topic_id.rpartition("#")[0], one.partition): one for one in partitions
             }
             self.subscription.assign(kept | partitions, added_await_callback=False)
-            for state in self.assigned.values():
+            for state in self.subscription.assigned.values():
                 state.fetch_state = FetchState.FETCHING
         else:
             self.waiting -= partitions
             self.subscription.assign(kept - partitions, added_await_callback=False)
-        self.ownership_version = self.subscription.version
+        self._note_ownership()
 
     def move_to(self, partition: TopicPartition, position: int) -> None:
         """Its next record is this one."""

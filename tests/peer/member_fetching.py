@@ -63,7 +63,7 @@ def _():
 def _():
     c = consuming("topic1:0", listener=False)
     c.m.subscription.mark_pending_revocation(tps("topic1:0"))
-    same((c.owned, c.m.fetchable), (tps("topic1:0"), frozenset()))
+    same((c.owned, c.m.subscription.fetchable), (tps("topic1:0"), frozenset()))
 
 
 @test(STATE, "testMarkingPendingRevocationPreventsInitializingPosition")

@@ -86,6 +86,7 @@ class Application:
             now_ms=clock.now_ms,
             skips=skips,
         )
+        self._skips_events = skips
         self._fetches_in_polls = skips and self.intake is None
         self._overruns = skips and 2 * spec.longest_processing_ms >= spec.max_poll_interval_ms
         self.submits_event = True
@@ -131,11 +132,12 @@ class Application:
 
     def after_event(self) -> None:
         """The member has taken an event: see what there is to do now, and when to poll next."""
-        thread, now_ms = self._thread, self._clock.now_ms
+        thread, loop, now_ms = self._thread, self._loop, self._clock.now_ms
         is_polling = thread.is_polling
         is_free = not self.is_blocked and thread.running is None
+        is_told_first = self._member.state is _STALE and self._is_told_first()
         if self.intake is not None and self._batches is not None:
-            is_there = self._batches.takes_records or (is_polling and not self._is_told_first())
+            is_there = (is_polling and not is_told_first) or self._batches.takes_records
             if self.intake.look(is_serving=is_free and is_there):
                 self._batches.look_ahead()
             has_records = self.intake.has_records
@@ -144,8 +146,10 @@ class Application:
             if self._fetches_in_polls and has_records != first.had_deliverable:
                 first.look(has_records)
             if has_records:
-                has_records = first.at_ms <= now_ms and not self._is_told_first()
-        self._loop.look(now_ms, has_records=has_records, is_held=not (is_polling and is_free))
+                has_records = first.at_ms <= now_ms and not is_told_first
+        is_held = not (is_polling and is_free)
+        if is_held != loop.is_held or has_records == loop.is_waiting:
+            loop.look(now_ms, has_records=has_records, is_held=is_held)
         if is_polling:
             self._arm_poll()
         if self._to_do or self._conditions.is_stalled:
@@ -200,12 +204,17 @@ class Application:
     def _arm_poll(self) -> None:
         """Wake the application, which polls, at its first ``poll`` that does more than restart the
         timer."""
-        member = self._member
-        due_ms = member.poll_due_ms
+        due_ms = self._member.poll_due_ms
         if due_ms is None:
             return
-        earliest_ms = max(self._clock.now_ms + 1, self._process.world_ms(due_ms))
-        at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=not self._thread.has_work())
+        own_clock = self._process.own_clock
+        if own_clock is not None:
+            due_ms = own_clock.world_ms(due_ms)
+        earliest_ms = self._clock.now_ms + 1
+        if due_ms > earliest_ms:
+            earliest_ms = due_ms
+        needs_event = self._skips_events and not self._thread.has_work
+        at_ms = self._loop.in_poll_ms(earliest_ms, needs_event=needs_event)
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
 
@@ -223,7 +232,8 @@ class Application:
         if due_ms > self._process.now_ms:
             self._arm_poll()
             return
-        at_ms = self._in_poll_ms(needs_event=not self._thread.has_work())
+        # What waits for the application itself is done in a poll that submits no event, too.
+        at_ms = self._in_poll_ms(needs_event=self._skips_events and not self._thread.has_work)
         if at_ms > self._clock.now_ms:
             self._schedule_poll(at_ms)
             return
@@ -243,12 +253,13 @@ class Application:
         """A ``poll`` that does more than hand out records."""
         self.return_records()
         now_ms = self._clock.now_ms
-        if self._has_records() and not self._loop.submits_event(now_ms):
+        has_records = self._has_records()
+        if has_records and not self._loop.submits_event(now_ms):
             self._skip_event()
             return
         self.submits_event = True
         self._loop.begin_poll(now_ms)
-        self._process.take(_POLL_WITH_RECORDS if self._has_records() else _POLL)
+        self._process.take(_POLL_WITH_RECORDS if has_records else _POLL)
 
     def _skip_event(self) -> None:
         self.submits_event = False

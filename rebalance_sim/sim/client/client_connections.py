@@ -339,7 +339,7 @@ class ClientConnections:
         """One call at a time waits for the request that must be answered first."""
         if not line.in_flight:
             return
-        at_ms = min(due_ms for _, due_ms in line.in_flight)
+        at_ms = min([due_ms for _, due_ms in line.in_flight])
         if at_ms >= NEVER_MS:
             return
         if line.watchdog_ms is None or at_ms < line.watchdog_ms:

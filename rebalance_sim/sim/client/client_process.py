@@ -93,9 +93,7 @@ class ClientProcess:
         self._conditions = conditions
         self.started_ms = environment.clock.simulated_ms
         ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
-        self._own_clock = ProcessClock(environment.clock, ahead_ms)
-        self.world_ms = self._own_clock.world_ms
-        """When a time by the clock of the process is, or will be."""
+        self.own_clock = ProcessClock(environment.clock, ahead_ms) if ahead_ms else None
         self._lines = ClientConnections(environment.network, self, rack=spec.rack)
         jitter = streams.get(f"jitter/{name}").random
         self.member = environment.machines.member(
@@ -120,6 +118,7 @@ class ClientProcess:
             draw_away_ms=_away_sampler(spec, streams),
         )
         self.intake = self.application.intake
+        self._reports_positions = self.intake is not None or self.member.commits_without_poll
         assignors = spec.client_assignors
         self._assignors = None if assignors is None else AssignorHost(environment, self, assignors)
         self._race = streams.get(f"resume/{name}").random
@@ -239,12 +238,13 @@ class ClientProcess:
     @property
     def now_ms(self) -> int:
         """By the clock of the process."""
-        return self._own_clock.now_ms
+        own_clock = self.own_clock
+        return self._clock.now_ms if own_clock is None else own_clock.now_ms
 
     @property
     def clock_was_set(self) -> bool:
         """Whether that clock has ever been another than the world's."""
-        return self._own_clock.was_set
+        return self.own_clock is not None
 
     def step_clock(self, step_ms: int) -> bool:
         """The wall clock of the host is set; False: the process does not use it.
@@ -258,7 +258,9 @@ class ClientProcess:
         is_running = not self._conditions.is_paused
         if is_running and step_ms > 0:
             self.fall_asleep()
-        self._own_clock.set(step_ms)
+        if self.own_clock is None:
+            self.own_clock = ProcessClock(self._clock, 0)
+        self.own_clock.set(step_ms)
         self._lines.on_clock_stepped(step_ms)
         if is_running and step_ms > 0:
             self.wake_up()
@@ -270,21 +272,17 @@ class ClientProcess:
 
     def take(self, event: events.Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
-        member, now_ms = self.member, self._own_clock.now_ms
-        if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
-            event, now_ms=now_ms
-        ):
+        if self._reports_positions and self.member.reads_positions(event, now_ms=self.now_ms):
             self.application.report_positions()
-        self._apply(event, now_ms)
+        self.apply(event)
         if self.is_alive:
             self._arm_tick()
             self.application.after_event()
 
     def apply(self, event: events.Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
-        self._apply(event, self._own_clock.now_ms)
-
-    def _apply(self, event: events.Event, now_ms: int) -> None:
+        own_clock = self.own_clock
+        now_ms = self._clock.now_ms if own_clock is None else own_clock.now_ms
         effects = self.member.on_event(event, now_ms=now_ms)
         self._steps.client_event(self, event, effects)
         self._effects = effects
@@ -299,7 +297,9 @@ class ClientProcess:
         if deadline_ms is None:
             self._deadline_ms = None
             return
-        deadline_ms = self._deadline_ms = self.world_ms(deadline_ms)
+        if self.own_clock is not None:
+            deadline_ms = self.own_clock.world_ms(deadline_ms)
+        self._deadline_ms = deadline_ms
         at_ms = self._tick_at_ms
         if at_ms is None or deadline_ms < at_ms:
             self._schedule_tick(max(deadline_ms, self._clock.now_ms))

@@ -9,6 +9,7 @@ from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.clients.common.events import Event, Subscribe
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.client.process_clock import ProcessClock
 
 
 class ClientSteps(Protocol):
@@ -45,13 +46,12 @@ class Process(Protocol):
     member: GroupMember
     is_alive: bool
     tie_break: Callable[[], float]
+    own_clock: ProcessClock | None
+    """The clock of the process; None: it has never been another than the world's."""
 
     @property
     def now_ms(self) -> int:
         """By the clock of the process, which the member's times are of."""
-
-    def world_ms(self, at_ms: int) -> int:
-        """When a time by the clock of the process is, or will be."""
 
     def take(self, event: Event) -> None:
         """Hand an event to the member, and do what it wants."""

@@ -1,4 +1,5 @@
-"""The clock of one client process: the world's, or a wall clock that is set (``ClockStep``)."""
+"""The clock of one client process that is not the world's: a wall clock that is set
+(``ClockStep``)."""
 
 from __future__ import annotations
 
@@ -7,16 +8,14 @@ from rebalance_sim.sim.clock import Clock
 
 class ProcessClock:
     """``ahead_ms``: how far it is ahead of the world's at first. One that was set back stands until
-    it is where it was: nothing is due before (``Timer.update``). ``was_set``: whether it has ever
-    been another than the world's."""
+    it is where it was: nothing is due before (``Timer.update``)."""
 
-    __slots__ = ("_ahead_ms", "_clock", "_stands_until_ms", "was_set")
+    __slots__ = ("_ahead_ms", "_clock", "_stands_until_ms")
 
     def __init__(self, clock: Clock, ahead_ms: int) -> None:
         self._clock = clock
         self._ahead_ms = ahead_ms
         self._stands_until_ms = -1
-        self.was_set = ahead_ms != 0
 
     @property
     def now_ms(self) -> int:
@@ -30,7 +29,6 @@ class ProcessClock:
 
     def set(self, step_ms: int) -> None:
         """It is set forward, or back."""
-        self.was_set = True
         if step_ms < 0:
             self._stands_until_ms = self.now_ms
         self._ahead_ms += step_ms

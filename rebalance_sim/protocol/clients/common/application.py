@@ -49,7 +49,11 @@ class CallbackTask:
 
 
 class Application:
-    """Queue of callbacks and errors, the running callback, the poll timer, the blocking call."""
+    """Queue of callbacks and errors, the running callback, the poll timer, the blocking call.
+
+    ``has_work``: whether something waits for the application to come to ``poll``.
+    ``poll_timer_deadline_ms``: when the poll timer runs out; None while the application polls.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Application:
         self._queue: deque[CallbackTask] = deque()
         self._errors: list[RaiseError] = []
         self._async_results: list[CommitReturned] = []
+        self.has_work = False
         self._phase = _PollPhase.IDLE
         self._queued_before = 0
         self._returns_records = False
@@ -71,7 +76,7 @@ class Application:
         self._running_task: CallbackTask | None = None
         self.running: RunCallback | None = None
         self.is_polling = False
-        self.last_poll_at_ms = core.now_ms
+        self._restart_poll_timer()
         self.blocked_in: Call | None = None
         self.may_drain = False  # whether the blocking call runs queued callbacks
 
@@ -80,6 +85,7 @@ class Application:
     def queue_callback(self, task: CallbackTask) -> None:
         """Let the application run a callback, after those that wait already."""
         self._queue.append(task)
+        self.has_work = True
 
     def run_callback_now(self, task: CallbackTask) -> None:
         """Run a callback that the application thread calls by itself (``close``)."""
@@ -88,20 +94,23 @@ class Application:
     def queue_error(self, error_code: ErrorCode | None, message: str) -> None:
         """Let the application's next call raise."""
         self._errors.append(RaiseError(error_code=error_code, message=message))
+        self.has_work = True
 
     def queue_async_result(self, result: CommitReturned) -> None:
         """Let a later ``poll`` run the callback of a ``commitAsync``."""
         self._async_results.append(result)
+        self.has_work = True
 
-    def has_work(self) -> bool:
-        """Whether something waits for the application to come to ``poll``."""
-        return bool(self._queue or self._errors or self._async_results)
+    def _note_work(self) -> None:
+        """Something that has waited is done."""
+        self.has_work = bool(self._queue or self._errors or self._async_results)
 
-    def poll_timer_deadline_ms(self) -> int | None:
-        """When the poll timer runs out; None while the application polls."""
-        if self.is_polling and self.running is None:
-            return None
-        return self.last_poll_at_ms + self._core.config.max_poll_interval_ms
+    def _restart_poll_timer(self) -> None:
+        now_ms = self.last_poll_at_ms = self._core.now_ms
+        is_in_poll = self.is_polling and self.running is None
+        self.poll_timer_deadline_ms: int | None = (
+            None if is_in_poll else now_ms + self._core.config.max_poll_interval_ms
+        )
 
     # --- what the application does ----------------------------------------------------------------
 
@@ -117,7 +126,7 @@ class Application:
     def set_polling(self, is_polling: bool) -> None:
         """The application polls without end from now on, or has just polled for the last time."""
         self.is_polling = is_polling
-        self.last_poll_at_ms = self._core.now_ms
+        self._restart_poll_timer()
 
     def callback_done(self, *, failed: bool, poll_follows: bool) -> None:
         """The running callback has returned; the ``poll`` around it continues."""
@@ -127,7 +136,7 @@ class Application:
         self.running = None
         self._running_task = None
         if self.is_polling:
-            self.last_poll_at_ms = self._core.now_ms
+            self._restart_poll_timer()
         queued_before = len(self._queue)
         if failed:
             self.queue_error(None, f"User rebalance callback {task.kind.value} throws an error")
@@ -164,6 +173,7 @@ class Application:
         self.may_drain = False
         self._report_commits()
         self._raise_first_error()
+        self._note_work()
         self._core.effects.append(CallReturned(call=call))
 
     # --- the course of one poll -------------------------------------------------------------------
@@ -185,7 +195,7 @@ class Application:
                 self._end_poll()
                 return
             self._phase = _PollPhase.EVENT
-            self.last_poll_at_ms = self._core.now_ms
+            self._restart_poll_timer()
             self._on_poll_event()
             self._run_managers()
             self._phase = _PollPhase.RESULTING
@@ -202,6 +212,7 @@ class Application:
         self._phase = _PollPhase.IDLE
         self._submits_event = True
         self._raise_first_error()
+        self._note_work()
 
     def _raise_first_error(self) -> None:
         if self._errors:
@@ -209,6 +220,7 @@ class Application:
             self._errors.clear()
 
     def _start(self, task: CallbackTask) -> bool:
+        self._note_work()
         if task.may_start is not None and not task.may_start():
             return False
         self._running_task = task
@@ -218,7 +230,7 @@ class Application:
             is_obsolete=task.is_obsolete is not None and task.is_obsolete(),
         )
         if self.is_polling:
-            self.last_poll_at_ms = self._core.now_ms
+            self._restart_poll_timer()
         self._core.effects.append(self.running)
         return True
 

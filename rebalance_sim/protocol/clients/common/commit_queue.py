@@ -31,6 +31,7 @@ class CommitQueue:
         self._core = core
         self._application = application
         self._interval_due_ms = core.now_ms + core.config.auto_commit_interval_ms
+        self._interval_is_held = False  # no interval commit is made meanwhile
         self.open_async_count = 0
         self._made_count = 0
 
@@ -42,7 +43,9 @@ class CommitQueue:
     def interval_due_ms(self) -> int | None:
         """When the next interval commit is due; None while nothing is to be committed by itself."""
         core = self._core
-        if not core.config.enable_auto_commit or not core.subscription.assigned:
+        if self._interval_is_held or not core.config.enable_auto_commit:
+            return None
+        if not core.subscription.assigned:
             return None
         return self._interval_due_ms
 

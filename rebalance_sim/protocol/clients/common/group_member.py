@@ -24,7 +24,7 @@ from rebalance_sim.protocol.clients.common.effects import (
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.requests import Loss
-from rebalance_sim.protocol.clients.common.values import Call, PartitionState
+from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -90,7 +90,10 @@ class GroupMember(MemberCore):
     ``coordinator_id`` the broker that requests go to, None while none can be sent.
     ``is_closed``: ``close`` has returned, and the process may end.
     ``ownership_version`` grows with every event that changes an assigned partition, one of its
-    flags, or F.
+    flags, or F. As of the last such event: ``assigned`` is A of client §12, what ``assignment()``
+    of the consumer holds, with all flags, in ascending order; ``fetchable`` is F of client §12,
+    what may be fetched and handed out; ``initializing`` has the partitions whose committed offset
+    is to be looked up (client §8).
     """
 
     kind: ClassVar[str]
@@ -169,7 +172,8 @@ class GroupMember(MemberCore):
             raise ProtocolBug(f"not an event of a {self.kind} member: {event!r}")
         handler(self, event)
         self._go_on(event)
-        self.ownership_version = self.subscription.version
+        if self.subscription.version != self.ownership_version:
+            self._note_ownership()
         if not self.effects:
             return ()
         effects = tuple(self.effects)
@@ -179,6 +183,15 @@ class GroupMember(MemberCore):
     def _go_on(self, event: events.Event) -> None:
         """The event has been taken in: let all parts do what is due because of it."""
         raise NotImplementedError
+
+    def _note_ownership(self) -> None:
+        """What is assigned has changed: from now on everybody reads what it is after the event."""
+        subscription = self.subscription
+        self.ownership_version = subscription.version
+        self.assigned = subscription.assigned
+        self.fetchable = subscription.fetchable
+        self.initializing = subscription.initializing
+        self._deliverable = subscription.deliverable
 
     def _on_tick(self, event: events.Event) -> None:
         """Only time has passed, or nothing that is the consumer's; the parts look at it."""
@@ -373,17 +386,6 @@ class GroupMember(MemberCore):
     # --- partitions -------------------------------------------------------------------------------
 
     @property
-    def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """A of client §12: what ``assignment()`` of the consumer holds, with all flags. In
-        ascending order."""
-        return self.subscription.assigned
-
-    @property
-    def fetchable(self) -> frozenset[TopicPartition]:
-        """F of client §12: partitions that may be fetched and handed out right now (client §8)."""
-        return self.subscription.fetchable
-
-    @property
     def deliverable(self) -> frozenset[TopicPartition]:
         """What ``poll`` hands buffered records out from: ``fetchable``, unless a defect is on."""
-        return self.subscription.deliverable
+        return self._deliverable

@@ -5,7 +5,7 @@ Source: client §0.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.effects import Effect, StateChanged
@@ -13,7 +13,12 @@ from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.requests import Requests
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
-from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, CommitIdentity
+from rebalance_sim.protocol.clients.common.values import (
+    NO_ASSIGNMENT,
+    CommitIdentity,
+    PartitionState,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class MemberCore:
@@ -43,6 +48,10 @@ class MemberCore:
         self.poll_expired = False
         self.subscription = SubscriptionState()
         self.ownership_version = 0
+        self.assigned: Mapping[TopicPartition, PartitionState] = self.subscription.assigned
+        self.fetchable: frozenset[TopicPartition] = frozenset()
+        self.initializing: frozenset[TopicPartition] = frozenset()
+        self._deliverable: frozenset[TopicPartition] = frozenset()
         self.is_closed = False
 
     def draw_backoff_ms(self, attempt: int, jitter: Callable[[], float] | None = None) -> int:

@@ -57,13 +57,15 @@ class _Open:
 class Requests:
     """All requests of a member that have neither been answered nor lost, in the order of sending.
 
-    ``wanted`` collects the effects that the member hands to its host.
+    ``wanted`` collects the effects that the member hands to its host. ``late_ms``: when the first
+    answer is too late; None while none can be.
     """
 
     def __init__(self, wanted: list[effects.Effect]) -> None:
         self._effects = wanted
         self._open: dict[int, _Open] = {}
         self.last_correlation_id = 0
+        self.late_ms: int | None = None
 
     def send(
         self,
@@ -79,6 +81,8 @@ class Requests:
         are what it holds besides; ``on_answered`` gets the response."""
         number = self.last_correlation_id = self.last_correlation_id + 1
         self._open[number] = _Open(kind, on_answered, on_lost, late_ms)
+        if late_ms is not None and (self.late_ms is None or late_ms < self.late_ms):
+            self.late_ms = late_ms
         self._effects.append(kind(number, request, late_ms, **fields))
         return number
 
@@ -103,6 +107,8 @@ class Requests:
                 "flight"
             )
         del self._open[event.correlation_id]
+        if request.late_ms is not None:
+            self._note_first_late()
         request.on_answered(content)
 
     def lose(self, correlation_id: int, loss: Loss) -> None:
@@ -110,7 +116,14 @@ class Requests:
         request = self._open.pop(correlation_id, None)
         if request is None:
             raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+        if request.late_ms is not None:
+            self._note_first_late()
         request.on_lost(loss)
+
+    def _note_first_late(self) -> None:
+        """One whose answer could be too late is not in flight any more."""
+        others = [one.late_ms for one in self._open.values() if one.late_ms is not None]
+        self.late_ms = min(others, default=None)
 
     def lose_all(self, loss: Loss, *kinds: type) -> None:
         """The member has closed its connection: requests of these kinds are lost."""
@@ -135,13 +148,3 @@ class Requests:
     def open_numbers(self) -> tuple[int, ...]:
         """The numbers of all in flight, in the order of sending."""
         return tuple(self._open)
-
-    @property
-    def late_ms(self) -> int | None:
-        """When the first answer is too late; None while none can be."""
-        first: int | None = None
-        for request in self._open.values():
-            late_ms = request.late_ms
-            if late_ms is not None and (first is None or late_ms < first):
-                first = late_ms
-        return first

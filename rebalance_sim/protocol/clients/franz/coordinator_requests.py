@@ -43,7 +43,7 @@ class Coordinator:
             self._core.change_count += 1
         return False
 
-    def ready_ms(self, due_ms: int | None) -> int | None:
+    def ready_ms(self, due_ms: int) -> int | None:
         """When what is due then can be done; None while the coordinator is being looked up."""
         is_away = self._core.coordinator_id is None and self._is_wanted
         return None if is_away else due_ms
@@ -157,7 +157,8 @@ class RetriedRequest:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        return self._coordinator.ready_ms(self._due_ms)
+        due_ms = self._due_ms
+        return None if due_ms is None else self._coordinator.ready_ms(due_ms)
 
     def _on_answered(self, number: int, response: Any) -> None:
         code = code_of(response)

@@ -185,6 +185,8 @@ class FranzCommits(CommitQueue):
 
     def run(self) -> None:
         """Send the first that waits, and give up what has run out of time."""
+        if not self._queue:
+            return
         now_ms = self._core.now_ms
         for commit in [c for c in self._queue if c.deadline_ms is not None]:
             if now_ms >= (commit.deadline_ms or 0):

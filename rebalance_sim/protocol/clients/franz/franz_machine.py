@@ -124,17 +124,19 @@ class FranzMachine(FranzCore, GroupMember):
         while True:
             while self.later:
                 self.later.popleft()()
-            before = (self.change_count, len(self.effects))
+            changes, wanted = self.change_count, len(self.effects)
             if self._commits_between_polls:
                 self._commits.commit_on_interval()
-            self._look_for_topics()
+            if self._metadata_due_ms is not None:
+                self._look_for_topics(self._metadata_due_ms)
             self._manager.run()
             self._fetches.run()
             self._commits.run()
             self._coordinator.run()
             if self._application.blocked_in is not None:
                 self._go_on_leaving()
-            if before == (self.change_count, len(self.effects)) and not self.later:
+            is_same = changes == self.change_count and wanted == len(self.effects)
+            if is_same and not self.later:
                 return
 
     @property
@@ -243,8 +245,8 @@ class FranzMachine(FranzCore, GroupMember):
         elif self._metadata_due_ms is None:
             self._metadata_due_ms = self.now_ms + _METADATA_MIN_AGE_MS
 
-    def _look_for_topics(self) -> None:
-        if self._metadata_due_ms is not None and self.now_ms >= self._metadata_due_ms:
+    def _look_for_topics(self, due_ms: int) -> None:
+        if self.now_ms >= due_ms:
             self._metadata_due_ms = None
             if self.subscription.exists and not self.is_leaving:
                 self.effects.append(RequestMetadata())
@@ -256,14 +258,17 @@ class FranzMachine(FranzCore, GroupMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self.is_closed:
             return None
-        return earliest(
-            self._metadata_due_ms,
-            self._manager.deadline_ms,
-            self._fetches.deadline_ms,
-            self._commits.deadline_ms,
-            self._commits.next_interval_ms if self._commits_between_polls else None,
-            self._coordinator.deadline_ms,
+        due_ms = earliest(
+            self._manager.deadline_ms, self._fetches.deadline_ms, self._commits.deadline_ms
         )
+        # What there rarely is.
+        if self._metadata_due_ms is not None:
+            due_ms = earliest(due_ms, self._metadata_due_ms)
+        if self._commits_between_polls:
+            due_ms = earliest(due_ms, self._commits.next_interval_ms)
+        if self.coordinator_id is None:
+            due_ms = earliest(due_ms, self._coordinator.deadline_ms)
+        return due_ms
 
     @property
     def poll_due_ms(self) -> int | None:
@@ -271,7 +276,7 @@ class FranzMachine(FranzCore, GroupMember):
         application = self._application
         if application.blocked_in or application.running:
             return None
-        if application.has_work() or self._session.waits_for_poll:
+        if application.has_work or self._session.waits_for_poll:
             return self.now_ms
         return self._commits.next_interval_ms
 

@@ -97,7 +97,8 @@ class OffsetFetches:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        return self._coordinator.ready_ms(self._due_ms)
+        due_ms = self._due_ms
+        return None if due_ms is None else self._coordinator.ready_ms(due_ms)
 
     # --- answers ----------------------------------------------------------------------------------
 

@@ -118,7 +118,8 @@ class JavaCommits(CommitQueue, Generic[_C]):
         if not self._rules.repeats_overtaken_commits:
             number = commit.number
             stored, sent, newer = self._stored, self._sent, self._sent_offsets
-            if any(sent.get(p, 0) > number for p in commit.offsets):
+            is_youngest = number == self._made_count
+            if not is_youngest and any(sent.get(p, 0) > number for p in commit.offsets):
                 commit.offsets = {
                     p: newer[p] if sent.get(p, 0) > number else offset
                     for p, offset in commit.offsets.items()

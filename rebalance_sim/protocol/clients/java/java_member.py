@@ -27,8 +27,12 @@ class JavaMember(GroupMember):
         """See ``GroupMember``."""
         self._run_managers()
         if self._application.blocked_in is not None:
-            while self._calls.advance():
-                self._run_managers()
+            self._go_on_with_call()
+
+    def _go_on_with_call(self) -> None:
+        """A call blocks the application: continue with it as far as possible."""
+        while self._calls.advance():
+            self._run_managers()
 
     def _on_poll(self, event: events.Poll) -> None:
         if self.subscription.exists:

@@ -40,6 +40,8 @@ _RETRIED = frozenset(
 class Assignment:
     """What is assigned, and how far each part of it is.
 
+    ``retry_due_ms``: when a look-up that has failed is made again, if there is a coordinator.
+
     ``on_done`` is called, perhaps more often than needed, when no operation is under way.
     ``without_id`` says of which partitions the topic is known by name alone: nothing is looked up
     there before its id is known (``rename``).
@@ -58,7 +60,7 @@ class Assignment:
         self._link = link
         self._pending = _NOTHING  # to be looked up
         self._queried = _NOTHING  # of these, what the look-up under way is about
-        self._retry_due_ms: int | None = None  # of a look-up that has failed
+        self.retry_due_ms: int | None = None
         self._retries = 0
         self._removed: dict[TopicPartition, int] = {}  # stored offsets of what was given up
         self.on_done: Callable[[], None] = nobody_listens
@@ -139,7 +141,7 @@ class Assignment:
 
     def _send(self) -> None:
         core = self._core
-        self._retry_due_ms = None
+        self.retry_due_ms = None
         core.requests.send(
             SendOffsetFetch,
             request=OffsetFetchRequest(
@@ -153,19 +155,19 @@ class Assignment:
 
     def run(self) -> None:
         """Try a failed look-up again when its backoff is over."""
-        due_ms = self._retry_due_ms
+        due_ms = self.retry_due_ms
         if due_ms is None or not self._link.is_up() or self._core.now_ms < due_ms:
             return
         if self._queried:
             self._send()
         else:
-            self._retry_due_ms = None
+            self.retry_due_ms = None
             self.serve()
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        due_ms = self._retry_due_ms
+        due_ms = self.retry_due_ms
         return due_ms if due_ms is not None and self._link.is_up() else None
 
     # --- answers ----------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ class Assignment:
         self._retry()
 
     def _retry(self) -> None:
-        self._retry_due_ms = self._core.now_ms + self._core.draw_backoff_ms(self._retries)
+        self.retry_due_ms = self._core.now_ms + self._core.draw_backoff_ms(self._retries)
         self._retries += 1
 
 

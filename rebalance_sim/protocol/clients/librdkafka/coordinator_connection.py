@@ -34,12 +34,11 @@ _WAIT_BROKER_TRANSPORT = _S.WAIT_BROKER_TRANSPORT
 COORDINATOR_QUERY_INTERVAL_MS = 600_000  # coordinator.query.interval.ms
 
 _QUERY_INTERVAL_MS = {
-    _S.QUERY_COORD.value: 500,
-    _WAIT_BROKER_TRANSPORT.value: 1_000,
-    _UP.value: COORDINATOR_QUERY_INTERVAL_MS,
+    _S.QUERY_COORD: 500,
+    _WAIT_BROKER_TRANSPORT: 1_000,
+    _UP: COORDINATOR_QUERY_INTERVAL_MS,
 }
-"""How long after the last search another one is due, by the name of the state: to hash a member of
-an enumeration takes longer than all the rest."""
+"""How long after the last search another one is due, by the state."""
 
 _QUERY_JITTER_BASE_MS = 500
 
@@ -73,6 +72,7 @@ class CoordinatorLink:
         self._last_query_ms: int | None = None  # None: the next search is due at once
         self._query_backoff_ms = 0
         self._search_due_ms = core.now_ms  # not before, after a lost search
+        self._next_search_ms: int | None = None  # as it follows from these and the state
         self._last_reconnect_ms: int | None = None
         self._reconnect_backoff_ms = _RECONNECT_MIN_MS
         self._reconnect_due_ms = core.now_ms
@@ -106,35 +106,37 @@ class CoordinatorLink:
             self._set_state(_UP)
             self.on_up()
         else:
-            deadline_ms = self._search_deadline_ms()
+            deadline_ms = self._next_search_ms
             if deadline_ms is not None and core.now_ms >= deadline_ms:
                 self.search()
-        if self._must_connect() and core.now_ms >= self._reconnect_due_ms:
+        if not self._is_connected and self._may_connect() and core.now_ms >= self._reconnect_due_ms:
             self._connect()
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        return earliest(
-            None if self._cut_ms is None else self._cut_ms + 1,
-            self._search_deadline_ms(),
-            self._reconnect_due_ms if self._must_connect() else None,
-        )
+        due_ms = self._next_search_ms
+        if self._cut_ms is not None:
+            due_ms = earliest(due_ms, self._cut_ms + 1)
+        if not self._is_connected and self._may_connect():
+            due_ms = earliest(due_ms, self._reconnect_due_ms)
+        return due_ms
 
-    def _search_deadline_ms(self) -> int | None:
-        interval_ms = _QUERY_INTERVAL_MS.get(self._core.coordinator_state._value_)
+    def _plan_search(self) -> None:
+        """The state has changed, or when a search was made, or may be made."""
+        interval_ms = _QUERY_INTERVAL_MS.get(self._core.coordinator_state)
         if interval_ms is None:
-            return None
-        due_ms = self._search_due_ms
-        if self._last_query_ms is None:
-            return due_ms
-        next_ms = self._last_query_ms + interval_ms + self._query_backoff_ms
-        return next_ms if next_ms > due_ms else due_ms
+            self._next_search_ms = None
+        elif self._last_query_ms is None:
+            self._next_search_ms = self._search_due_ms
+        else:
+            next_ms = self._last_query_ms + interval_ms + self._query_backoff_ms
+            self._next_search_ms = max(next_ms, self._search_due_ms)
 
-    def _must_connect(self) -> bool:
+    def _may_connect(self) -> bool:
         return (
             self._node_id is not None
-            and not (self._is_connected or self._is_connecting)
+            and not self._is_connecting
             and self._core.coordinator_state is not _TERM
         )
 
@@ -166,6 +168,7 @@ class CoordinatorLink:
             self._set_state(_S.WAIT_COORD)
         self._last_query_ms = core.now_ms
         self._query_backoff_ms = int(_QUERY_JITTER_BASE_MS * BACKOFF_JITTER * core.jitter())
+        self._plan_search()
 
     def _on_answered(self, event: CoordinatorFound | CoordinatorSearchFailed) -> None:
         if isinstance(event, CoordinatorFound):
@@ -185,6 +188,7 @@ class CoordinatorLink:
             self._last_query_ms = None
             self._search_due_ms = self._core.now_ms
             self._reconnect_due_ms = self._core.now_ms
+            self._plan_search()
         if is_news or not self.is_up():
             self._set_state(_WAIT_BROKER_TRANSPORT)
 
@@ -213,7 +217,8 @@ class CoordinatorLink:
             wait_ms = _NEXT_BROKER_MS << min(self._lost_searches - 1, 10)
         self._lost_searches += 1
         self._last_query_ms = None
-        self._search_due_ms = now_ms + min(wait_ms, _QUERY_INTERVAL_MS[_S.QUERY_COORD.value])
+        self._search_due_ms = now_ms + min(wait_ms, _QUERY_INTERVAL_MS[_S.QUERY_COORD])
+        self._plan_search()
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -273,3 +278,4 @@ class CoordinatorLink:
     def _set_state(self, state: CoordinatorState) -> None:
         self._core.set_coordinator_state(state)
         self._core.coordinator_id = self._node_id if state is _UP else None
+        self._plan_search()

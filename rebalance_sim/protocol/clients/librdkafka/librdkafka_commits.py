@@ -128,10 +128,8 @@ class Commits(CommitQueue):
         self._add(offsets, on_done, is_manual=True)
 
     def _run_interval(self) -> None:
-        """The interval commit; a tick that meets a rebalance is skipped."""
+        """The interval commit is due; a tick that meets a rebalance is skipped."""
         core = self._core
-        if not core.config.enable_auto_commit or core.now_ms < self._interval_due_ms:
-            return
         interval_ms = core.config.auto_commit_interval_ms
         missed = (core.now_ms - self._interval_due_ms) // interval_ms
         self._interval_due_ms += (missed + 1) * interval_ms
@@ -151,7 +149,8 @@ class Commits(CommitQueue):
     def run(self) -> None:
         """Send what is due, give up what has been put off for too long."""
         core = self._core
-        self._run_interval()
+        if core.now_ms >= self._interval_due_ms and core.config.enable_auto_commit:
+            self._run_interval()
         if not self._retrying and not self._deferred:
             return
         if self._link.is_up():

@@ -124,7 +124,10 @@ class LibrdkafkaCore(MemberCore):
 
     def show_state(self, state: ClientState | None = None) -> None:
         """Report the state in the words of ``ClientState``; None: the one that follows."""
-        super().show_state(self._state_shown() if state is None else state)
+        if state is None:
+            state = self._state_shown()
+        if state is not self.state:
+            self._change_state(state)
 
     def wire_topics_of(self, partitions: Iterable[TopicPartition]) -> Mapping[str, str]:
         """As what topics stand in offset requests: by name (version 9 in all recordings)."""

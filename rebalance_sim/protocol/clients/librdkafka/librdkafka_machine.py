@@ -140,19 +140,23 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         while True:
             while self.later:
                 self.later.popleft()()
-            before = (self.change_count, len(self.effects), len(self.later))
-            self._polls.run()
+            changes, wanted = self.change_count, len(self.effects)
+            if not self._application.is_polling:
+                self._polls.run()
             self._link.run()
             self._commits.run()
-            self._assignment.run()
+            if self._assignment.retry_due_ms is not None:
+                self._assignment.run()
             self._run_requests()
             if self._application.blocked_in is _CLOSE:
                 self._go_on_closing()
-            if before == (self.change_count, len(self.effects), len(self.later)):
+            is_same = changes == self.change_count and wanted == len(self.effects)
+            if is_same and not self.later:
                 return
 
     def _run_requests(self) -> None:
-        self._answers.run()
+        if self.requests.late_ms is not None:
+            self._answers.run()
         self._requests.run()
 
     def _on_up(self) -> None:
@@ -169,6 +173,12 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
             self.requests.lose_all(loss, *GROUP_REQUESTS)
         self.requests.lose_all(loss, SendCommit)
         self.requests.lose_all(loss, SendOffsetFetch)
+
+    def _note_ownership(self) -> None:
+        """See ``GroupMember``; nothing is fetched while a rebalance callback is to run or runs."""
+        super()._note_ownership()
+        if self.is_paused:
+            self.fetchable = self._deliverable = _NOTHING
 
     # the application
 
@@ -219,7 +229,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     def _on_answered(self, event: events.Answered[Any]) -> None:
         self._answers.note_answered()
-        super()._on_answered(event)
+        self.requests.answer(event, event.response)
 
     def _on_request_expired(self, event: events.RequestExpired) -> None:
         """librdkafka makes no difference here."""
@@ -239,20 +249,23 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self.is_closed:
             return None
-        return earliest(
-            self._polls.deadline_ms,
-            self._link.deadline_ms,
-            self._commits.deadline_ms,
-            self._assignment.deadline_ms,
-            self._answers.deadline_ms,
-            self._requests.deadline_ms,
+        due_ms = earliest(
+            self._link.deadline_ms, self._commits.deadline_ms, self._requests.deadline_ms
         )
+        # What there rarely is.
+        if not self._application.is_polling:
+            due_ms = earliest(due_ms, self._polls.deadline_ms)
+        if self._assignment.retry_due_ms is not None:
+            due_ms = earliest(due_ms, self._assignment.deadline_ms)
+        if self.requests.late_ms is not None:
+            due_ms = earliest(due_ms, self._answers.deadline_ms)
+        return due_ms
 
     @property
     def poll_due_ms(self) -> int | None:
         """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable."""
         application = self._application
-        if application.blocked_in or application.running or not application.has_work():
+        if application.blocked_in or application.running or not application.has_work:
             return None
         return self.now_ms
 
@@ -282,13 +295,3 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     def has_subscription(self) -> bool:
         """Whether the application is subscribed to anything."""
         return self._rebalance.has_subscription
-
-    @property
-    def fetchable(self) -> frozenset[TopicPartition]:
-        """F of client §12; nothing, while a rebalance callback is to run or runs."""
-        return _NOTHING if self.is_paused else self.subscription.fetchable
-
-    @property
-    def deliverable(self) -> frozenset[TopicPartition]:
-        """What ``poll`` hands buffered records out from."""
-        return self.fetchable

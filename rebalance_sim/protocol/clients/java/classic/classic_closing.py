@@ -110,7 +110,7 @@ class ClassicCalls(BlockingCalls):
         partitions = frozenset(core.subscription.assigned)
         if not partitions or not core.subscription.has_listener:
             return False
-        is_lost = not core.has_generation() or core.classic_state.is_rebalancing
+        is_lost = not core.has_generation or core.classic_state.is_rebalancing
         kind = CallbackKind.LOST if is_lost else CallbackKind.REVOKED
         self._application.run_callback_now(CallbackTask(kind, partitions, nobody_waits))
         return True

@@ -43,7 +43,10 @@ NONE = Generation(NO_GENERATION, "")
 
 
 class ClassicCore(MemberCore):
-    """Shared variables; ``effects`` collects what the event being handled leads to."""
+    """Shared variables; ``effects`` collects what the event being handled leads to.
+
+    ``has_generation``: whether the client knows a generation and its own id in it.
+    """
 
     config: ClassicConsumerConfig
 
@@ -59,6 +62,7 @@ class ClassicCore(MemberCore):
         self.rules = rules
         self.classic_state = ClassicState.UNJOINED
         self.generation = NONE
+        self.has_generation = False
         self.rejoin_needed = True
         self.rejoin_reason = ""
         self.needs_prepare = True
@@ -69,10 +73,6 @@ class ClassicCore(MemberCore):
         self.matches_pattern = False  # the subscription is what a pattern matches now
         self.last_assigned: tuple[NamedPartitions, ...] | None = None
         self.last_assigned_generation_id = NO_GENERATION
-
-    def has_generation(self) -> bool:
-        """Whether the client knows a generation and its own id in it."""
-        return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
 
     @property
     def is_dynamic(self) -> bool:
@@ -96,12 +96,15 @@ class ClassicCore(MemberCore):
     def set_generation(self, generation: Generation) -> None:
         """Take a generation, or the lack of one, over."""
         self.generation = generation
+        self.has_generation = generation.generation_id != NO_GENERATION and bool(
+            generation.member_id
+        )
         self.member_id = generation.member_id
         self.member_epoch = max(generation.generation_id, 0)
         self._note_identity()
 
     def _note_identity(self) -> None:
-        is_member = self.classic_state is _CLASSIC_STABLE and self.has_generation()
+        is_member = self.classic_state is _CLASSIC_STABLE and self.has_generation
         self.commit_identity = (
             CommitIdentity(self.member_id, self.member_epoch) if is_member else None
         )
@@ -128,13 +131,13 @@ class ClassicCore(MemberCore):
         if self.is_fatal:
             return ClientState.FATAL
         if self.is_leaving:
-            has_left = not self.has_generation()
+            has_left = not self.has_generation
             return ClientState.UNSUBSCRIBED if has_left else ClientState.PREPARE_LEAVING
         if not self.subscription.exists:
             return ClientState.UNSUBSCRIBED
         if self.poll_expired:
             return ClientState.STALE
-        if not self.has_generation():
+        if not self.has_generation:
             return ClientState.FENCED if self.subscription.assigned else ClientState.JOINING
         if self.classic_state is _CLASSIC_STABLE and is_done:
             return _STABLE

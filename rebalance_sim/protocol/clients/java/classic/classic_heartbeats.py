@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendClassicHeartbeat, SendLeaveGroup
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import nobody_listens
@@ -72,12 +71,12 @@ class HeartbeatThread:
     def run(self) -> None:
         """What is due now, in the order of classic §4.4."""
         core = self._core
-        if not self.is_running() or core.coordinator_id is None:
+        if core.coordinator_id is None or not self.is_running():
             return  # the search continues by itself
         if core.now_ms >= self._session_due_ms:
             self._search.mark_unknown()
             return
-        poll_due_ms = self._application.poll_timer_deadline_ms()
+        poll_due_ms = self._application.poll_timer_deadline_ms
         if poll_due_ms is not None and core.now_ms >= poll_due_ms:
             self.leave(REASONS[RebalanceCause.POLL_TIMEOUT])
             core.poll_expired = True
@@ -97,9 +96,9 @@ class HeartbeatThread:
         """When ``run`` has something to do."""
         if not self.is_running() or self._core.coordinator_id is None:
             return None
-        return earliest(
-            self._session_due_ms, self._due_ms, self._application.poll_timer_deadline_ms()
-        )
+        due_ms = min(self._session_due_ms, self._due_ms)
+        poll_due_ms = self._application.poll_timer_deadline_ms
+        return due_ms if poll_due_ms is None or due_ms < poll_due_ms else poll_due_ms
 
     def _send(self) -> None:
         core = self._core

@@ -152,7 +152,7 @@ class Rebalance:
         core = self._core
         self._joining.assigned = None
         core.needs_prepare = True
-        if core.classic_state is not ClassicState.STABLE or not core.has_generation():
+        if core.classic_state is not ClassicState.STABLE or not core.has_generation:
             # The heartbeat thread has reset the generation meanwhile.
             core.reset(Reset.MEMBER_ID, reason=core.rejoin_reason)
             return

@@ -123,8 +123,12 @@ class ClassicConsumer(ClassicCore, JavaMember):
     def _go_on(self, event: events.Event) -> None:
         if self._held and self._somebody_reads:
             self._read()
-        super()._go_on(event)
-        self.show_state(self.state_shown(is_done=self._rebalance.is_done()))
+        self._run_managers()
+        if self._application.blocked_in is not None:
+            self._go_on_with_call()
+        # One that was stable is done until it has a reason to join again.
+        is_done = (self.state is _STABLE and not self.rejoin_needed) or self._rebalance.is_done()
+        self.show_state(self.state_shown(is_done=is_done))
 
     def _read(self) -> None:
         """Look at the answers that no one has looked at so far."""
@@ -183,7 +187,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         if isinstance(event, events.JoinGroupAnswered) and not self._somebody_reads:
             self._held.append(event)
         else:
-            super()._on_answered(event)
+            self.requests.answer(event, event.response)
 
     def _on_search_answered(
         self, event: events.CoordinatorFound | events.CoordinatorSearchFailed
@@ -230,16 +234,18 @@ class ClassicConsumer(ClassicCore, JavaMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self.is_closed:
             return None
-        search_due_ms = None
+        heartbeats = self._heartbeats
+        due_ms = heartbeats.deadline_ms
+        # What there rarely is.
         if self.coordinator_id is None and self._wants_coordinator:
-            search_due_ms = self._search.due_ms(by_thread=self._heartbeats.is_running())
-        return earliest(
-            self._heartbeats.deadline_ms,
-            search_due_ms,
-            self._commits.deadline_ms if self._commits.waiting else None,
-            self._lookup.deadline_ms if self._lookup.waiting else None,
-            self._calls.deadline_ms if self._application.running is None else None,
-        )
+            due_ms = earliest(due_ms, self._search.due_ms(by_thread=heartbeats.is_running()))
+        if self._commits.waiting:
+            due_ms = earliest(due_ms, self._commits.deadline_ms)
+        if self._lookup.waiting:
+            due_ms = earliest(due_ms, self._lookup.deadline_ms)
+        if self._calls.deadline_ms is not None and self._application.running is None:
+            due_ms = earliest(due_ms, self._calls.deadline_ms)
+        return due_ms
 
     @property
     def poll_due_ms(self) -> int | None:
@@ -247,7 +253,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         application = self._application
         if not self.subscription.exists or application.blocked_in or application.running:
             return None
-        if application.has_work():
+        if application.has_work:
             return self.now_ms
         rebalance = self._rebalance
         # The last event has shown STABLE only if nothing of a rebalance was left after it.
@@ -256,7 +262,9 @@ class ClassicConsumer(ClassicCore, JavaMember):
             return rebalance.poll_due_ms
         if self.coordinator_id is None or self.is_fatal:
             return None
-        return self.now_ms if self._lookup.wants_poll() else self._commits.interval_due_ms()
+        if self.initializing and self._lookup.wants_poll():
+            return self.now_ms
+        return self._commits.interval_due_ms()
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """A commit of what is consumed is made inside of calls only."""

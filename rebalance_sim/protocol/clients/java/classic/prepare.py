@@ -150,7 +150,7 @@ class Prepare:
         """Revoke what the mode asks for, or lose all that a reset generation has left."""
         core = self._core
         owned = frozenset(core.subscription.assigned)
-        if not core.has_generation():
+        if not core.has_generation:
             self._hand_back(CallbackKind.LOST, owned, kept=_NOTHING, if_any=True)
         elif not core.config.is_cooperative:
             self._hand_back(CallbackKind.REVOKED, owned, kept=_NOTHING, if_any=False)

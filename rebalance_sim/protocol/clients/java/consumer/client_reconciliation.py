@@ -41,7 +41,10 @@ class Reconciliation:
 
 
 class Reconciler:
-    """Starts reconciliations, one at a time, and leads each through its steps."""
+    """Starts reconciliations, one at a time, and leads each through its steps.
+
+    ``may_revoke_outside_poll``: whether a revocation need not wait for the next ``poll``.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,10 @@ class Reconciler:
         self._waits_for_names = False  # and therefore not for a poll; never so before 4.4
         self._has_overtaken_current = False  # what is assigned was taken over, and never finished
         self.topic_names = topic_names
+        rules = core.rules
+        self.may_revoke_outside_poll = rules.acts_outside_poll or (
+            rules.revokes_outside_poll and not core.config.enable_auto_commit
+        )
 
     @property
     def running_count(self) -> int:
@@ -72,14 +79,6 @@ class Reconciler:
     def waits_for_poll(self) -> bool:
         """Whether the next ``poll`` would start a reconciliation."""
         return self._is_pending and not self._waits_for_names
-
-    @property
-    def may_revoke_outside_poll(self) -> bool:
-        """Whether a revocation need not wait for the next ``poll``."""
-        rules = self._core.rules
-        return rules.acts_outside_poll or (
-            rules.revokes_outside_poll and not self._core.config.enable_auto_commit
-        )
 
     @property
     def deadline_ms(self) -> int | None:

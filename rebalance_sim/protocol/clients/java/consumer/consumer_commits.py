@@ -46,16 +46,9 @@ class Commits(JavaCommits[_Commit]):
         wire_topics: WireTopics,
     ) -> None:
         super().__init__(core, application, search, wire_topics, rules=core.rules)
-        self._interval_commit_is_open = False
         self._is_closing = False
 
     # --- asking for commits -----------------------------------------------------------------------
-
-    def interval_due_ms(self) -> int | None:
-        """From when on a ``poll`` makes an interval commit."""
-        if self._interval_commit_is_open or self._is_closing:
-            return None
-        return super().interval_due_ms()
 
     def on_poll(self) -> None:
         """The poll event: an interval commit, if its timer has expired and none is under way."""
@@ -65,7 +58,7 @@ class Commits(JavaCommits[_Commit]):
         self.restart_interval()
         offsets = self._core.subscription.consumed()
         if offsets:
-            self._interval_commit_is_open = self._core.rules.waits_for_interval_commit
+            self._interval_is_held = self._core.rules.waits_for_interval_commit
             self._add(offsets, self._after_interval_commit, None)
 
     def commit_before_revocation(self, on_done: OnDone) -> bool:
@@ -88,7 +81,7 @@ class Commits(JavaCommits[_Commit]):
 
     def stop_automatic(self) -> None:
         """``close``: queued commits are still sent, but no new one is made by the client."""
-        self._is_closing = True
+        self._is_closing = self._interval_is_held = True
 
     def _add(
         self,
@@ -113,7 +106,7 @@ class Commits(JavaCommits[_Commit]):
     _commit_for_application = _add
 
     def _after_interval_commit(self, error_code: ErrorCode | None) -> None:
-        self._interval_commit_is_open = False
+        self._interval_is_held = self._is_closing
         if error_code in _RETRIABLE:
             self.restart_interval()
 

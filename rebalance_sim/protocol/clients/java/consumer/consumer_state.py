@@ -28,13 +28,21 @@ _LONG_AGO_MS = 60_000
 CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
     {
         MemberCore: StateFields(
-            caches=frozenset({"now_ms", "transition_count", "ownership_version"})
+            caches=frozenset(
+                {
+                    *("now_ms", "transition_count", "ownership_version"),
+                    *("assigned", "fetchable", "initializing", "_deliverable"),
+                }
+            )
         ),
         Requests: StateFields(
-            caches=frozenset({"last_correlation_id"}), key_ordinals={"_open": "request"}
+            caches=frozenset({"last_correlation_id", "late_ms"}), key_ordinals={"_open": "request"}
         ),
         RequestPacer: StateFields(times={"backoff_until_ms": 0}),
-        Application: StateFields(times={"last_poll_at_ms": _LONG_AGO_MS}),
+        Application: StateFields(
+            times={"last_poll_at_ms": _LONG_AGO_MS},
+            caches=frozenset({"has_work", "poll_timer_deadline_ms"}),
+        ),
         BlockingCalls: StateFields(times={"deadline_ms": 0}),
         CommitQueue: StateFields(times={"_interval_due_ms": 0}, ordinals={"_made_count": "commit"}),
         JavaCommits: StateFields(

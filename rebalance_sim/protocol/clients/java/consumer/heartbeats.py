@@ -130,7 +130,7 @@ class Heartbeats:
         core = self._core
         if core.coordinator_id is None or not core.state.takes_assignments:
             return None
-        runs_out_ms = self._application.poll_timer_deadline_ms()
+        runs_out_ms = self._application.poll_timer_deadline_ms
         if runs_out_ms is None:
             return None
         rounds = -(-(runs_out_ms - core.now_ms) // MAX_ROUND_MS)
@@ -148,11 +148,12 @@ class Heartbeats:
         if not state.sends_heartbeats:
             return
         if state.takes_assignments:
-            poll_deadline_ms = self._application.poll_timer_deadline_ms()
+            poll_deadline_ms = self._application.poll_timer_deadline_ms
             if poll_deadline_ms is not None and core.now_ms >= poll_deadline_ms:
                 self._leave_on_poll_expiry()
                 return
-        if self._is_due(state):
+        # No heartbeat but an urgent one is sent before the interval is over.
+        if (state.is_urgent or core.now_ms >= self._interval_deadline_ms) and self._is_due(state):
             self._send(is_handled=True)
 
     def _is_due(self, state: ClientState) -> bool:

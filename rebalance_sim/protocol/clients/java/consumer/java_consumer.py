@@ -159,7 +159,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
         self._membership.subscription_changed = True
 
     def _on_answered(self, event: events.Answered[Any]) -> None:
-        super()._on_answered(event)
+        self.requests.answer(event, event.response)
         if self._computing is not None and isinstance(event, events.HeartbeatAnswered):
             self._computing.on_heartbeat(event.response)
 
@@ -191,11 +191,13 @@ class ConsumerMember(ConsumerCore, JavaMember):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self.is_closed:
             return None
-        heartbeats, commits = self._heartbeats, self._commits
-        due_ms = earliest(heartbeats.deadline_ms, heartbeats.poll_check_ms)
+        commits, application = self._commits, self._application
+        due_ms = self._heartbeats.deadline_ms
+        # What there rarely is.
+        if application.poll_timer_deadline_ms is not None:
+            due_ms = earliest(due_ms, self._heartbeats.poll_check_ms)
         if self.state is _RECONCILING:
             due_ms = earliest(due_ms, self._reconciler.deadline_ms)
-        # What there rarely is.
         if self.coordinator_id is None:
             due_ms = earliest(due_ms, self._search.deadline_ms)
         if commits.waiting:
@@ -204,7 +206,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
             due_ms = earliest(due_ms, commits.interval_due_ms())
         if self._lookup.waiting:
             due_ms = earliest(due_ms, self._lookup.deadline_ms)
-        if self._calls.deadline_ms is not None and self._application.running is None:
+        if self._calls.deadline_ms is not None and application.running is None:
             due_ms = earliest(due_ms, self._calls.deadline_ms)
         return due_ms
 
@@ -214,14 +216,14 @@ class ConsumerMember(ConsumerCore, JavaMember):
 
         May lie in the past (then any poll does), or ahead (the interval commit).
         """
-        application = self._application
+        application, state = self._application, self.state
         if not self.subscription.exists or application.blocked_in or application.running:
             return None
         if (
-            application.has_work()
-            or (self.state is _RECONCILING and self._reconciler.waits_for_poll)
-            or self._membership.wants_poll()
-            or self._lookup.wants_poll()
+            application.has_work
+            or (state is _RECONCILING and self._reconciler.waits_for_poll)
+            or (not state.is_in_group and self._membership.wants_poll())
+            or (self.initializing and self._lookup.wants_poll())
         ):
             return self.now_ms
         return self._commits.interval_due_ms()

@@ -50,7 +50,7 @@ class ClassicHeartbeats:
         core = self._core
         if (
             self._sent_by is not None
-            or not self._link.is_up()
+            or core.coordinator_id is None
             or core.join_state not in _BEATING
             or core.commit_identity is None
             or core.has_missed_polls

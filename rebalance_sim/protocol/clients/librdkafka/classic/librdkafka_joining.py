@@ -101,10 +101,10 @@ class Joining:
 
     @property
     def _may_join(self) -> bool:
+        """Whether a member in INIT may join."""
         core = self._core
         return (
-            core.join_state is _J.INIT
-            and self._rebalance.has_subscription
+            self._rebalance.has_subscription
             and self._link.is_up()
             and not self._link.is_reconnecting
             and not core.is_fatal
@@ -116,16 +116,17 @@ class Joining:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do; without topics it has not."""
-        if not self._may_join or not self._topics_to_join():
+        core = self._core
+        if core.join_state is not _J.INIT or not self._may_join or not self._topics_to_join():
             return None
-        return self._core.join_due_ms
+        return core.join_due_ms
 
     def run(self) -> None:
         """Join if it is time to, or because topics are not as they were at the last time."""
         core = self._core
         if self._topics_changed and core.join_state in (_J.STEADY, _J.INIT):
             self._apply_topics()
-        if not self._may_join or core.now_ms < core.join_due_ms:
+        if core.join_state is not _J.INIT or core.now_ms < core.join_due_ms or not self._may_join:
             return
         self._rebalance.apply_next_subscription()
         core.has_missed_polls = core.poll_expired = False

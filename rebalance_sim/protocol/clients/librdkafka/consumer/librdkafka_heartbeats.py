@@ -76,7 +76,7 @@ class Heartbeats:
         core = self._core
         return (
             core.subscription.exists
-            and not self.is_in_transit
+            and self._request is None
             and not core.is_fatal
             and not core.is_rejoining
             and not (core.must_rejoin and self._rebalance.is_running)
@@ -87,7 +87,7 @@ class Heartbeats:
     @property
     def due_ms(self) -> int | None:
         """When the next heartbeat is due; None while none may be sent."""
-        if not self._link.is_up():
+        if self._core.coordinator_id is None:
             return None
         if self._request is not None:
             return self._retry_due_ms
@@ -101,7 +101,7 @@ class Heartbeats:
     def run(self) -> None:
         """Begin to rejoin if need be, send what is due."""
         core = self._core
-        if not self._link.is_up() or core.is_fatal:
+        if core.coordinator_id is None or core.is_fatal:
             return
         if core.must_rejoin:
             if self._rebalance.is_running:
@@ -120,7 +120,7 @@ class Heartbeats:
                 self._request = None  # The client is gone in this very moment, and its queue, too.
             else:
                 self._transmit()
-        elif self._may_send and core.now_ms >= core.heartbeat_due_ms:
+        elif core.now_ms >= core.heartbeat_due_ms and self._may_send:
             is_ack = core.join_state is _STEADY and core.waits_for_ack
             self._send(is_full=is_full, is_ack=is_ack)
 
