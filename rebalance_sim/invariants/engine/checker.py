@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
@@ -21,6 +20,7 @@ from rebalance_sim.invariants.engine.listeners import (
     Listener,
     Listeners,
     ListenersOfKinds,
+    Questions,
     gather,
 )
 from rebalance_sim.invariants.engine.liveness import Liveness
@@ -107,14 +107,15 @@ class Checker:
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
-        of_kinds = ListenersOfKinds(self._listeners)
-        self._classic = ClassicWatch(self.model, self._listeners, self._ask)
+        questions = Questions(self._found)
+        self._ask, self._ask_about = questions.ask, questions.ask_about
+        self._classic = ClassicWatch(self.model, self._listeners, questions)
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
-            of_kinds,
+            ListenersOfKinds(self._listeners),
             self._on["on_ownership"],
-            self._ask,
+            questions,
         )
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
@@ -231,7 +232,7 @@ class Checker:
             self._append(step, shard)
         classic_group = model.classic_group_in(shard)
         if classic_group is None and stored:
-            self._ask(self._on["on_commit"], step, stored)
+            self._ask_about(self._on["on_commit"], step, stored)
         if classic_group is not None or model.classic:
             self._classic.on_request(step, shard, classic_group)
         self._ask(self._listeners.on_request[OffsetCommitRequest], step)
@@ -301,7 +302,7 @@ class Checker:
         if not is_refused and request.member_epoch >= JOIN_EPOCH:
             ledger.heard_ms[sender] = step.at_ms
         on = self._on_mixed if ledger.classic_count else self._on
-        self._ask(on["on_refused" if is_refused else "on_heartbeat"], step, before)
+        self._ask_about(on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if response.should_compute_assignment:
             self.model.computations.chosen[shard.name] = sender
         if step.timers:
@@ -316,7 +317,7 @@ class Checker:
         change = self.model.ledgers[shard.name].apply(step.records)
         self.model.note_change(step, shard, change)
         on = self._on_mixed if change.is_mixed else self._on
-        self._ask(on["on_change"], step, change)
+        self._ask_about(on["on_change"], step, change)
         self.model.computations.note_change(shard.name, change)
         if self.model.contested:
             self._ask(self._on["on_ownership"], step)
@@ -331,7 +332,7 @@ class Checker:
             return
         is_mixed = ledger.classic_count > 0 or (change is not None and change.is_mixed)
         on = self._on_mixed if is_mixed else self._on
-        self._ask(on["on_timer_fired"], step, change)
+        self._ask_about(on["on_timer_fired"], step, change)
         if step.timers:
             self._ask(on["on_timers"], step)
 
@@ -347,7 +348,7 @@ class Checker:
         ledger = self.model.note_loaded(shard, step.at_ms, step.index)
         self.liveness.quiet.note_disturbance(step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
-        self._ask(on["on_loaded"], step, ledger)
+        self._ask_about(on["on_loaded"], step, ledger)
         self._classic.on_loaded(step, shard)
         if self.model.contested:
             self._ask(self._on["on_ownership"], step)
@@ -390,12 +391,6 @@ class Checker:
         self.model.note_configs(shard, self._ledger(shard, 0))
 
     # -- findings --------------------------------------------------------------------------
-
-    def _ask(self, listeners: Iterable[Listener], step: Step, *subjects: Any) -> None:
-        for listener in listeners:
-            finding = listener(step, *subjects)
-            if finding is not None:
-                self._found(step, listener, finding)
 
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
         invariant, model = self._listeners.owner_of(listener), self.model

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
-from rebalance_sim.invariants.step import has_error
+from rebalance_sim.invariants.step import Step, has_error
 from rebalance_sim.protocol.clients.common.events import Answered
 
 Listener = Callable[..., Finding | None]
@@ -20,11 +20,42 @@ Found = tuple[Listener, Finding]
 _K = TypeVar("_K", bound="type | tuple[type, ...]")
 
 
-def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
+class Questions:
+    """Puts questions to listeners; ``found`` is told what they find. How many subjects a question
+    has depends on the trigger: a call that unpacks them takes as long as most answers."""
+
+    def __init__(self, found: Callable[[Step, Listener, Finding], None]) -> None:
+        self._found = found
+
+    def ask(self, listeners: Iterable[Listener], step: Step) -> None:
+        """Ask about a step."""
+        for listener in listeners:
+            finding = listener(step)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def ask_about(self, listeners: Iterable[Listener], step: Step, subject: Any) -> None:
+        """Ask about a step and a subject."""
+        for listener in listeners:
+            finding = listener(step, subject)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def ask_about_all(self, listeners: Iterable[Listener], step: Step, *subjects: Any) -> None:
+        """Ask about a step and several subjects."""
+        for listener in listeners:
+            finding = listener(step, *subjects)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+
+def gather(
+    listeners: Iterable[Listener], step: Step, ledger: Any, classic_model: Any
+) -> Sequence[Found]:
     """What these find; nothing is reported yet."""
     found: list[Found] | None = None
     for listener in listeners:
-        finding = listener(*args)
+        finding = listener(step, ledger, classic_model)
         if finding is not None:
             found = [*(found or ()), (listener, finding)]
     return found or ()
