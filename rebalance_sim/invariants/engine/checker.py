@@ -197,11 +197,14 @@ class Checker:
         is_heartbeat = kind is ConsumerGroupHeartbeatRequest and response is not None
         if is_heartbeat and self._is_steady(step, request, response, ledger):
             ledger.heard_ms[request.member_id] = step.at_ms
+            if not model.classic:  # Nor does it make a classic group.
+                self._ask(self._listeners.on_request[kind], step)
+                return
         else:
             if response is not None or kind in CLASSIC_REQUESTS:
-                is_refused = has_error(response)
-                asked = self._listeners.before_request(request, is_refused=is_refused)
-                found = gather(asked, step, ledger, model.classic.get(shard.name))
+                asked = self._listeners.before_request[has_error(response)][kind]
+                if asked:
+                    found = gather(asked, step, ledger, model.classic.get(shard.name))
             if is_heartbeat:
                 self._heartbeat(step, request, response, ledger)
             elif step.records:
@@ -223,18 +226,19 @@ class Checker:
 
     def _commit(self, step: Step, shard: ShardView, ledger: GroupLedger) -> None:
         """A commit was handled. It changes nothing of a group but its offsets."""
-        request, errors = step.request, step.response.errors
+        errors = step.response.errors
         stored = [partition for partition, code in errors.items() if not code]
         model, is_refused = self.model, len(stored) < len(errors)
-        asked = self._listeners.before_request(request, is_refused=is_refused)
+        asked = self._listeners.before_request[is_refused][OffsetCommitRequest]
         found = gather(asked, step, ledger, model.classic.get(shard.name))
         if step.records:
             self._append(step, shard)
-        classic_group = model.classic_group_in(shard)
+        # It makes no classic group with members: one that there is was looked at before.
+        classic_group = model.classic_group_in(shard) if model.classic else None
         if classic_group is None and stored:
             self._ask_about(self._on["on_commit"], step, stored)
-        if classic_group is not None or model.classic:
-            self._classic.on_request(step, shard, classic_group)
+        if model.classic:
+            self._classic.on_commit(step, shard, classic_group, stored)
         self._ask(self._listeners.on_request[OffsetCommitRequest], step)
         for listener, finding in found:
             self._found(step, listener, finding)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rebalance_sim.invariants.engine.listeners import Listeners, Questions
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
-from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class ClassicWatch:
@@ -24,13 +26,10 @@ class ClassicWatch:
         self._ask_about_all = questions.ask_about_all
 
     def on_request(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> None:
-        """A shard handled a request about the group, classic or not; ``group``: what it is now."""
+        """A shard handled a request about the group, classic or not, but no commit; ``group``: what
+        it is now."""
         classic_model = self._look(step, shard, group)
         request = step.request
-        if type(request) is OffsetCommitRequest and group is not None:
-            stored = [p for p, code in step.response.errors.items() if not code]
-            if stored:
-                self._ask_about_all(self._on["on_classic_commit"], step, stored, classic_model)
         if type(request) not in CLASSIC_REQUESTS:
             return
         if classic_model is None:
@@ -38,6 +37,18 @@ class ClassicWatch:
         if step.response is None and isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             classic_model.parked[step.operation] = request
         self._ask_about(self._on_request[type(request)], step, classic_model)
+
+    def on_commit(
+        self,
+        step: Step,
+        shard: ShardView,
+        group: ClassicGroup | None,
+        stored: Sequence[TopicPartition],
+    ) -> None:
+        """Likewise a commit, and what of it was stored."""
+        classic_model = self._look(step, shard, group)
+        if group is not None and stored:
+            self._ask_about_all(self._on["on_classic_commit"], step, stored, classic_model)
 
     def on_step(self, step: Step, shard: ShardView) -> ClassicModel | None:
         """A shard did something that may have touched the group."""

@@ -53,6 +53,8 @@ class ClientWatch:
         self._quiet = quiet
         self._listeners = listeners
         self._on_ownership = on_ownership
+        self._opened: set[str] = set()
+        """Clients of which there has been a process."""
         self._ask = questions.ask
         self._ask_about = questions.ask_about
         self._ask_about_all = questions.ask_about_all
@@ -78,7 +80,7 @@ class ClientWatch:
             entry.catch_up()
         elif entry.is_classic:
             if effects:
-                self._moved(step, entry)
+                self._ask_about(self._listeners[entry.kind].on_acted, step, entry)
             # What a classic group has come to shows at the next event of a client that fetches.
             if model.contested:
                 self._ask(self._on_ownership, step)
@@ -149,8 +151,10 @@ class ClientWatch:
             elif kind is CloseConnection:
                 entry.forget_requests()
         if len(effects) > 1 or type(effects[0]) is not SendHeartbeat:
-            kinds = tuple(map(type, effects))
-            self._ask_about(self._listeners[entry.kind].on_effects[kinds], step, entry)
+            what = type(effects[0]) if len(effects) == 1 else tuple(map(type, effects))
+            listeners = self._listeners[entry.kind].on_effects[what]
+            if listeners:
+                self._ask_about(listeners, step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -199,7 +203,9 @@ class ClientWatch:
             if entry.member_id:
                 model.by_member_id[entry.member_id] = entry
         model.refresh_fetchers(entry, client.member.fetchable)
-        self._listeners[entry.kind].forget_process(entry.name)
+        if entry.name in self._opened:
+            self._listeners[entry.kind].forget_process(entry.name)
+        self._opened.add(entry.name)
         return entry
 
     def _close_client(self, name: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
 from rebalance_sim.invariants.step import Step, has_error
-from rebalance_sim.protocol.clients.common.events import Answered
 
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
@@ -83,6 +82,11 @@ def _owner_of(listener: Listener) -> Any:
     return listener.__self__  # type: ignore[attr-defined]
 
 
+def _with(what: str, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    """Those whose interest says so."""
+    return tuple(one for one in listeners if getattr(_owner_of(one).interest, what))
+
+
 def _without(limit: str, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
     """Those whose interest is not limited so."""
     return tuple(one for one in listeners if not getattr(_owner_of(one).interest, limit))
@@ -94,26 +98,25 @@ class Listeners:
     def __init__(self, invariants: Sequence[Property], visits: Visits) -> None:
         self._invariants = invariants
         self._visits = visits
-        self._forgetting = tuple(i.forget_process for i in invariants if i.has_notes_of_processes())
-        watchers: tuple[Property | Visits, ...] = (*invariants, visits)
-        classes: tuple[Any, ...] = tuple(map(type, watchers))
-        by_trigger = {
-            name: tuple(getattr(watchers[place], name) for place in places)
-            for name, places in _places_by_trigger(classes).items()
-        }
-        self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
+        self._forgetting = tuple(i.forget_process for i in invariants if i.remembers_processes)
+        self.of = by_trigger = _OfTriggers((*invariants, visits))
         self._of_granted = _Interested[type](by_trigger["on_event"], "events")
         self._of_others = _Interested[type](by_trigger["on_event"], "events", "refusals")
-        self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
+        self.on_effects = _Interested[type | tuple[type, ...]](by_trigger["on_effects"], "effects")
         self.on_request = _Interested[type](by_trigger["on_request"], "requests")
         self.on_released = _Interested[type](by_trigger["on_released"], "requests")
         self.on_untouched = _without("is_in_changes", by_trigger["on_classic"])
         """Of ``on_classic``, those to whom more than changes matter."""
         self.on_commits_alone = _without("is_beyond_commits", by_trigger["on_append"])
         """Of ``on_append``, those to whom commits matter."""
-        self._before_refusal = _Interested[type](by_trigger["before_request"], "requests")
-        of_any = _without("is_in_refusals", by_trigger["before_request"])
-        self._before_grant = _Interested[type](of_any, "requests")
+        self.on_acted = _with("is_beyond_moves", by_trigger["on_moved"])
+        """Of ``on_moved``, those to whom more than that matters."""
+        before = by_trigger["before_request"]
+        self.before_request = (
+            _Interested[type](before, "requests"),
+            _Interested[type](before, "requests", "refused_requests"),
+        )
+        """By whether there is an error in the answer: who is refused matters to more."""
         self.on_classic_request = _Interested[type](by_trigger["on_classic_request"], "requests")
 
     def about(self, kind: str) -> Listeners:
@@ -123,16 +126,13 @@ class Listeners:
             return self
         return Listeners(chosen, self._visits)
 
-    def of_event(self, event: object) -> tuple[Listener, ...]:
+    def of_event(self, event: Any) -> tuple[Listener, ...]:
         """Those whom an event may matter to, by its type. An answer without an error is the usual
         case, and matters to few."""
-        is_granted = isinstance(event, Answered) and not has_error(event.response)
-        return (self._of_granted if is_granted else self._of_others)[type(event)]
-
-    def before_request(self, request: object, *, is_refused: bool) -> tuple[Listener, ...]:
-        """Those whom a request may matter to, by its type; a refused one matters to more."""
-        chosen = self._before_refusal if is_refused else self._before_grant
-        return chosen[type(request)]
+        kind = type(event)
+        granted, others = self._of_granted[kind], self._of_others[kind]
+        is_same = len(granted) == len(others)
+        return others if is_same or has_error(event.response) else granted
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts: no property remembers the last one."""
@@ -145,6 +145,22 @@ class Listeners:
         if not isinstance(owner, Property):
             raise TypeError(f"{type(owner).__name__} judges nothing")
         return owner
+
+
+class _OfTriggers(dict[str, tuple[Listener, ...]]):
+    """Trigger -> who listens to it, put together when it is first asked for."""
+
+    def __init__(self, watchers: tuple[Property | Visits, ...]) -> None:
+        super().__init__()
+        self._watchers = watchers
+        classes: tuple[Any, ...] = tuple(map(type, watchers))
+        self._places = _places_by_trigger(classes)
+
+    def __missing__(self, trigger: str) -> tuple[Listener, ...]:
+        watchers = self._watchers
+        chosen = tuple(getattr(watchers[place], trigger) for place in self._places[trigger])
+        self[trigger] = chosen
+        return chosen
 
 
 class _Interested(dict[_K, tuple[Listener, ...]]):

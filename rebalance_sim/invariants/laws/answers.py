@@ -121,12 +121,16 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        return self.on_timer_fired(step)
+        return None if term is None or not term.due_ms else self._late(term, step)
 
     def on_timer_fired(self, step: Step, change: object = None) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
-        late = None if term is None else term.take_late(step.at_ms)
+        return None if term is None else self._late(term, step)
+
+    @staticmethod
+    def _late(term: _Term, step: Step) -> Finding | None:
+        late = term.take_late(step.at_ms)
         if late is None:
             return None
         due_ms, kind, sender = late

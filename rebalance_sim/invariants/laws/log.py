@@ -242,9 +242,10 @@ class CommittedKept(Property):
                     return differs(self.model, shard, f"record at offset {offset}", record, known)
             first += len(again)
         self._end = max(self._end, first + len(fresh))
-        mine = {o: record for o, record in enumerate(fresh, first) if record is not None}
-        recent.update(mine)
-        self._newest += mine.values()
+        for offset, record in enumerate(fresh, first):
+            if record is not None:
+                recent[offset] = record
+                self._newest.append(record)
         if len(self._newest) > self.kept:
             self._compact()
         if len(recent) > 2 * self.kept:

@@ -287,13 +287,14 @@ class StoredAsAsked(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare answer and records, which come in the same order as a rule."""
-        request, errors, name_of = step.request, step.response.errors, self.model.wire_name_of
-        names = {topic_id: name_of(step, topic_id) for topic_id in {p.topic_id for p in errors}}
-        accepted = [
-            (names[partition.topic_id] or "", partition.partition, request.offsets[partition])
-            for partition, code in errors.items()
-            if not code
-        ]
+        offsets, names = step.request.offsets, dict[str, str]()
+        accepted = []
+        for partition, code in step.response.errors.items():
+            if not code:
+                topic_id, number = partition
+                if topic_id not in names:
+                    names[topic_id] = self.model.wire_name_of(step, topic_id) or ""
+                accepted.append((names[topic_id], number, offsets[partition]))
         stored = [
             (record.topic, record.partition, record.value.offset)
             for record in step.records

@@ -303,11 +303,13 @@ class EagerRevokesFirst(Property):
     clauses = ("classic C9", "classic §3.2")
     violated_by = ("test:classic-eager-keeps",)
     client_kinds = CLASSIC_KINDS
+    interest = Interest(is_beyond_moves=True)
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the client that moved."""
-        assigned, view = entry.member.assigned, entry.member.classic
-        if not assigned or view is None or view.is_cooperative or not view.is_rebalancing:
+        assigned = entry.member.assigned
+        view = entry.member.classic if assigned else None
+        if view is None or view.is_cooperative or not view.is_rebalancing:
             return None
         return Finding(
             f"{entry.name} is {view.state.value} and still has {self.model.names_of(assigned)}"

@@ -91,8 +91,13 @@ def _unwatched(look: ClassicLook, group: ClassicGroup) -> str | None:
         awaited = sorted(group.pending_sync)
         if awaited and classic_timers.sync_key(group_id) not in armed:
             return f"no sync timer, and waits for {listed(awaited)}"
-    waits = [m for m in look.touched if not group.members[m].has_satisfied_heartbeat]
-    for member_id in (*waits, *group.pending_join):
+    for member_id in look.touched:
+        if (
+            not group.members[member_id].has_satisfied_heartbeat
+            and classic_timers.session_key(group_id, member_id) not in armed
+        ):
+            return f"no session timer for {member_id}"
+    for member_id in group.pending_join:
         if classic_timers.session_key(group_id, member_id) not in armed:
             return f"no session timer for {member_id}"
     return None
