@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
 from rebalance_sim.invariants.step import Step, has_error
+from rebalance_sim.protocol.clients.common.events import Answered
 
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
@@ -126,13 +127,17 @@ class Listeners:
             return self
         return Listeners(chosen, self._visits)
 
-    def of_event(self, event: Any) -> tuple[Listener, ...]:
+    def of_event(self, event: object) -> tuple[Listener, ...]:
         """Those whom an event may matter to, by its type. An answer without an error is the usual
         case, and matters to few."""
         kind = type(event)
         granted, others = self._of_granted[kind], self._of_others[kind]
-        is_same = len(granted) == len(others)
-        return others if is_same or has_error(event.response) else granted
+        is_granted = (
+            len(granted) < len(others)
+            and isinstance(event, Answered)
+            and not has_error(event.response)
+        )
+        return granted if is_granted else others
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts: no property remembers the last one."""
@@ -170,29 +175,34 @@ class _Interested(dict[_K, tuple[Listener, ...]]):
     def __init__(self, listeners: tuple[Listener, ...], *about: str) -> None:
         super().__init__()
         self._listeners = listeners
-        self._owners = tuple(type(_owner_of(listener)) for listener in listeners)
-        self._about = about
+        owners: tuple[Any, ...] = tuple(type(_owner_of(listener)) for listener in listeners)
+        self._places = _places_of_interested(owners, about)
 
     def __missing__(self, what: _K) -> tuple[Listener, ...]:
-        places = _places_of_interested(self._owners, self._about, what)
-        chosen = self[what] = tuple(self._listeners[place] for place in places)
+        chosen = self[what] = tuple(self._listeners[place] for place in self._places[what])
         return chosen
 
 
-@cache
-def _places_of_interested(
-    watchers: tuple[Any, ...], about: tuple[str, ...], what: type | tuple[type, ...]
-) -> tuple[int, ...]:
-    """The places of the classes to whom this, or one of these, matters."""
-    kinds = frozenset(what if isinstance(what, tuple) else (what,))
-    return tuple(
-        place
-        for place, watcher in enumerate(watchers)
-        if any(
-            types is None or not kinds.isdisjoint(types)
-            for types in (getattr(watcher.interest, name) for name in about)
+class _PlacesOfInterested(dict["type | tuple[type, ...]", tuple[int, ...]]):
+    """Type, or types -> the places of the classes to whom this, or one of these, matters."""
+
+    def __init__(self, watchers: tuple[Any, ...], about: tuple[str, ...]) -> None:
+        super().__init__()
+        interests = [watcher.interest for watcher in watchers]
+        self._of_interest = [[getattr(one, name) for name in about] for one in interests]
+
+    def __missing__(self, what: type | tuple[type, ...]) -> tuple[int, ...]:
+        kinds = frozenset(what if isinstance(what, tuple) else (what,))
+        chosen = self[what] = tuple(
+            place
+            for place, of_one in enumerate(self._of_interest)
+            if any(types is None or not kinds.isdisjoint(types) for types in of_one)
         )
-    )
+        return chosen
+
+
+_places_of_interested = cache(_PlacesOfInterested)
+"""By the classes, and the fields of their interest: every run asks for the same few."""
 
 
 class ListenersOfKinds(dict[str, Listeners]):

@@ -83,12 +83,10 @@ class CommitEpoch(Property):
         """Compare the epoch of each commit."""
         member = entry.member
         own, before = _identity_of(member), entry.identity
-        known = {own}
+        known = self._signed.setdefault(entry.name, set()) if member.signs_once else set()
+        known.add(own)
         if before is not member.commit_identity:
             known.add((own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch))
-        if member.signs_once:
-            known |= self._signed.get(entry.name, set())
-            self._signed[entry.name] = known
         for effect in step.effects_of(SendCommit):
             signer, epoch = effect.request.member_id, effect.request.generation_id_or_member_epoch
             if (signer, epoch) not in known:
@@ -178,21 +176,22 @@ class DeliverOwned(Property):
         intake = None if step.client is None else step.client.intake
         assigned, fetchable = entry.member.assigned, entry.fetchable
         for partition, position in step.event.positions.items():
-            state, what = assigned.get(partition), ""
+            state = assigned.get(partition)
             if partition not in fetchable:
                 what = "which it may not fetch"
             elif state is not None and state.position != position:
                 what = f"and its position is {state.position}"
-            elif intake is not None:
+            elif intake is None:
+                continue
+            else:
                 fetched, end = intake.fetched_offset(partition), intake.log_end_offset(partition)
-                if fetched is not None and not position <= fetched <= end:
-                    what = f"has fetched up to {fetched}, and the log ends at {end}"
-            if what:
-                return Finding(
-                    f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
-                    f"{what}",
-                    partition=partition,
-                )
+                if fetched is None or position <= fetched <= end:
+                    continue
+                what = f"has fetched up to {fetched}, and the log ends at {end}"
+            return Finding(
+                f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, {what}",
+                partition=partition,
+            )
         return None
 
 
