@@ -19,6 +19,7 @@ from rebalance_sim.invariants.engine.listeners import (
     Found,
     Listener,
     Listeners,
+    ListenersByTrigger,
     ListenersOfKinds,
     Questions,
     gather,
@@ -33,7 +34,7 @@ from rebalance_sim.invariants.property import Finding, Kind, Property, Replaced,
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, has_error, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
@@ -105,7 +106,7 @@ class Checker:
         self._listeners = Listeners(self._invariants, self.visits)
         self._on = self._listeners.of
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
-        self._on_mixed = Listeners(mixed, self.visits).of
+        self._on_mixed = ListenersByTrigger((*mixed, self.visits))
         """Whom a step of a consumer group with classic members concerns."""
         questions = Questions(self._found)
         self._ask, self._ask_about = questions.ask, questions.ask_about
@@ -380,7 +381,7 @@ class Checker:
 
     def _released(self, step: Step) -> None:
         kind = type(step.request)
-        if kind in CLASSIC_REQUESTS:
+        if kind is JoinGroupRequest or kind is SyncGroupRequest:
             self._classic.on_answer(step)
         self._ask(self._listeners.on_released[kind], step)
 

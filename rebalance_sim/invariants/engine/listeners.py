@@ -100,7 +100,7 @@ class Listeners:
         self._invariants = invariants
         self._visits = visits
         self._forgetting = tuple(i.forget_process for i in invariants if i.remembers_processes)
-        self.of = by_trigger = _OfTriggers((*invariants, visits))
+        self.of = by_trigger = ListenersByTrigger((*invariants, visits))
         self._of_granted = _Interested[type](by_trigger["on_event"], "events")
         self._of_others = _Interested[type](by_trigger["on_event"], "events", "refusals")
         self.on_effects = _Interested[type | tuple[type, ...]](by_trigger["on_effects"], "effects")
@@ -152,7 +152,7 @@ class Listeners:
         return owner
 
 
-class _OfTriggers(dict[str, tuple[Listener, ...]]):
+class ListenersByTrigger(dict[str, tuple[Listener, ...]]):
     """Trigger -> who listens to it, put together when it is first asked for."""
 
     def __init__(self, watchers: tuple[Property | Visits, ...]) -> None:

@@ -395,12 +395,15 @@ class StartCommitted(Property):
         request = sent.pop(event.correlation_id, None)
         if request is None:
             return
-        for partition, acknowledged in request.offsets.items():
-            if event.response.errors.get(partition, True):
+        errors, left, committed = event.response.errors, self._left, self._committed
+        for partition, offset in request.offsets.items():
+            if errors.get(partition, True):
                 continue
-            offset = min(acknowledged, self._left.get(partition, acknowledged))
-            if entry.commits_itself or offset >= self._committed.get(partition, (0, ""))[0]:
-                self._committed[partition] = offset, entry.member.member_id
+            if partition in left:
+                offset = min(offset, left[partition])
+            known = committed.get(partition)
+            if known is None or offset >= known[0] or entry.commits_itself:
+                committed[partition] = offset, entry.member.member_id
         if not any(other is request for other in sent.values()):
             self._numbers.pop(id(request), None)
 

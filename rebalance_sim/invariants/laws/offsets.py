@@ -257,7 +257,7 @@ class CommitOfTopic(Property):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Compare what the client means and what the broker understands."""
         request, shard = step.request, step.shard
-        if not request.wire_topics and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        if not request.wire_topics:  # The broker's own names of ids, or nothing but names.
             return None
         for called, partition in {p.topic_id: p for p in stored}.items():
             name = self.model.wire_name_of(step, called)

@@ -42,7 +42,8 @@ class TimersArmed(Property):
     def on_timers(self, step: Step) -> Finding | None:
         """Look at members whose timer was cancelled."""
         cancelled = [one for one in step.timers if isinstance(one, CancelTimer)]
-        return self._judge(step.shard, [one.key.member_id for one in cancelled])
+        member_ids = [one.key.member_id for one in cancelled]
+        return self._judge(step.shard, member_ids) if member_ids else None
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
         """A timer that fired and did nothing must not have been the last one."""
