@@ -287,14 +287,14 @@ class StoredAsAsked(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare answer and records, which come in the same order as a rule."""
-        offsets, names = step.request.offsets, dict[str, str]()
-        accepted = []
+        offsets, name, accepted = step.request.offsets, "", []
+        last: str | None = None
         for partition, code in step.response.errors.items():
             if not code:
                 topic_id, number = partition
-                if topic_id not in names:
-                    names[topic_id] = self.model.wire_name_of(step, topic_id) or ""
-                accepted.append((names[topic_id], number, offsets[partition]))
+                if topic_id != last:
+                    last, name = topic_id, self.model.wire_name_of(step, topic_id) or ""
+                accepted.append((name, number, offsets[partition]))
         stored = [
             (record.topic, record.partition, record.value.offset)
             for record in step.records
