@@ -170,20 +170,22 @@ class Interest:
     ``events``: it is asked ``on_event`` about these only; ``refusals``: and
     about these answers where there is an error in them; ``effects``: and ``on_effects`` only where
     one of these is among them; ``requests``: and ``on_request``, ``on_released``,
-    ``before_request`` and ``on_classic_request`` only about these.
+    ``before_request`` and ``on_classic_request`` only about these; ``refused_requests``: and
+    ``before_request`` about these where there is an error in the answer.
     ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
-    request has left it as it was but for timers. ``is_in_refusals``: and ``before_request`` only
-    where there is an error in the answer. ``is_beyond_commits``: and ``on_append`` only where more
-    is written than offsets that are committed.
+    request has left it as it was but for timers. ``is_beyond_commits``: and ``on_append`` only
+    where more is written than offsets that are committed. ``is_beyond_moves``: and ``on_moved``
+    also where the event of a classic client had effects, and nothing else.
     """
 
     events: tuple[type, ...] | None = None
     refusals: tuple[type, ...] = ()
     effects: tuple[type, ...] | None = None
     requests: tuple[type, ...] | None = None
+    refused_requests: tuple[type, ...] = ()
     is_in_changes: bool = False
-    is_in_refusals: bool = False
     is_beyond_commits: bool = False
+    is_beyond_moves: bool = False
 
 
 class _Notes(NamedTuple):
@@ -240,10 +242,13 @@ class Property:
 
     _declared: ClassVar[Mapping[str, _Notes]] = MappingProxyType({})
     """What it remembers; each begins with its own."""
+    remembers_processes: ClassVar[bool] = False
+    """Whether it is to learn of new processes by ``forget_process``."""
 
     def __init_subclass__(cls) -> None:
         own = {name: value for name, value in vars(cls).items() if isinstance(value, _Notes)}
         cls._declared = MappingProxyType({**cls._declared, **own})
+        cls.remembers_processes = any(one.is_of_process for one in cls._declared.values())
         for name in own:
             delattr(cls, name)
 
@@ -251,11 +256,6 @@ class Property:
         self.model = model
         for name, declared in self._declared.items():
             setattr(self, name, declared.make())
-
-    @classmethod
-    def has_notes_of_processes(cls) -> bool:
-        """Whether it is to learn of new processes by ``forget_process``."""
-        return any(declared.is_of_process for declared in cls._declared.values())
 
     def forget_process(self, client: str) -> None:
         """A new process of this client starts."""

@@ -263,9 +263,12 @@ class Step:
         self.acted: tuple[str, ...] = ()
         self.rule_state: Mapping[str, object] = MappingProxyType({})
 
-    def effects_of(self, kind: type[_E]) -> list[_E]:
+    def effects_of(self, kind: type[_E]) -> Sequence[_E]:
         """Those effects that are of this type."""
-        return [effect for effect in self.effects if type(effect) is kind]
+        effects = self.effects
+        if len(effects) == 1:  # As most often, and then there is nothing to choose.
+            return effects if type(effects[0]) is kind else ()
+        return [effect for effect in effects if type(effect) is kind]
 
 
 def shard_of(step: Step) -> ShardView:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
@@ -20,7 +19,9 @@ from rebalance_sim.invariants.engine.listeners import (
     Found,
     Listener,
     Listeners,
+    ListenersByTrigger,
     ListenersOfKinds,
+    Questions,
     gather,
 )
 from rebalance_sim.invariants.engine.liveness import Liveness
@@ -33,7 +34,7 @@ from rebalance_sim.invariants.property import Finding, Kind, Property, Replaced,
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, has_error, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
@@ -105,16 +106,17 @@ class Checker:
         self._listeners = Listeners(self._invariants, self.visits)
         self._on = self._listeners.of
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
-        self._on_mixed = Listeners(mixed, self.visits).of
+        self._on_mixed = ListenersByTrigger((*mixed, self.visits))
         """Whom a step of a consumer group with classic members concerns."""
-        of_kinds = ListenersOfKinds(self._listeners)
-        self._classic = ClassicWatch(self.model, self._listeners, self._ask)
+        questions = Questions(self._found)
+        self._ask, self._ask_about = questions.ask, questions.ask_about
+        self._classic = ClassicWatch(self.model, self._listeners, questions)
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
-            of_kinds,
+            ListenersOfKinds(self._listeners),
             self._on["on_ownership"],
-            self._ask,
+            questions,
         )
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
@@ -196,11 +198,14 @@ class Checker:
         is_heartbeat = kind is ConsumerGroupHeartbeatRequest and response is not None
         if is_heartbeat and self._is_steady(step, request, response, ledger):
             ledger.heard_ms[request.member_id] = step.at_ms
+            if not model.classic:  # Nor does it make a classic group.
+                self._ask(self._listeners.on_request[kind], step)
+                return
         else:
             if response is not None or kind in CLASSIC_REQUESTS:
-                is_refused = has_error(response)
-                asked = self._listeners.before_request(request, is_refused=is_refused)
-                found = gather(asked, step, ledger, model.classic.get(shard.name))
+                asked = self._listeners.before_request[has_error(response)][kind]
+                if asked:
+                    found = gather(asked, step, ledger, model.classic.get(shard.name))
             if is_heartbeat:
                 self._heartbeat(step, request, response, ledger)
             elif step.records:
@@ -222,18 +227,19 @@ class Checker:
 
     def _commit(self, step: Step, shard: ShardView, ledger: GroupLedger) -> None:
         """A commit was handled. It changes nothing of a group but its offsets."""
-        request, errors = step.request, step.response.errors
+        errors = step.response.errors
         stored = [partition for partition, code in errors.items() if not code]
         model, is_refused = self.model, len(stored) < len(errors)
-        asked = self._listeners.before_request(request, is_refused=is_refused)
+        asked = self._listeners.before_request[is_refused][OffsetCommitRequest]
         found = gather(asked, step, ledger, model.classic.get(shard.name))
         if step.records:
             self._append(step, shard)
-        classic_group = model.classic_group_in(shard)
+        # It makes no classic group with members: one that there is was looked at before.
+        classic_group = model.classic_group_in(shard) if model.classic else None
         if classic_group is None and stored:
-            self._ask(self._on["on_commit"], step, stored)
-        if classic_group is not None or model.classic:
-            self._classic.on_request(step, shard, classic_group)
+            self._ask_about(self._on["on_commit"], step, stored)
+        if model.classic:
+            self._classic.on_commit(step, shard, classic_group, stored)
         self._ask(self._listeners.on_request[OffsetCommitRequest], step)
         for listener, finding in found:
             self._found(step, listener, finding)
@@ -301,7 +307,7 @@ class Checker:
         if not is_refused and request.member_epoch >= JOIN_EPOCH:
             ledger.heard_ms[sender] = step.at_ms
         on = self._on_mixed if ledger.classic_count else self._on
-        self._ask(on["on_refused" if is_refused else "on_heartbeat"], step, before)
+        self._ask_about(on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if response.should_compute_assignment:
             self.model.computations.chosen[shard.name] = sender
         if step.timers:
@@ -316,7 +322,7 @@ class Checker:
         change = self.model.ledgers[shard.name].apply(step.records)
         self.model.note_change(step, shard, change)
         on = self._on_mixed if change.is_mixed else self._on
-        self._ask(on["on_change"], step, change)
+        self._ask_about(on["on_change"], step, change)
         self.model.computations.note_change(shard.name, change)
         if self.model.contested:
             self._ask(self._on["on_ownership"], step)
@@ -331,7 +337,7 @@ class Checker:
             return
         is_mixed = ledger.classic_count > 0 or (change is not None and change.is_mixed)
         on = self._on_mixed if is_mixed else self._on
-        self._ask(on["on_timer_fired"], step, change)
+        self._ask_about(on["on_timer_fired"], step, change)
         if step.timers:
             self._ask(on["on_timers"], step)
 
@@ -347,7 +353,7 @@ class Checker:
         ledger = self.model.note_loaded(shard, step.at_ms, step.index)
         self.liveness.quiet.note_disturbance(step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
-        self._ask(on["on_loaded"], step, ledger)
+        self._ask_about(on["on_loaded"], step, ledger)
         self._classic.on_loaded(step, shard)
         if self.model.contested:
             self._ask(self._on["on_ownership"], step)
@@ -375,7 +381,7 @@ class Checker:
 
     def _released(self, step: Step) -> None:
         kind = type(step.request)
-        if kind in CLASSIC_REQUESTS:
+        if kind is JoinGroupRequest or kind is SyncGroupRequest:
             self._classic.on_answer(step)
         self._ask(self._listeners.on_released[kind], step)
 
@@ -390,12 +396,6 @@ class Checker:
         self.model.note_configs(shard, self._ledger(shard, 0))
 
     # -- findings --------------------------------------------------------------------------
-
-    def _ask(self, listeners: Iterable[Listener], step: Step, *subjects: Any) -> None:
-        for listener in listeners:
-            finding = listener(step, *subjects)
-            if finding is not None:
-                self._found(step, listener, finding)
 
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
         invariant, model = self._listeners.owner_of(listener), self.model

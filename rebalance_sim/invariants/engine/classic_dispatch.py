@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from rebalance_sim.invariants.engine.listeners import Listeners
+from rebalance_sim.invariants.engine.listeners import Listeners, Questions
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
-from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class ClassicWatch:
     """Keeps the shadow model of classic groups for a checker; a group that never was one costs
-    nothing. ``ask`` puts a question to listeners, and reports what they find."""
+    nothing."""
 
-    def __init__(self, model: ShadowModel, of_group: Listeners, ask: Callable[..., None]) -> None:
+    def __init__(self, model: ShadowModel, of_group: Listeners, questions: Questions) -> None:
         self._model = model
         self._on = of_group.of
         self._on_untouched = of_group.on_untouched
         self._on_request = of_group.on_classic_request
-        self._ask = ask
+        self._ask_about = questions.ask_about
+        self._ask_about_all = questions.ask_about_all
 
     def on_request(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> None:
-        """A shard handled a request about the group, classic or not; ``group``: what it is now."""
+        """A shard handled a request about the group, classic or not, but no commit; ``group``: what
+        it is now."""
         classic_model = self._look(step, shard, group)
         request = step.request
-        if type(request) is OffsetCommitRequest and group is not None:
-            stored = [p for p, code in step.response.errors.items() if not code]
-            if stored:
-                self._ask(self._on["on_classic_commit"], step, stored, classic_model)
         if type(request) not in CLASSIC_REQUESTS:
             return
         if classic_model is None:
             classic_model = self._model.classic.setdefault(shard.name, ClassicModel())
         if step.response is None and isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             classic_model.parked[step.operation] = request
-        self._ask(self._on_request[type(request)], step, classic_model)
+        self._ask_about(self._on_request[type(request)], step, classic_model)
+
+    def on_commit(
+        self,
+        step: Step,
+        shard: ShardView,
+        group: ClassicGroup | None,
+        stored: Sequence[TopicPartition],
+    ) -> None:
+        """Likewise a commit, and what of it was stored."""
+        classic_model = self._look(step, shard, group)
+        if group is not None and stored:
+            self._ask_about_all(self._on["on_classic_commit"], step, stored, classic_model)
 
     def on_step(self, step: Step, shard: ShardView) -> ClassicModel | None:
         """A shard did something that may have touched the group."""
@@ -55,7 +65,7 @@ class ClassicWatch:
         if group is not None or classic_model.group is not None:
             look = classic_model.look(step, shard, group)
             changes = self._on["on_classic"]
-            self._ask(self._on_untouched if look.is_untouched else changes, step, look)
+            self._ask_about(self._on_untouched if look.is_untouched else changes, step, look)
         return classic_model
 
     def on_loaded(self, step: Step, shard: ShardView) -> None:
@@ -73,4 +83,4 @@ class ClassicWatch:
         if classic_model.parked.pop(step.operation, None) is not None:
             # A consumer group answers with the outcome; by the time it is let go, the group may be
             # another one.
-            self._ask(self._on["on_classic_answer"], step, classic_model)
+            self._ask_about(self._on["on_classic_answer"], step, classic_model)

@@ -5,10 +5,10 @@ Which listeners a client has depends on its kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rebalance_sim.invariants.engine.listeners import Listener, Listeners
+from rebalance_sim.invariants.engine.listeners import Listener, Listeners, Questions
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
@@ -39,8 +39,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 
 class ClientWatch:
-    """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
-    question to some of them, about subjects if need be, and reports what they find."""
+    """Keeps the shadow model of clients for a checker. ``listeners`` by kind."""
 
     def __init__(
         self,
@@ -48,13 +47,17 @@ class ClientWatch:
         quiet: QuietPeriod,
         listeners: Mapping[str, Listeners],
         on_ownership: tuple[Listener, ...],
-        ask: Callable[..., None],
+        questions: Questions,
     ) -> None:
         self._model = model
         self._quiet = quiet
         self._listeners = listeners
         self._on_ownership = on_ownership
-        self._ask = ask
+        self._opened: set[str] = set()
+        """Clients of which there has been a process."""
+        self._ask = questions.ask
+        self._ask_about = questions.ask_about
+        self._ask_about_all = questions.ask_about_all
 
     def on_event(self, step: Step) -> None:
         """A client took an event in."""
@@ -77,7 +80,7 @@ class ClientWatch:
             entry.catch_up()
         elif entry.is_classic:
             if effects:
-                self._moved(step, entry)
+                self._ask_about(self._listeners[entry.kind].on_acted, step, entry)
             # What a classic group has come to shows at the next event of a client that fetches.
             if model.contested:
                 self._ask(self._on_ownership, step)
@@ -93,7 +96,7 @@ class ClientWatch:
         """A process is gone."""
         entry = None if step.client is None else self._model.entries.get(step.client.name)
         if entry is not None:
-            self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
+            self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
             self._close_client(entry.name)
 
     def _take(self, step: Step, entry: ClientEntry, kind: type) -> None:
@@ -125,7 +128,7 @@ class ClientWatch:
                 entry.note_end(correlation_id, has_failed=True, paced_ms=step.at_ms)
         listeners = self._listeners[entry.kind].of_event(event)
         if listeners:
-            self._ask(listeners, step, entry)
+            self._ask_about(listeners, step, entry)
 
     def _effects(self, step: Step, entry: ClientEntry, effects: tuple[Any, ...]) -> None:
         state = entry.state
@@ -148,8 +151,10 @@ class ClientWatch:
             elif kind is CloseConnection:
                 entry.forget_requests()
         if len(effects) > 1 or type(effects[0]) is not SendHeartbeat:
-            kinds = tuple(map(type, effects))
-            self._ask(self._listeners[entry.kind].on_effects[kinds], step, entry)
+            what = type(effects[0]) if len(effects) == 1 else tuple(map(type, effects))
+            listeners = self._listeners[entry.kind].on_effects[what]
+            if listeners:
+                self._ask_about(listeners, step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -166,7 +171,7 @@ class ClientWatch:
         )
         if not is_repeated:
             listeners = self._listeners[entry.kind].of["on_sent"]
-            self._ask(listeners, step, entry, request, state)
+            self._ask_about_all(listeners, step, entry, request, state)
         entry.note_sent(effect.correlation_id, request, step.at_ms)
         if request.member_epoch <= JOIN_EPOCH:
             self._quiet.note_sent(request, step.at_ms)
@@ -176,7 +181,7 @@ class ClientWatch:
         if member.member_id != entry.member_id and not entry.is_classic:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
-        self._ask(self._listeners[entry.kind].of["on_moved"], step, entry)
+        self._ask_about(self._listeners[entry.kind].of["on_moved"], step, entry)
         if entry.is_classic and member.member_epoch <= 0 and member.state is ClientState.JOINING:
             # Not before: what it had sent when it heard that it is no member any more is of that.
             entry.had_assigned.clear()
@@ -198,7 +203,9 @@ class ClientWatch:
             if entry.member_id:
                 model.by_member_id[entry.member_id] = entry
         model.refresh_fetchers(entry, client.member.fetchable)
-        self._listeners[entry.kind].forget_process(entry.name)
+        if entry.name in self._opened:
+            self._listeners[entry.kind].forget_process(entry.name)
+        self._opened.add(entry.name)
         return entry
 
     def _close_client(self, name: str) -> None:

@@ -28,6 +28,15 @@ from rebalance_sim.protocol.wire.records import CurrentAssignmentValue, MemberSt
 _STABLE = MemberState.STABLE
 _UNREVOKED = MemberState.UNREVOKED_PARTITIONS
 _UNRELEASED = MemberState.UNRELEASED_PARTITIONS
+_UNCHANGED = {
+    state: f"reconciliation.{state.name}.{row.name}"
+    for state, row in (
+        (_STABLE, Situation.RECONCILED),
+        (_UNREVOKED, Situation.NOT_ACKNOWLEDGED),
+        (_UNRELEASED, Situation.MUST_WAIT),
+    )
+}
+"""What is counted where a heartbeat wrote nothing, by the state of its sender."""
 
 
 class Visits:
@@ -93,13 +102,9 @@ class Visits:
             self.counts["situation.lost_response_accepted"] += 1
         entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
         if entry is not None and entry.current is before.current:
-            row = {
-                _STABLE: Situation.RECONCILED,
-                _UNREVOKED: Situation.NOT_ACKNOWLEDGED,
-                _UNRELEASED: Situation.MUST_WAIT,
-            }.get(before.state)
-            if row is not None:
-                self.counts[f"reconciliation.{before.state.name}.{row.name}"] += 1
+            name = _UNCHANGED.get(before.state)
+            if name is not None:
+                self.counts[name] += 1
 
     def on_assignment_request(self, step: Step) -> None:
         """Count what becomes of computed targets."""

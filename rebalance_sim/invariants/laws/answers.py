@@ -55,8 +55,6 @@ class _Term:
     def take_late(self, at_ms: int) -> tuple[int, type, str] | None:
         """The oldest operation that should have been answered by now; it is reported once. If
         nothing happened for long until now, all bounds begin again."""
-        if not self.due_ms:
-            return None
         silence_ms, self.last_ms = at_ms - self.last_ms, at_ms
         if silence_ms > SLACK_MS:
             for operation, (due_ms, kind, sender) in self.due_ms.items():
@@ -112,7 +110,7 @@ class RequestAnswered(Property):
             wait_ms = self.model.config.offsets_commit_timeout_ms
             if kind is JoinGroupRequest:
                 self._rebalance_ms = max(self._rebalance_ms, request.rebalance_timeout_ms)
-            is_parked = kind in (JoinGroupRequest, SyncGroupRequest) and step.response is None
+            is_parked = step.response is None and kind in (JoinGroupRequest, SyncGroupRequest)
             if is_parked:
                 delay_ms = self.model.config.group_initial_rebalance_delay_ms
                 wait_ms += self._rebalance_ms + delay_ms
@@ -121,15 +119,17 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        return self.on_timer_fired(step)
+        late = term.take_late(step.at_ms) if term is not None and term.due_ms else None
+        return None if late is None else self._found(*late)
 
-    def on_timer_fired(self, step: Step, change: object = None) -> Finding | None:
+    def on_timer_fired(self, step: Step, change: object) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
-        late = None if term is None else term.take_late(step.at_ms)
-        if late is None:
-            return None
-        due_ms, kind, sender = late
+        late = term.take_late(step.at_ms) if term is not None and term.due_ms else None
+        return None if late is None else self._found(*late)
+
+    @staticmethod
+    def _found(due_ms: int, kind: type, sender: str) -> Finding:
         what = f"{kind.__name__.removesuffix('Request')} of {sender}"
         return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
 

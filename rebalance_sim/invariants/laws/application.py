@@ -244,7 +244,7 @@ def _codes(event: object) -> frozenset[ErrorCode]:
     """The errors in an answer."""
     of_all = getattr(event, "response", event)
     codes = {getattr(of_all, "error_code", None), *getattr(of_all, "errors", {}).values()}
-    return frozenset(code for code in codes if code)
+    return frozenset(filter(None, codes))
 
 
 class FatalCause(Property):

@@ -83,12 +83,10 @@ class CommitEpoch(Property):
         """Compare the epoch of each commit."""
         member = entry.member
         own, before = _identity_of(member), entry.identity
-        known = {own}
+        known = self._signed.setdefault(entry.name, set()) if member.signs_once else set()
+        known.add(own)
         if before is not member.commit_identity:
             known.add((own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch))
-        if member.signs_once:
-            known |= self._signed.get(entry.name, set())
-            self._signed[entry.name] = known
         for effect in step.effects_of(SendCommit):
             signer, epoch = effect.request.member_id, effect.request.generation_id_or_member_epoch
             if (signer, epoch) not in known:
@@ -178,21 +176,22 @@ class DeliverOwned(Property):
         intake = None if step.client is None else step.client.intake
         assigned, fetchable = entry.member.assigned, entry.fetchable
         for partition, position in step.event.positions.items():
-            state, what = assigned.get(partition), ""
+            state = assigned.get(partition)
             if partition not in fetchable:
                 what = "which it may not fetch"
             elif state is not None and state.position != position:
                 what = f"and its position is {state.position}"
-            elif intake is not None:
+            elif intake is None:
+                continue
+            else:
                 fetched, end = intake.fetched_offset(partition), intake.log_end_offset(partition)
-                if fetched is not None and not position <= fetched <= end:
-                    what = f"has fetched up to {fetched}, and the log ends at {end}"
-            if what:
-                return Finding(
-                    f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
-                    f"{what}",
-                    partition=partition,
-                )
+                if fetched is None or position <= fetched <= end:
+                    continue
+                what = f"has fetched up to {fetched}, and the log ends at {end}"
+            return Finding(
+                f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, {what}",
+                partition=partition,
+            )
         return None
 
 
@@ -396,12 +395,15 @@ class StartCommitted(Property):
         request = sent.pop(event.correlation_id, None)
         if request is None:
             return
-        for partition, acknowledged in request.offsets.items():
-            if event.response.errors.get(partition, True):
+        errors, left, committed = event.response.errors, self._left, self._committed
+        for partition, offset in request.offsets.items():
+            if errors.get(partition, True):
                 continue
-            offset = min(acknowledged, self._left.get(partition, acknowledged))
-            if entry.commits_itself or offset >= self._committed.get(partition, (0, ""))[0]:
-                self._committed[partition] = offset, entry.member.member_id
+            if partition in left:
+                offset = min(offset, left[partition])
+            known = committed.get(partition)
+            if known is None or offset >= known[0] or entry.commits_itself:
+                committed[partition] = offset, entry.member.member_id
         if not any(other is request for other in sent.values()):
             self._numbers.pop(id(request), None)
 

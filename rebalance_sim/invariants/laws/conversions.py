@@ -50,6 +50,8 @@ class ConversionKeeps(Property):
                 f"the log has a consumer group at epoch {ledger.group_epoch} and a classic group "
                 f"at generation {ledger.classic.generation}"
             )
+        if not any(type(r) is GroupMetadata for r in change.records):
+            return None
         mine = [r for r in change.records if r.group_id == ledger.group_id]
         classic = next((r for r in reversed(mine) if isinstance(r, GroupMetadata)), None)
         epochs = [r.value.epoch for r in mine if isinstance(r, ConsumerGroupMetadata) and r.value]

@@ -217,14 +217,15 @@ class EpochCause(Property):
     ) -> Finding | None:
         """Is there a cause, and is there an effect?"""
         request, response = step.request, step.response
-        is_conversion = any(type(record) is GroupMetadata for record in step.records)
-        if response.error_code or request.member_epoch < JOIN_EPOCH or is_conversion:
+        if response.error_code or request.member_epoch < JOIN_EPOCH:
             return None
-        written = _epoch_written(step, ledger.group_id)
+        written = _epoch_written(step, ledger.group_id) if step.records else None
         asked = request.subscribed_topic_names, request.subscribed_topic_regex
         asks_nothing = asked == (None, None) and request.server_assignor is None
         if asks_nothing and written is None and ledger.group_epoch:
             return None
+        if any(type(record) is GroupMetadata for record in step.records):
+            return None  # A conversion.
         sender = stored_as = request.member_id or response.member_id or ""
         if request.member_epoch == JOIN_EPOCH:  # A static member continues as its predecessor.
             stored_as = ledger.instances.get(request.instance_id, sender)

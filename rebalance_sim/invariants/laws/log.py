@@ -212,7 +212,10 @@ class CommittedKept(Property):
         """Remember what was appended."""
         shard = step.shard
         begin = shard.log_end_offset - len(step.records)
-        first, records = self._tails.setdefault(shard.name, (begin, []))
+        tail = self._tails.get(shard.name)
+        if tail is None:
+            tail = self._tails[shard.name] = begin, []
+        first, records = tail
         gap = begin - first - len(records)
         if gap < 0:
             self._read_tail(shard)
@@ -224,10 +227,11 @@ class CommittedKept(Property):
     def on_committed(self, step: Step) -> Finding | None:
         """Enter what a leader committed; offsets that were committed before must agree."""
         shard = step.shard
-        end, recent = shard.high_watermark, self._recent
-        first, records = self._tails.get(shard.name, (end, []))
-        if end <= first:
+        end, recent, newest = shard.high_watermark, self._recent, self._newest
+        tail = self._tails.get(shard.name)
+        if tail is None or end <= tail[0]:
             return None
+        first, records = tail
         fresh = records[: end - first]
         self._tails[shard.name] = end, records[end - first :]
         if first > self._end and not shard.is_active:
@@ -242,10 +246,11 @@ class CommittedKept(Property):
                     return differs(self.model, shard, f"record at offset {offset}", record, known)
             first += len(again)
         self._end = max(self._end, first + len(fresh))
-        mine = {o: record for o, record in enumerate(fresh, first) if record is not None}
-        recent.update(mine)
-        self._newest += mine.values()
-        if len(self._newest) > self.kept:
+        for offset, record in enumerate(fresh, first):
+            if record is not None:
+                recent[offset] = record
+                newest.append(record)
+        if len(newest) > self.kept:
             self._compact()
         if len(recent) > 2 * self.kept:
             self._recent = dict(islice(recent.items(), len(recent) - self.kept, None))

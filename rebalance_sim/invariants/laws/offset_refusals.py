@@ -109,7 +109,7 @@ class CommitRefusalCause(_OfOffsets):
     )
     clauses = ("coordinator §8.1", "coordinator §8.4", "classic §8.4", "defects L4")
     violated_by = ("KAFKA-20066", "PR-16145")
-    interest = Interest(requests=(offsets.OffsetCommitRequest,), is_in_refusals=True)
+    interest = Interest(requests=(), refused_requests=(offsets.OffsetCommitRequest,))
     causes: ClassVar[Causes] = {
         **_OF_SIGNATURE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _IS_MISSING,
@@ -134,7 +134,7 @@ class FetchRefusalCause(_OfOffsets):
     )
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("test:fetch-refused-for-nothing",)
-    interest = Interest(requests=(offsets.OffsetFetchRequest,), is_in_refusals=True)
+    interest = Interest(requests=(), refused_requests=(offsets.OffsetFetchRequest,))
     causes: ClassVar[Causes] = {
         **_OF_SIGNATURE,
         # A fetch with a member id, at whatever epoch, is that of a member.
@@ -158,7 +158,7 @@ class DeletionRefusalCause(_OfOffsets):
     clauses = ("coordinator §8.3", "coordinator §8.6", "classic §8.5")
     violated_by = ("test:empty-group-stays",)
     interest = Interest(
-        requests=(consumer.DeleteGroupsRequest, offsets.OffsetDeleteRequest), is_in_refusals=True
+        requests=(), refused_requests=(consumer.DeleteGroupsRequest, offsets.OffsetDeleteRequest)
     )
     causes: ClassVar[Causes] = {
         ErrorCode.NON_EMPTY_GROUP: ("the group has members", _has_members),

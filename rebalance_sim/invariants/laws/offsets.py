@@ -257,7 +257,7 @@ class CommitOfTopic(Property):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Compare what the client means and what the broker understands."""
         request, shard = step.request, step.shard
-        if not request.wire_topics and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        if not request.wire_topics:  # The broker's own names of ids, or nothing but names.
             return None
         for called, partition in {p.topic_id: p for p in stored}.items():
             name = self.model.wire_name_of(step, called)
@@ -287,13 +287,14 @@ class StoredAsAsked(Property):
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare answer and records, which come in the same order as a rule."""
-        request, errors, name_of = step.request, step.response.errors, self.model.wire_name_of
-        names = {topic_id: name_of(step, topic_id) for topic_id in {p.topic_id for p in errors}}
-        accepted = [
-            (names[partition.topic_id] or "", partition.partition, request.offsets[partition])
-            for partition, code in errors.items()
-            if not code
-        ]
+        offsets, name, accepted = step.request.offsets, "", []
+        last: str | None = None
+        for partition, code in step.response.errors.items():
+            if not code:
+                topic_id, number = partition
+                if topic_id != last:
+                    last, name = topic_id, self.model.wire_name_of(step, topic_id) or ""
+                accepted.append((name, number, offsets[partition]))
         stored = [
             (record.topic, record.partition, record.value.offset)
             for record in step.records

@@ -21,6 +21,8 @@ from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest as Heartbeat
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+_NOTHING: frozenset[TopicPartition] = frozenset()
+
 
 class _OneOwner(Property):
     """Of topics that there are: no one gets records of one that is gone. ``is_about_classic``:
@@ -277,18 +279,15 @@ class FetchSubset(Property):
         if not fetchable:
             return None
         is_let_off = member.fetches_while_lost and running and running.kind is CallbackKind.LOST
-        for what, wrong in (
-            ("which is not assigned to it", fetchable - member.assigned.keys()),
-            ("before it is announced", fetchable & self._unannounced.get(entry.name, set())),
-            (
-                "while a callback tells of that",
-                fetchable & running.partitions if running and not is_let_off else None,
-            ),
-        ):
-            if wrong:
-                names = self.model.names_of(wrong)
-                return Finding(f"{entry.name} may fetch {names}, {what}")
-        return None
+        if wrong := fetchable - member.assigned.keys():
+            what = "which is not assigned to it"
+        elif wrong := fetchable & self._unannounced.get(entry.name, _NOTHING):
+            what = "before it is announced"
+        elif running and not is_let_off and (wrong := fetchable & running.partitions):
+            what = "while a callback tells of that"
+        else:
+            return None
+        return Finding(f"{entry.name} may fetch {self.model.names_of(wrong)}, {what}")
 
 
 class EagerRevokesFirst(Property):
@@ -303,11 +302,13 @@ class EagerRevokesFirst(Property):
     clauses = ("classic C9", "classic §3.2")
     violated_by = ("test:classic-eager-keeps",)
     client_kinds = CLASSIC_KINDS
+    interest = Interest(is_beyond_moves=True)
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the client that moved."""
-        assigned, view = entry.member.assigned, entry.member.classic
-        if not assigned or view is None or view.is_cooperative or not view.is_rebalancing:
+        assigned = entry.member.assigned
+        view = entry.member.classic if assigned else None
+        if view is None or view.is_cooperative or not view.is_rebalancing:
             return None
         return Finding(
             f"{entry.name} is {view.state.value} and still has {self.model.names_of(assigned)}"

@@ -19,7 +19,7 @@ from rebalance_sim.invariants.laws.asked import (
     Refusals,
 )
 from rebalance_sim.invariants.laws.epochs import explains_lost_response
-from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.group_settings import takes_session
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property, notes
@@ -151,7 +151,7 @@ class RefusalCause(Refusals):
         ErrorCode.FENCED_MEMBER_EPOCH: ("its epoch is a wrong one", _is_at_other_epoch),
     }
 
-    interest = Interest(requests=(consumer.ConsumerGroupHeartbeatRequest,), is_in_refusals=True)
+    interest = Interest(requests=(), refused_requests=(consumer.ConsumerGroupHeartbeatRequest,))
 
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
@@ -235,10 +235,6 @@ def _is_called_back(a: Asked) -> bool:
     return is_alone or is_behind or (entry is not None and entry.state is not MemberState.STABLE)
 
 
-_GRANTED_WITHOUT_CAUSE = (HeartbeatRequest, SyncGroupRequest)
-"""Classic requests to which NONE is always an answer: it is none to some that join."""
-
-
 class ClassicRefusalCause(Refusals):
     """classic §2.2-§2.8, §7.5, §7.6."""
 
@@ -274,14 +270,18 @@ class ClassicRefusalCause(Refusals):
         if isinstance(step.request, JoinGroupRequest) and not answer.error_code:
             self._join_answers[answer.member_id] = answer.generation_id, answer.protocol_name
 
-    interest = Interest(requests=tuple(CLASSIC_REQUESTS))
+    interest = Interest(
+        requests=(JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest),
+        refused_requests=(HeartbeatRequest,),
+    )
 
     def before_request(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
-        """One that waits is judged once that is over; in a consumer group, for its record."""
+        """One that waits is judged once that is over; in a consumer group, for its record. NONE is
+        always an answer to a SyncGroup; it is none to some that join."""
         is_granted = step.response is not None and not step.response.error_code
-        if is_granted and type(step.request) in _GRANTED_WITHOUT_CAUSE:
+        if is_granted and type(step.request) is SyncGroupRequest:
             return None
         asked = self._asked(step, ledger, classic_model)
         if step.response is None:
@@ -342,6 +342,7 @@ class RefusalWritesNothing(Property):
     clauses = ("coordinator §2.11", "coordinator C17")
     violated_by = ("test:refusal-with-records",)
     judges_mixed = True
+    interest = Interest(is_beyond_commits=True)  # A commit is refused by partition.
 
     def on_append(self, step: Step) -> Finding | None:
         """Was it refused?"""

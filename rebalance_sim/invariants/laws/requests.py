@@ -312,9 +312,8 @@ class LeaveSent(Property):
             if is_refused and entry.kind == CLASSIC and not member.is_polling:
                 self._unread.add(entry.name)
         self._owes.discard(entry.name)
-        waits = kind is Close or (kind is Unsubscribe and entry.kind not in LIBRDKAFKA_KINDS)
         if (
-            waits
+            (kind is Close or (kind is Unsubscribe and entry.kind not in LIBRDKAFKA_KINDS))
             and entry.state.is_in_group
             and entry.member_epoch > 0
             and member.coordinator_id is not None

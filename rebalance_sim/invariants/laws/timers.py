@@ -42,7 +42,8 @@ class TimersArmed(Property):
     def on_timers(self, step: Step) -> Finding | None:
         """Look at members whose timer was cancelled."""
         cancelled = [one for one in step.timers if isinstance(one, CancelTimer)]
-        return self._judge(step.shard, [one.key.member_id for one in cancelled])
+        member_ids = [one.key.member_id for one in cancelled]
+        return self._judge(step.shard, member_ids) if member_ids else None
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
         """A timer that fired and did nothing must not have been the last one."""
@@ -91,8 +92,13 @@ def _unwatched(look: ClassicLook, group: ClassicGroup) -> str | None:
         awaited = sorted(group.pending_sync)
         if awaited and classic_timers.sync_key(group_id) not in armed:
             return f"no sync timer, and waits for {listed(awaited)}"
-    waits = [m for m in look.touched if not group.members[m].has_satisfied_heartbeat]
-    for member_id in (*waits, *group.pending_join):
+    for member_id in look.touched:
+        if (
+            not group.members[member_id].has_satisfied_heartbeat
+            and classic_timers.session_key(group_id, member_id) not in armed
+        ):
+            return f"no session timer for {member_id}"
+    for member_id in group.pending_join:
         if classic_timers.session_key(group_id, member_id) not in armed:
             return f"no session timer for {member_id}"
     return None

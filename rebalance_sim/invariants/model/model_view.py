@@ -83,8 +83,7 @@ class ModelView:
 
     def ledger_of(self, shard: ShardView) -> GroupLedger:
         """The ledger of this shard; of one that has none, its log is read for the purpose."""
-        ledgers, name = self.ledgers, shard.name
-        return ledgers[name] if name in ledgers else self._read(shard)
+        return self.ledgers.get(shard.name) or self._read(shard)
 
     def _read(self, shard: ShardView) -> GroupLedger:
         ledger = self.new_ledger()
@@ -102,10 +101,11 @@ class ModelView:
         """The name of the topic that the request of a step means, as its broker knows it; None:
         none. ``wire_topics``: what stands in the request, if not what it says."""
         known = step.request.wire_topics if wire_topics is None else wire_topics
-        stands_as: str = known.get(topic_id, topic_id)
-        if known and getattr(step.request, "api_version", 0) < FIRST_VERSION_WITH_TOPIC_IDS:
-            return stands_as
-        topic = step.shard.coordinator.image.by_id.get(stands_as)
+        if known:
+            topic_id = known.get(topic_id, topic_id)
+            if getattr(step.request, "api_version", 0) < FIRST_VERSION_WITH_TOPIC_IDS:
+                return topic_id
+        topic = step.shard.coordinator.image.by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def has_dropped_group(self, shard: ShardView) -> bool:

@@ -9,7 +9,7 @@ the group it may look at in ``after_load``. Timers end with the coordinator, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from types import FunctionType
@@ -289,10 +289,15 @@ def timer_of(key: TimerKey) -> tuple[str, str]:
     return name, member_id
 
 
-def declared_in(rules: type) -> Iterator[Declared]:
+@lru_cache
+def declared_in(rules: type) -> Sequence[Declared]:
     """What a rules class declares, and what it inherits."""
-    for kind in rules.__mro__:
-        yield from (value for value in vars(kind).values() if isinstance(value, Declared))
+    return tuple(
+        value
+        for kind in rules.__mro__
+        for value in vars(kind).values()
+        if isinstance(value, Declared)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -358,10 +363,11 @@ def _noting(change: type, name: str, decide: FunctionType, rule: str) -> Callabl
     return decides
 
 
+@lru_cache
 def _other_values(rules: type) -> Sequence[str]:
-    return [
+    return tuple(
         value.rule
         for kind in rules.__mro__
         for value in vars(kind).values()
         if isinstance(value, _OtherValue)
-    ]
+    )

@@ -293,11 +293,12 @@ class Intake:
         life = self._lives.get(partition)
         if life is None:
             return None
-        now_ms = self._clock.simulated_ms
-        self._flows.roll(now_ms)
-        is_back = self._flows.next_poll_ms(now_ms) == now_ms
-        processed = self._flows.processed(life.flow, now_ms)
-        return self._offset(life, max(processed, life.delivered_to) if is_back else processed)
+        now_ms, flows = self._clock.simulated_ms, self._flows
+        flows.roll(now_ms)
+        processed = flows.processed(life.flow, now_ms)
+        if processed < life.delivered_to and flows.next_poll_ms(now_ms) == now_ms:
+            processed = life.delivered_to
+        return processed if life.output is None else self._offset(life, processed)
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""
