@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Random;
 import java.util.Set;
@@ -151,8 +152,11 @@ public class KafkaAssignors {
         kinds.put("full", rows(assignor, topics, members, Map.of()));
         kinds.put("join", rows(assignor, topics, members, settled));
         kinds.put("same", rows(assignor, topics, before, settled));
-        kinds.forEach((kind, rows) -> report("classic " + assignor.name(), "homogeneous", kind,
-            () -> assignor.assignPartitions(topics, rows)));
+        kinds.forEach((kind, rows) -> report("classic " + assignor.name(), "homogeneous", kind, () -> {
+            rows.values().stream().map(ConsumerPartitionAssignor.Subscription::userData)
+                .filter(Objects::nonNull).forEach(ByteBuffer::rewind);  // Each call reads them.
+            return assignor.assignPartitions(topics, rows);
+        }));
     }
 
     static Map<String, ConsumerPartitionAssignor.Subscription> rows(

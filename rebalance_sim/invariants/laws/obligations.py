@@ -45,13 +45,14 @@ class _Obligation(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Who has had something to do for longer than that may take."""
+        slack_ms = quiet.slack_ms
         for name, due in self.due_of_each():
             if due is None:
                 continue
             what, since_ms, limit_ms = due
             if since_ms < 0:
                 yield Late(name, what)
-            elif at_ms - since_ms > limit_ms + quiet.slack_ms:
+            elif at_ms - since_ms > limit_ms + slack_ms:
                 yield Late(name, what, since_ms)
 
     def _due(self, entry: ClientEntry) -> _Due:

@@ -56,9 +56,11 @@ def compute_target(
     Raises GroupError(UNKNOWN_SERVER_ERROR) when the assignor fails (coordinator §5.6).
     """
     members = dict(group.members)
-    current = group.target_assignment
+    current: Mapping[str, frozenset[TopicPartition]] = group.target_assignment
     if replaced_id is not None:
         del members[replaced_id]
+    if updated is not None and replaced_id is not None:
+        current = {**current, updated.member_id: group.target_of(replaced_id)}
     if updated is not None:
         members[updated.member_id] = updated
     topic_ids: dict[tuple[str, ...], frozenset[str]] = {}
@@ -68,16 +70,11 @@ def compute_target(
         names = group.names_of(member)
         if names not in topic_ids:
             topic_ids[names] = context.topic_ids(names)
-        is_successor = (
-            updated is not None and member_id == updated.member_id and replaced_id is not None
-        )
         specs[member_id] = MemberSpec(
             instance_id=member.instance_id,
             rack_id=member.rack_id,
             subscribed_topic_ids=topic_ids[names],
-            current=current.get(
-                replaced_id if is_successor and replaced_id else member_id, frozenset()
-            ),
+            current=current.get(member_id, frozenset()),
         )
     stored_id = replaced_id or (updated.member_id if updated is not None else "")
     name = preferred_assignor(context, group, updated=updated, stored=group.members.get(stored_id))

@@ -8,9 +8,11 @@ holes, in each replica by itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -207,40 +209,57 @@ class ReplicaLog:
         self.compacted_to = max(self.compacted_to, committed)
         del self.batches[: bisect_left(self.batches, self.compacted_to)]
         end = min(cleaned_to, committed)
-        later = {_key_of(record) for _, record in self._entries(end, committed)}
-        latest: dict[object, tuple[int, Record]] = {}
-        transactional: list[tuple[int, Record]] = []
-        before = 0
-        for offset, record in self._entries(0, end):
-            before += 1
-            if type(record) in _TRANSACTIONAL:
-                transactional.append((offset, record))
-            else:
-                latest[_key_of(record)] = offset, record
-        kept = {
-            offset: record
-            for key, (offset, record) in latest.items()
-            if key not in later
-            and not (drops_tombstones and record.value is None and offset < everybody_has_to)
+        before = len(self._cleaned) + len(self._recent)
+        latest, later = self._latest(0, end), self._latest(end, committed)
+        left = {
+            offset
+            for kind, offsets in latest.items()
+            if kind not in _TRANSACTIONAL
+            for key, offset in offsets.items()
+            if key not in later[kind]
         }
-        if transactional and drops_ended_transactions:
-            left = _left_of_transactions(self._entries(0, committed))
-            kept |= {offset: record for offset, record in transactional if offset in left}
-        elif transactional:
-            kept |= {
+        if not latest.keys().isdisjoint(_TRANSACTIONAL):
+            if drops_ended_transactions:
+                counting = _left_of_transactions(self._entries(0, committed))
+                left.update(offset for offset in counting if offset < end)
+            else:
+                commits = latest[OffsetCommit], later[OffsetCommit]
+                left.update(
+                    offset
+                    for offset, record in self._entries(0, end)
+                    if type(record) in _TRANSACTIONAL
+                    and not _is_superseded(offset, record, *commits)
+                )
+        kept = {offset: self._at(offset) for offset in sorted(left)}
+        if drops_tombstones:
+            kept = {
                 offset: record
-                for offset, record in transactional
-                if not _is_superseded(offset, record, latest, later)
+                for offset, record in kept.items()
+                if record.value is not None or offset >= everybody_has_to
             }
-        kept = {offset: kept[offset] for offset in sorted(kept)}
-        dropped = before - len(kept)
         if end < self._recent_from:
             kept.update(self._entries(end, self._recent_from))
         else:
             del self._recent[: end - self._recent_from]
             self._recent_from = end
         self._cleaned = kept
-        return dropped
+        return before - len(self._cleaned) - len(self._recent)
+
+    def _latest(self, start: int, end: int) -> defaultdict[type, dict[object, int]]:
+        """Kind of record -> key -> offset of the last one between two offsets."""
+        first = self._recent_from
+        cleaned = (offset for offset in self._cleaned if start <= offset < end)
+        offsets = chain(cleaned if start < first else (), range(max(start, first), end))
+        latest: defaultdict[type, dict[object, int]] = defaultdict(dict)
+        # Commits come one after the other: a Python call for each would be most of the cost.
+        for kind, run in groupby(self.remaining(start, end), type):
+            latest[kind].update(zip(map(_key_reader(kind), run), offsets, strict=False))
+        return latest
+
+    def _at(self, offset: int) -> Record:
+        """The record at an offset of which it is still there."""
+        first = self._recent_from
+        return self._cleaned[offset] if offset < first else self._recent[offset - first]
 
 
 _Partition = tuple[str, str, int]
@@ -249,14 +268,14 @@ _TRANSACTIONAL = (TxnOffsetCommit, TransactionMarker)
 
 
 def _is_superseded(
-    offset: int, record: Record, latest: dict[object, tuple[int, Record]], later: set[object]
+    offset: int, record: Record, latest: dict[object, int], later: dict[object, int]
 ) -> bool:
     """Whether an offset of a transaction does not count any more, however that has ended: the
     partition has one that was committed after it. Markers stay, which say how they ended."""
     if type(record) is not TxnOffsetCommit:
         return False
-    key = _key_of(OffsetCommit(record.group_id, record.topic, record.partition, None))
-    return key in later or (key in latest and latest[key][0] > offset)
+    key = record.group_id, record.topic, record.partition
+    return key in later or latest.get(key, -1) > offset
 
 
 def _left_of_transactions(entries: Iterable[tuple[int, Record]]) -> set[int]:
@@ -299,13 +318,8 @@ def _left_of_transactions(entries: Iterable[tuple[int, Record]]) -> set[int]:
 _first_offset: Callable[[tuple[int, int]], int] = itemgetter(0)
 
 
-def _key_of(record: Record) -> object:
-    """What a compacted topic keeps one record of."""
-    kind: Any = type(record)
-    return kind, _key_reader(kind)(record)
-
-
 @cache
 def _key_reader(kind: Any) -> Callable[[Record], object]:
-    """What reads the fields of a record's key: every kind has one or more."""
+    """What reads the fields of a record of which a compacted topic keeps one: every kind has one or
+    more."""
     return attrgetter(*(name for name in kind.__match_args__ if name not in VALUE_FIELDS))

@@ -117,7 +117,8 @@ class Ownership:
         """Has this client's set changed?"""
         member = client.member
         version = member.ownership_version
-        if self._seen_versions.get(member) == version and not self._calling_back:
+        is_known = self._seen_versions.get(member) == version
+        if is_known and client.name not in self._calling_back:
             return
         self._seen_versions[member] = version
         fetchable = owned_partitions(client)

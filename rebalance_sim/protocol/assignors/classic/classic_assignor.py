@@ -7,13 +7,18 @@ classic §5.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import repeat
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 from rebalance_sim.protocol.wire.topics import ReplicaRacks
+
+_TOPICS_KEPT = 1_024
+"""How many topics' partitions are kept for the next computation."""
 
 
 class NamedPartition(NamedTuple):
@@ -22,6 +27,9 @@ class NamedPartition(NamedTuple):
     topic: str
     partition: int
 
+
+_topic_of: Callable[[NamedPartition], str] = itemgetter(0)
+_number_of: Callable[[NamedPartition], int] = itemgetter(1)
 
 Assigned = Mapping[str, tuple[NamedPartitions, ...]]
 """Member id -> partitions; every member has an entry, topics and numbers are ascending."""
@@ -131,9 +139,12 @@ def subscriptions_of(members: Sequence[ClaimingMember]) -> list[frozenset[str]]:
     return found
 
 
-def partitions_of(topic: str, numbers: Iterable[int]) -> Iterator[NamedPartition]:
-    """Partitions of one topic, built without a Python call for each."""
-    return map(tuple.__new__, repeat(NamedPartition), zip(repeat(topic), numbers, strict=False))
+@lru_cache(maxsize=_TOPICS_KEPT)
+def partitions_of(topic: str, partition_count: int) -> tuple[NamedPartition, ...]:
+    """All partitions of a topic in ascending number, built once, and without a Python call for
+    each."""
+    pairs = zip(repeat(topic), range(partition_count), strict=False)
+    return tuple(map(tuple.__new__, repeat(NamedPartition), pairs))
 
 
 def ungrouped(grouped: Iterable[NamedPartitions]) -> list[NamedPartition]:
@@ -144,11 +155,17 @@ def ungrouped(grouped: Iterable[NamedPartitions]) -> list[NamedPartition]:
 
 def by_topic(partitions: Iterable[NamedPartition]) -> tuple[NamedPartitions, ...]:
     """Partitions grouped under their topics, both ascending."""
-    grouped: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        if topic in grouped:
-            grouped[topic].append(number)
-        else:
-            grouped[topic] = [number]
-    pairs = zip(grouped, map(tuple, grouped.values()), strict=True)
+    ascending = sorted(partitions)
+    topics = list(map(_topic_of, ascending))
+    pairs: Iterable[tuple[str, tuple[int, ...]]]
+    if len({*topics}) == len(topics):
+        pairs = zip(topics, zip(map(_number_of, ascending), strict=False), strict=True)
+    else:
+        grouped: dict[str, list[int]] = {}
+        for topic, number in ascending:
+            if topic in grouped:
+                grouped[topic].append(number)
+            else:
+                grouped[topic] = [number]
+        pairs = zip(grouped, map(tuple, grouped.values()), strict=True)
     return tuple(map(tuple.__new__, repeat(NamedPartitions), pairs))

@@ -60,7 +60,7 @@ class FranzBalancing(GeneralBalancing):
     def _give_rest(self) -> None:
         given = self._holders()
         for topic, readers in self.readers.items():
-            left = [p for p in partitions_of(topic, range(self.counts[topic])) if p not in given]
+            left = [p for p in partitions_of(topic, self.counts[topic]) if p not in given]
             give_by_load(readers if left else (), left, self.plan)
 
     def _steal(self) -> None:

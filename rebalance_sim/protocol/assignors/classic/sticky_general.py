@@ -53,7 +53,7 @@ class GeneralBalancing:
         self.rankings = self._rankings()
         self.partitions = list(
             chain.from_iterable(
-                partitions_of(topic, range(counts[topic]))
+                partitions_of(topic, counts[topic])
                 for topic in sorted(counts, key=lambda t: (self.rankings[t].size, t))
             )
         )

@@ -36,9 +36,7 @@ class IdenticalBalancing:
         self.racks = racks
         self.shares: dict[str, list[NamedPartition]] = {m: [] for m in sorted(claims.kept)}
         self.partitions = list(
-            chain.from_iterable(
-                partitions_of(topic, range(counts[topic])) for topic in sorted(counts)
-            )
+            chain.from_iterable(partitions_of(topic, counts[topic]) for topic in sorted(counts))
         )
         self.quota, self.members_over_quota = divmod(len(self.partitions), len(self.shares))
         self.largest = self.quota + (1 if self.members_over_quota else 0)
@@ -57,20 +55,18 @@ class IdenticalBalancing:
         if self.racks is not None:
             left = self._give_by_racks(left, self.racks)
         extras, waiting = deque(self.at_quota), self.under_quota
-        may_transfer = bool(self.claims.doubly_claimed or self.maybe_revoked)
-        rest, rest_count = iter(left), len(left)
-        while waiting and rest_count > 0:
-            # One each, and those that have enough then leave the circle.
-            for member_id, partition in zip(waiting, rest, strict=False):
-                if may_transfer:
-                    self._give(partition, member_id)
-                else:
-                    self.shares[member_id].append(partition)
-            rest_count -= len(waiting)
+        start = 0
+        while waiting and start < len(left):
+            # As often round as each has room for, and those that have enough then leave the circle.
+            rounds = min(self.quota - len(self.shares[m]) for m in waiting)
+            end = start + rounds * len(waiting)
+            for first, member_id in enumerate(waiting, start):
+                self._give(left[first : end : len(waiting)], member_id)
+            start = end
             extras.extend(m for m in waiting if len(self.shares[m]) >= self.quota)
             waiting = [m for m in waiting if len(self.shares[m]) < self.quota]
-        for partition in rest:
-            self._give(partition, extras.popleft())
+        for partition in left[start:]:
+            self._give([partition], extras.popleft())
         return IdenticalResult(shares=self.shares, transferring=frozenset(self.transferring))
 
     def _left(self) -> list[NamedPartition]:
@@ -140,7 +136,7 @@ class IdenticalBalancing:
                     continue
                 self.at_quota.remove(member_id)
                 self.exceed_quota()
-            self._give(partition, member_id)
+            self._give([partition], member_id)
         return rest
 
     def _after_turn_of(self, member_id: str) -> int:
@@ -154,9 +150,13 @@ class IdenticalBalancing:
                 self.at_quota.append(member_id)
         return position % len(self.under_quota) if self.under_quota else 0
 
-    def _give(self, partition: NamedPartition, member_id: str) -> None:
-        self.shares[member_id].append(partition)
-        if partition in self.claims.doubly_claimed or (
-            self.maybe_revoked.get(partition, member_id) != member_id
-        ):
-            self.transferring.add(partition)
+    def _give(self, partitions: Sequence[NamedPartition], member_id: str) -> None:
+        self.shares[member_id] += partitions
+        doubly_claimed, maybe_revoked = self.claims.doubly_claimed, self.maybe_revoked
+        if doubly_claimed or maybe_revoked:
+            self.transferring.update(
+                partition
+                for partition in partitions
+                if partition in doubly_claimed
+                or maybe_revoked.get(partition, member_id) != member_id
+            )

@@ -60,12 +60,8 @@ class RangeAssignor:
 
 def range_order(members: Mapping[str, MemberSpec]) -> list[str]:
     """Static members by instance id, then the others by member id (assignors §3.1)."""
-
-    def key(member_id: str) -> tuple[bool, str]:
-        instance_id = members[member_id].instance_id
-        return (True, member_id) if instance_id is None else (False, instance_id)
-
-    return sorted(members, key=key)
+    static = {m: one.instance_id for m, one in members.items() if one.instance_id is not None}
+    return [*sorted(static, key=static.__getitem__), *sorted(members.keys() - static.keys())]
 
 
 def _split(rows: list[_Row], subscribers: tuple[int, ...], shares: list[list[_Row]]) -> None:

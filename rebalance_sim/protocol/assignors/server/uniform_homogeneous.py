@@ -67,10 +67,9 @@ def assign_homogeneous(
     counts = known_counts(subscribed_topic_ids, partition_counts)
     currents = [spec.members[member_id].current for member_id in member_ids]
     everything = all_partitions_of(tuple(counts.items()))
-    held = frozenset[TopicPartition]().union(*currents)
-    unassigned = everything - held
+    unassigned = everything.difference(*currents) if any(currents) else everything
     kept = currents
-    if len(held) + len(unassigned) > len(everything):
+    if sum(map(len, currents)) + len(unassigned) > len(everything):
         # What is no more uses up the quota of its holder, so that something is left over at last.
         kept = [still_subscribed(current, subscribed_topic_ids) for current in currents]
     pool = in_order(unassigned, counts)
