@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from typing import Any
 
 import simpy
-from simpy.events import URGENT
 
 EVENTS_AT_ONE_INSTANT = 100_000
 """More than any group has at once; more means a loop without time passing."""
@@ -198,13 +197,6 @@ class Clock(simpy.Environment):
                 self._is_to_stop = False
                 return False
         if until_ms > self.now_ms:
-            last: Any = Call(_nothing, None)
-            self.schedule(last, URGENT, until_ms - self.now_ms)
-            self.step()
-            self.now_ms = until_ms
+            self._now = self.now_ms = until_ms
             self.simulated_ms = until_ms + leapt_ms
         return True
-
-
-def _nothing(call: Call) -> None:
-    """Time has passed."""
