@@ -44,6 +44,7 @@ from rebalance_sim.sim.rest import (
     all_is_routine,
     has_its_members,
     is_at_rest,
+    is_changing,
     is_in_routine,
     is_routine,
     longest_heartbeat_ms,
@@ -114,12 +115,15 @@ class Leaps:
         """Topics and votes with which the world was at rest."""
         self._gone: tuple[Session, ...] = ()
         """Of the world as it was looked at last."""
+        self._is_changing = False
+        """Whether it was (``rest.is_changing``) since that step."""
         self._gained: dict[str, float] = defaultdict(float)
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
         if not is_routine(step):
             self._moved_ms = step.at_ms
+            self._is_changing = False
         self._inner.after_step(step)
 
     def at_end(self) -> None:
@@ -185,7 +189,7 @@ class Leaps:
         Members with assignors of their own always have to be: they may have news for them."""
         world, clock = self._world, self._clock
         self._gone = ()
-        if world.injector.holds_up:
+        if self._is_changing or world.injector.holds_up:
             return False
         clients = world.clients().values()
         alive = [one.spec for one in clients if one.is_alive]
@@ -201,7 +205,8 @@ class Leaps:
             if clock.now_ms < heard_ms:
                 self._looks_ms = heard_ms
                 return False
-        if not is_at_rest(world, self._moved_ms, gone=self._gone):
+        self._is_changing = is_changing(world)
+        if self._is_changing or not is_at_rest(world, self._moved_ms, gone=self._gone):
             return False
         self._proven.add(key)
         return True

@@ -201,6 +201,21 @@ def is_at_rest(world: RestingWorld, moved_ms: int, *, gone: Collection[Session] 
     )
 
 
+def is_changing(world: RestingWorld) -> bool:
+    """Whether a client, or a group, is in the middle of something that ends with a step that is no
+    routine: there is nothing to see before that."""
+    return any(map(_is_changing, world.clients().values())) or any(
+        not group.is_stable() and not _gone_members(group) for group in world.groups.values()
+    )
+
+
+def _is_changing(client: ClientProcess) -> bool:
+    member = client.member
+    return client.is_alive and (
+        member.state not in _REPEATING or len(member.fetchable) != len(member.assigned)
+    )
+
+
 def all_is_routine(world: RestingWorld) -> bool:
     """Whether every call that waits in the clock is planned, or belongs to a routine; what
     administrators ask of a coordinator does not, wherever it is on its way."""
