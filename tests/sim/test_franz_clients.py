@@ -74,3 +74,30 @@ def test_a_group_goes_over_to_eager_when_somebody_votes_for_nothing_else() -> No
     for leaves in ([], [{"kind": "client_close", "at_ms": 30_000, "client": "c"}]):
         result = result_of(*clients, faults=leaves, repairs=["sim-late-downgrade"])
         assert result.outcome == "ok", result.reason
+
+
+def test_a_commit_that_has_waited_leaves_out_what_was_given_up() -> None:
+    """Answers are slow, and ``a`` has to give up more before it is done with what b is given."""
+    a, b, c, d = (
+        {"name": name, "kind": FRANZ, "auto_commit_interval_ms": 1_000} for name in "abcd"
+    )
+    late = {"start_ms": 11_000}
+    slow = {"kind": "replication_slowdown", "at_ms": 7_000, "duration_ms": 6_000, "factor": 500}
+    of_known: dict[bool, tuple[str, set[str]]] = {}
+    for is_repaired in (False, True):
+        result = result_of(
+            {**a, "callback": {"min_ms": 500}},
+            {**b, "start_ms": 8_000},
+            {**c, **late},
+            {**d, **late},
+            faults=[slow],
+            network={"latency": {"min_ms": 2}},
+            config={
+                "group_consumer_assignment_interval_ms": 0,
+                "group_consumer_heartbeat_interval_ms": 1_000,
+                "group_consumer_min_heartbeat_interval_ms": 1_000,
+            },
+            repairs=["sim-waiting-commit"] if is_repaired else [],
+        )
+        of_known[is_repaired] = (result.outcome, set(result.known))
+    assert of_known == {False: ("known", {"sim-waiting-commit"}), True: ("ok", set())}

@@ -102,6 +102,7 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "sim-unheard-grant": ("liveness.converges", "liveness.partitions_owned"),
         "sim-untold-revocation": ("client.callback.balance",),
         "sim-unwatched-topic": ("liveness.classic_partitions_owned",),
+        "sim-waiting-commit": ("offsets.commit_of_owner",),
         "tied-assignor-votes": (
             "coordinator.epoch_cause",
             "liveness.converges",

@@ -120,7 +120,7 @@ class CommitOfOwner(Property):
     clauses = ("coordinator E4", "defects S4")
     violated_by = (
         *("KAFKA-16258", "mut-ack-before-stop", "mut-client-commits-released"),
-        *("mut-client-rejoins-before-lost", "mut-client-reports-target"),
+        *("mut-client-rejoins-before-lost", "mut-client-reports-target", "sim-waiting-commit"),
     )
 
     interest = Interest(

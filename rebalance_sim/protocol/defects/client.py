@@ -443,6 +443,18 @@ DEFECTS = (
         rules=(wrong(FranzRules, revokes_before_eager_sync=False),),
         properties=("classic C9", "defects S1"),
     ),
+    # Found by this simulator, confirmed with franz-go 1.22.3.
+    # A commit that has waited for the one before it, or is repeated, goes out as it was made, also
+    # for partitions that the member has given up meanwhile. While the member is not at the group's
+    # epoch yet the coordinator stores it, although they are another's (docs/findings.md).
+    Defect(
+        id="sim-waiting-commit",
+        title="A commit that has waited takes another member's committed offset back",
+        source="docs/findings.md",
+        versions="franz-go 1.22.3",
+        rules=(wrong(FranzRules, leaves_given_up_out_of_commits=False),),
+        properties=("coordinator E4", "defects S4"),
+    ),
     # A leader watches those topics of others that it found when it made its plan. One that is
     # created later is given to no member until something else rebalances the group
     # (docs/findings.md).

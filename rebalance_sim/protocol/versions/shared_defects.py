@@ -31,6 +31,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "sim-retried-commit",
     "sim-untold-revocation",
     "sim-unwatched-topic",
+    "sim-waiting-commit",
 )
 """Defects of the protocol itself, and of the clients."""
 

@@ -101,13 +101,17 @@ class Coordinator:
 
 
 class RetriedRequest:
-    """One request at a time, sent again as it is while it is lost, or refused by a broker that is
-    not the coordinator, up to 20 times, and as long as the backoff ends within ``limit_ms``."""
+    """One request at a time, sent again while it is lost, or refused by a broker that is not the
+    coordinator, up to 20 times, and as long as the backoff ends within ``limit_ms``.
+
+    ``request`` is what is sent, and sent again.
+    """
 
     def __init__(self, core: FranzCore, coordinator: Coordinator, *, limit_ms: int) -> None:
         self._core = core
         self._coordinator = coordinator
         self._limit_ms = limit_ms
+        self.request: Any = None
         self._send: Callable[..., int] | None = None  # while it waits, or is in flight
         self._on_over: Callable[[Any], None] | None = None
         self._due_ms: int | None = None  # None: in flight
@@ -120,6 +124,11 @@ class RetriedRequest:
         """Whether a request has no end yet."""
         return self._send is not None
 
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether an answer is awaited."""
+        return self.is_open and self._due_ms is None
+
     def send(
         self,
         kind: type[SendRequest[Any]],
@@ -129,7 +138,8 @@ class RetriedRequest:
     ) -> None:
         """Send a request. ``on_over`` gets the answer; None: there is none."""
         self._number += 1
-        self._send = partial(self._core.requests.send, kind, request=request, **fields)
+        self.request = request
+        self._send = partial(self._core.requests.send, kind, **fields)
         self._on_over = on_over
         self._tries = 0
         self._began_ms = self._due_ms = self._core.now_ms
@@ -138,7 +148,7 @@ class RetriedRequest:
     def drop(self) -> None:
         """No one waits for it any more; what is in flight is not looked at."""
         self._number += 1
-        self._send = self._on_over = self._due_ms = None
+        self.request = self._send = self._on_over = self._due_ms = None
 
     def run(self) -> None:
         """Send what is due."""
@@ -150,6 +160,7 @@ class RetriedRequest:
         self._due_ms = None
         self._tries += 1
         self._send(
+            request=self.request,
             on_answered=partial(self._on_answered, self._number),
             on_lost=partial(self._on_lost, self._number),
         )

@@ -1,12 +1,13 @@
 """Offset commits: what the application was handed before its last poll, one commit after the other.
 
-Source: franz §6. A commit is signed when it is made; only a stale epoch has it signed again.
+Source: franz §6. A commit is signed when it is made; only a stale epoch has it signed again. By the
+time that it is sent the member may have given up what it names.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
@@ -49,7 +50,8 @@ class _Commit:
 class FranzCommits(CommitQueue):
     """All commits of a consumer, and which offsets are to be committed.
 
-    ``may_send`` says whether commits may go out now, ``on_membership_lost`` is called when one was
+    ``may_send`` says whether commits may go out now, ``joins_wait`` whether a join waits for those
+    that may: what they name is no one else's then. ``on_membership_lost`` is called when one was
     refused because the group does not know the member, or its generation.
     """
 
@@ -63,6 +65,7 @@ class FranzCommits(CommitQueue):
         self._head: dict[TopicPartition, int] = {}  # handed out before the last poll
         self._committed: dict[TopicPartition, int] = {}  # or where consuming started
         self.may_send: Callable[[], bool] = _always
+        self.joins_wait = False
         self.on_membership_lost: Callable[[], None] = nobody_listens
 
     # --- positions --------------------------------------------------------------------------------
@@ -91,6 +94,10 @@ class FranzCommits(CommitQueue):
         for offsets in (self._dirty, self._head, self._committed):
             for partition in partitions & offsets.keys():
                 del offsets[partition]
+        if self._core.rules.leaves_given_up_out_of_commits:
+            for commit in self._queue:
+                if not (commit.is_let_in and self.joins_wait):
+                    self._restrict(commit, commit.request.offsets.keys() - partitions)
 
     def _moved(self, offsets: Offsets) -> dict[TopicPartition, int]:
         return {p: offsets[p] for p in sorted(offsets) if offsets[p] != self._committed.get(p)}
@@ -196,6 +203,10 @@ class FranzCommits(CommitQueue):
         if not self._queue:
             return
         first = self._queue[0]
+        if not first.request.offsets and not self._request.is_in_flight:
+            self._request.drop()
+            self._finish(first, ErrorCode.REBALANCE_IN_PROGRESS)
+            return
         if first.sign_again_ms is not None:
             if now_ms >= first.sign_again_ms:
                 first.sign_again_ms = None
@@ -247,14 +258,22 @@ class FranzCommits(CommitQueue):
 
     def _sign_again(self, commit: _Commit) -> None:
         """After a stale epoch: only with a newer one, and only what the member still has."""
-        epoch = self._epoch()
-        offsets = commit.request.offsets
-        kept = {p: offsets[p] for p in offsets if p in (self._core.now_assigned or ())}
-        if epoch == commit.request.generation_id_or_member_epoch or not kept:
+        if self._epoch() == commit.request.generation_id_or_member_epoch:
             self._finish(commit, ErrorCode.STALE_MEMBER_EPOCH)
             return
-        commit.request = replace(self._signed(commit.request), offsets=kept)
-        self._send(commit)
+        commit.request = self._signed(commit.request)
+        self._restrict(commit, self._core.now_assigned or ())
+        if commit.request.offsets:
+            self._send(commit)
+
+    def _restrict(self, commit: _Commit, kept: Collection[TopicPartition]) -> None:
+        """From now on it names nothing but these."""
+        offsets = {p: offset for p, offset in commit.request.offsets.items() if p in kept}
+        if len(offsets) < len(commit.request.offsets):
+            commit.request = replace(commit.request, offsets=offsets)
+            if self._request.is_open and commit is self._queue[0]:
+                self._request.request = commit.request
+            self._core.change_count += 1
 
     def _signed(self, request: OffsetCommitRequest) -> OffsetCommitRequest:
         return replace(

@@ -24,5 +24,8 @@ class FranzRules(CommitRules):
     watches_missing_topics = True
     """A leader also looks for those topics of others that do not exist yet."""
 
+    leaves_given_up_out_of_commits = True
+    """A commit that waits, or is sent again, no longer names what the member has given up."""
+
     names_instance_in_leave = True
     """The leave of a static member of the consumer protocol says which instance it is."""

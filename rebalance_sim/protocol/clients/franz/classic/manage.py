@@ -89,6 +89,7 @@ class Manage:
         session.on_prerevoked = self._on_prerevoked
         fetches.on_failed = self._on_fetch_failed
         commits.may_send = self._may_commit
+        commits.joins_wait = True
         commits.on_membership_lost = self._on_commit_refused
 
     @property

@@ -21,6 +21,7 @@ var (
 	sticky = with(classic, "partition.assignment.strategy", "sticky")
 	greedy = with(with(eager, "greedy.auto.commit", "true"), "auto.commit.interval.ms", "1000")
 	mixed  = with(classic, "partition.assignment.strategy", "cooperative-sticky,range")
+	hasty  = with(nextGen, "auto.commit.interval.ms", "1500")
 )
 
 func with(settings body, key string, value any) body {
@@ -36,10 +37,16 @@ func with(settings body, key string, value any) body {
 func seconds(s float64) { time.Sleep(time.Duration(s * float64(time.Second))) }
 
 func options(settings body) []kgo.Opt {
-	if settings["group.protocol"] == "consumer" {
-		return nil
+	var opts []kgo.Opt
+	if interval, ok := settings["auto.commit.interval.ms"]; ok {
+		d, err := time.ParseDuration(interval.(string) + "ms")
+		must(err)
+		opts = append(opts, kgo.AutoCommitInterval(d))
 	}
-	opts := []kgo.Opt{kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(time.Second)}
+	if settings["group.protocol"] == "consumer" {
+		return opts
+	}
+	opts = append(opts, kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(time.Second))
 	switch settings["partition.assignment.strategy"] {
 	case "range":
 		opts = append(opts, kgo.Balancers(kgo.RangeBalancer()))
@@ -49,7 +56,7 @@ func options(settings body) []kgo.Opt {
 		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer()))
 	}
 	if settings["greedy.auto.commit"] == "true" {
-		opts = append(opts, kgo.GreedyAutoCommit(), kgo.AutoCommitInterval(time.Second))
+		opts = append(opts, kgo.GreedyAutoCommit())
 	}
 	return opts
 }
@@ -283,6 +290,28 @@ func greedily(r *recorder) {
 	a.close()
 }
 
+// waitingCommit has a member's commits wait while it gives partitions up, and give up more than once
+// before its epoch is another one.
+func waitingCommit(r *recorder) {
+	seconds(0.25) // records come at other times than commits
+	a := r.begins("A", hasty)
+	a.slow["OnPartitionsRevoked"] = 700 * time.Millisecond
+	seconds(4.3)
+	a.addRule(&rule{api: "OffsetCommit", what: "delay_response", count: 2, ms: 4000}, body{"ms": 4000})
+	seconds(0.4)
+	b := r.begins("B", hasty)
+	seconds(4.05)
+	c, d := r.begins("C", hasty), r.begins("D", hasty)
+	seconds(2.5)
+	a.mu.Lock()
+	delete(a.slow, "OnPartitionsRevoked")
+	a.mu.Unlock()
+	seconds(4)
+	for _, each := range []*client{d, c, b, a} {
+		each.close()
+	}
+}
+
 var scenarios = []scenario{
 	{"join_consume_close", "One member joins, consumes and closes.", joinClose(nextGen)},
 	{"two_members", "B joins, A gives up half; B closes, A gets it back.", twoMembers(nextGen)},
@@ -300,6 +329,7 @@ var scenarios = []scenario{
 	{"connections_killed", "All connections are closed with no heartbeat in flight.", killedConnections(nextGen)},
 	{"static_close_and_return", "A static member closes, and comes back 2 s later.", staticReturn(nextGen)},
 	{"offset_fetch_stale_epoch", "OffsetFetch of B is refused twice for a stale epoch.", staleFetch},
+	{"waiting_commit", "Commits of A wait for answers that take 4 s; B joins meanwhile, then C and D.", waitingCommit},
 	{"classic_join_close", "One classic member joins, consumes and closes.", joinClose(classic)},
 	{"classic_cooperative", "B joins, A gives up half; B closes, A gets it back.", twoMembers(classic)},
 	{"classic_eager", "The same with the range balancer.", twoMembers(eager)},
