@@ -240,6 +240,12 @@ class Session:
         self._commits.forget(frozenset(present))
         if present:
             core.subscription.rename(present, fetch_state=fetch_state)
+        if present and fetch_state is FetchState.INITIALIZING:
+            # Whatever was asked for under the name of a topic, answered or not, is not of its id.
+            core.fetching |= core.last_assigned.intersection(present.values())
+            self._fetches.cancel()
+            if self.is_at_rest:
+                self._fetches.begin()
 
     def _forget(self) -> None:
         core = self._core
