@@ -15,7 +15,7 @@ from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.data_plane.workers_spec import Commits, WhenRevoked, WorkersSpec
 from rebalance_sim.sim.faults.clients import ClientCrash, PollStall
-from rebalance_sim.sim.spec import OffsetReset, TopicSpec
+from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
 
 SLOW = WorkersSpec(records_per_second=50, in_flight_max=400)
 """Half of what comes: so many are in flight soon."""
@@ -147,6 +147,34 @@ def test_no_commit_that_a_callback_has_kept_goes_behind_that_of_the_callback(kin
     assert len(committed) == 2
     assert metrics["partition_moves"] == 1
     assert metrics["records_reprocessed"] == 0
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_an_application_may_take_back_what_its_client_has_committed(kind: str) -> None:
+    """The client commits what it hands out, and the application what workers have done of that. It
+    crashes at any point between two commits: the last one is stored, and may not be answered."""
+    lists = {"kind": kind, "assignors": ("range",)}
+    brokers = BrokerSpec(
+        replication=DelaySpec(min_ms=300), load=DelaySpec(min_ms=20), metadata=DelaySpec(min_ms=5)
+    )
+    clients = (
+        pool("a", enable_auto_commit=True, auto_commit_interval_ms=900, **lists),
+        pool("b", start_ms=30_000, **lists),
+    )
+    has_gone_back = False
+    for at_ms in range(20_000, 22_000, 250):
+        crash = ClientCrash(at_ms=at_ms, client="a", down_ms=None)
+        settings = {"faults": (crash,), "brokers": brokers, "duration_ms": 60_000}
+        watched = world_of(*clients, **settings)
+        watched.run()
+        assert not watched.suspected()
+        stored = [
+            max(step["request"]["offsets"].values())
+            for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+            if step["request"]["type"] == "OffsetCommitRequest" and step["at_ms"] < 30_000
+        ]
+        has_gone_back |= stored[-1] < stored[-2]
+    assert has_gone_back
 
 
 def test_what_workers_do_with_a_lost_partition_is_counted_or_not_done() -> None:

@@ -299,8 +299,9 @@ _NO_MEMBER = "", 0
 
 
 class StartCommitted(Property):
-    """defects S4, S5. Commits of the application may go back; and clients send an older commit
-    after a newer one: ``sim-overtaken-commit`` in ``known/known_issues.py``.
+    """defects S4, S5. Commits of the application may go back, whether their answers arrive or not;
+    and clients send an older commit after a newer one: ``sim-overtaken-commit`` in
+    ``known/known_issues.py``.
 
     A coordinator stores commits of a member in the order in which they arrive. That is the order of
     sending on one connection alone: what was sent on a former one may come later, and takes back
@@ -316,7 +317,7 @@ class StartCommitted(Property):
     outlives_lost_commits = False
     sentence = (
         "A record is handed out again only if no commit that covers it was acknowledged, or an "
-        "older one of that member arrived after it."
+        "older one of that member, or one of an application, arrived after it."
     )
     clauses = ("defects S4", "defects S5", "client C25", "client §2.4")
     violated_by = ("test:forgets-commit",)
@@ -325,30 +326,31 @@ class StartCommitted(Property):
     _committed: dict[tuple[str, int], tuple[int, str]] = notes(dict)
     """Partition -> the highest offset that was acknowledged, and to whom."""
     _sent: dict[str, dict[int, OffsetCommitRequest]] = notes_of_process(dict)
-    _numbers: dict[int, tuple[OffsetCommitRequest, int]] = notes(dict)
-    """Identity of a commit -> itself, and its place in the order in which they were sent."""
+    _numbers: dict[int, tuple[OffsetCommitRequest, int, bool]] = notes(dict)
+    """Identity of a commit -> itself, its place in the order in which they were sent, and whether
+    it may be one of an application."""
     _newest: dict[tuple[str, int], tuple[str, int]] = notes(dict)
     """Partition -> the member that has stored something last, and the last sent of that."""
     _left: dict[tuple[str, int], int] = notes(dict)
-    """Partition -> what an older commit, or who is no member, has stored, while nothing was
-    stored since: what was stored before may be acknowledged after."""
+    """Partition -> what an older commit, an application, or who is no member, has stored, while
+    nothing was stored since: what was stored before may be acknowledged after."""
     _count: int = notes(int)
 
     def on_effects(self, step: Step, entry: ClientEntry) -> None:
         """Enter commits; one that is sent once more has a new place."""
         for effect in step.effects_of(SendCommit):
             self._count += 1
-            self._numbers[id(effect.request)] = effect.request, self._count
+            self._numbers[id(effect.request)] = effect.request, self._count, entry.commits_itself
             self._sent.setdefault(entry.name, {})[effect.correlation_id] = effect.request
 
     def on_append(self, step: Step) -> None:
         """What others do to committed offsets is theirs to answer for; and an older commit takes a
-        younger one back."""
+        younger one back, as that of an application may."""
         request, by_name = step.request, step.shard.coordinator.image.by_name
         is_of_member = (
             type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0
         )
-        _, number = self._numbers.get(id(request), (request, self._count))
+        _, number, is_own = self._numbers.get(id(request), (request, self._count, False))
         signed = (request.member_id, number) if is_of_member else _NO_MEMBER
         for record in step.records:
             if type(record) is not OffsetCommit or record.topic not in by_name:
@@ -358,13 +360,16 @@ class StartCommitted(Property):
             if not is_of_member:
                 self._committed.pop(partition, None)
                 self._left[partition] = record.value.offset if record.value else 0
-            elif number < newest and sender == signed[0] and record.value is not None:
+                continue
+            is_older = number < newest and sender == signed[0]
+            if not is_older:
+                self._newest[partition] = signed
+            if (is_older or is_own) and record.value is not None:
                 offset, known = record.value.offset, self._committed.get(partition)
                 self._left[partition] = offset
                 if known is not None and offset < known[0]:
                     self._committed[partition] = offset, known[1]
             else:
-                self._newest[partition] = signed
                 self._left.pop(partition, None)
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
