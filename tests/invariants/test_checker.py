@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 from client_world import ClientWorld
-from coordinator_world import CoordinatorWorld, OneShard
+from coordinator_world import FIRST, GROUP, ORDERS, CoordinatorWorld, OneShard
 from falsified_coordinator import current, parts_of, settled
+from falsified_requests import fetch_of
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.invariants.engine.listeners import Listeners
@@ -17,7 +19,7 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.common.events import CommitAnswered
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
-from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, TxnOffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -153,6 +155,18 @@ def test_a_commit_that_is_seen_during_a_load_forgets_nothing_that_was_committed_
     new.is_active, world.shard = True, new
     world.load()
     assert "log.committed_kept" in world.violated
+
+
+@pytest.mark.parametrize("is_stable", [True, False])
+def test_what_is_pending_is_known_after_a_load_whoever_fetched_before(is_stable):
+    """A fetch that does not wait has offsets looked at before there are transactions."""
+    world = settled()
+    world.request(replace(fetch_of("a", 3), require_stable=is_stable))
+    world.write(TxnOffsetCommit(GROUP, ORDERS.name, 0, 1, 0, OffsetCommitValue(5, 0)))
+    world.restart()
+    response = world.request(fetch_of("a", 3))
+    assert response.errors == {FIRST: ErrorCode.UNSTABLE_OFFSET_COMMIT}
+    assert world.violated == []
 
 
 def test_every_invariant_can_be_switched_off_by_leaving_it_out():

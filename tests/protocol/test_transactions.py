@@ -385,6 +385,30 @@ def test_offsets_that_were_verified_before_a_marker_are_refused_after_it() -> No
     assert refusal.errors == {PARTITIONS[0]: ErrorCode.INVALID_TXN_STATE}
 
 
+def test_the_marker_of_the_transaction_before_does_not_end_the_next_one_of_version_2() -> None:
+    """KAFKA-18654: it has the epoch of the next one, whose offsets may have come by then."""
+    shard = new_shard()
+    producer = sending(shard, 5)
+    assert producer.end(True) is NONE
+    request = TxnOffsetCommitRequest(
+        group_id=GROUP,
+        transactional_id="x",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        offsets={PARTITIONS[0]: 8},
+        api_version=5,
+    )
+    verification = Verification(request, shard.shard)
+    pass_time(shard, 0)
+    assert isinstance(shard.log[-2], TransactionMarker)
+    assert verification.refusal(NONE) is None
+    assert producer.commit(PARTITIONS[0], 8) is NONE
+    assert producer.end(False) is NONE
+    pass_time(shard, 0)
+    refusal: Any = verification.refusal(NONE)
+    assert refusal.errors == {PARTITIONS[0]: ErrorCode.INVALID_TXN_STATE}
+
+
 @pytest.mark.parametrize(
     ("code", "version", "shown"),
     [

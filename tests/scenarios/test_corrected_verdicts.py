@@ -17,6 +17,7 @@ from rebalance_sim.sim.trace import FullTrace
 RIGHT = {
     ("franz@kafka-4.4-clean", 8011406): "franz-go has a position where metadata came late",
     ("applications@kafka-4.4-clean", 8012486): "an application takes a commit back, unanswered",
+    ("transactions@kafka-4.4-clean", 8012872): "an offset was fetched before one was pending",
     ("transactions@kafka-4.4-clean", 8011412): "a coordinator that takes over repeats a marker",
     ("transactions@kafka-4.4-clean", 8011016): "a marker that is lost with the log is not written",
     ("transactions@kafka-4.4-clean", 8001198): "who has aborted writes from where it went back to",

@@ -17,6 +17,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.protocol.wire.transaction_messages import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     DataPartition,
     EndTxnRequest,
     InitProducerIdRequest,
@@ -24,6 +25,7 @@ from rebalance_sim.protocol.wire.transaction_messages import (
     RecordsWritten,
     TxnMarker,
     TxnMarkerAnswered,
+    WriteTxnMarkersRequest,
 )
 from rebalance_sim.sim.broker.data_partitions import DataPartitions
 from rebalance_sim.sim.broker.output_log import OutputLog
@@ -196,3 +198,37 @@ def test_an_application_is_handed_what_a_client_makes_of_the_answer(path: Path) 
             assert count == of_the_application(step["answer"])
             looks += 1
     assert looks
+
+
+@pytest.mark.parametrize(
+    ("adds_partition", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.INVALID_TXN_STATE)]
+)
+def test_a_marker_that_comes_while_a_partition_is_verified_may_be_of_the_transaction_before(
+    adds_partition: bool, code: ErrorCode
+) -> None:
+    """With version 2 it has the epoch of the next one (KAFKA-18654)."""
+    broker = Broker()
+    partition = broker.place(0)
+    request = ProduceRequest(
+        partition=partition,
+        transactional_id="app",
+        producer_id=1,
+        producer_epoch=3,
+        sequence=0,
+        record_count=5,
+        adds_partition=adds_partition,
+    )
+    answers: list[Any] = []
+    verified: list[Any] = []
+    broker.data.produce(NODE_ID, request, answers.append, lambda asked, then: verified.append(then))
+    named = DataPartition(*partition)
+    marker = WriteTxnMarkersRequest(
+        group_id=named.group_id,
+        producer_id=1,
+        producer_epoch=3,
+        committed=True,
+        coordinator_epoch=0,
+    )
+    assert broker.data.mark(NODE_ID, named, marker).error_code is ErrorCode.NONE
+    verified[0](AddPartitionsToTxnResponse())
+    assert answers[0].error_code is code

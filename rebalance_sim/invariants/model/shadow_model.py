@@ -135,23 +135,23 @@ class ShadowModel(ModelView):
             if type(record) is not OffsetCommit or record.value is None:
                 is_more = True
                 break
+        if is_more and not self.has_transactions:
+            self.has_transactions = not _OF_TRANSACTIONS.isdisjoint(map(type, step.records))
         count = len(step.records)
         offset_model = self.offset_models.get(shard.name)
         if offset_model is None:
-            if not is_more or not any(map(self._needs_offsets, step.records)):
+            is_deleting = is_more and any(map(self._deletes_offsets, step.records))
+            if not is_deleting and not self.has_transactions:
                 return is_more
             offset_model = self.open_offset_model(shard, without_last=count)
         first = shard.log_end_offset - count
         offset_model.apply(step.records, first_offset=first, at_ms=step.at_ms)
         return is_more
 
-    def _needs_offsets(self, record: Record) -> bool:
-        if record.group_id != self.group_id:
-            return False
-        if type(record) in _OF_TRANSACTIONS:
-            self.has_transactions = True
-            return True
-        return record.value is None and type(record) in (OffsetCommit, ConsumerGroupMetadata)
+    def _deletes_offsets(self, record: Record) -> bool:
+        """Whether it deletes an offset of the group, or the group."""
+        is_tombstone = record.group_id == self.group_id and record.value is None
+        return is_tombstone and type(record) in (OffsetCommit, ConsumerGroupMetadata)
 
     def note_fetch(self, shard: ShardView, request: OffsetFetchRequest) -> None:
         """A shard is asked for offsets; those of a fetch that does not wait can be judged."""

@@ -45,7 +45,7 @@ def error_of_write(code: ErrorCode, *, verify_only: bool) -> ErrorCode:
 
 class Verification:
     """A request whose transaction is being asked about, at the shard that is to handle it. If a
-    marker of the producer comes meanwhile, the answer is of a transaction that is no more."""
+    marker comes meanwhile that ends it, the answer is of a transaction that is no more."""
 
     def __init__(self, request: TxnOffsetCommitRequest, shard: Shard) -> None:
         self.request = request
@@ -58,14 +58,14 @@ class Verification:
         )
         self._shard = shard
         self._coordinator = shard.coordinator
-        self._marker_count = self._markers()
+        self._markers_then = self._markers()
 
     def refusal(self, code: ErrorCode) -> Response | None:
         """What the client is answered after this answer to the question, NETWORK_EXCEPTION if there
         was none; None: its request is to be handled now."""
         if code is ErrorCode.NONE:
             if self._shard.coordinator is self._coordinator:
-                is_over = self._markers() != self._marker_count
+                is_over = self._markers() != self._markers_then
             else:
                 is_over = self._shard.is_active
             if not is_over:
@@ -77,7 +77,8 @@ class Verification:
         return error_answer(self.request, _PASSED_ON.get(code, code))
 
     def _markers(self) -> int:
-        return self._shard.coordinator.offsets.pending.marker_count(self.request.producer_id)
+        markers = self._shard.coordinator.offsets.pending.markers_of(self.request.producer_id)
+        return markers.seen_by(self.request.producer_epoch, verify_only=self.question.verify_only)
 
 
 def handle_verified(

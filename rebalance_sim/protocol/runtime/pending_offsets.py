@@ -5,10 +5,11 @@ Source: transactions §3. Changed by ``replay`` of records only.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
+from rebalance_sim.protocol.runtime.producer_markers import ProducerMarkers
 from rebalance_sim.protocol.wire.records import (
     OffsetCommitValue,
     TransactionMarker,
@@ -31,11 +32,11 @@ class PendingOffset:
 @value
 class ProducerEntry:
     """What the log says of a producer: its newest epoch, that of the coordinator of transactions
-    that wrote its last marker, and how many markers it has."""
+    that wrote its last marker, and its markers."""
 
     producer_epoch: int
     coordinator_epoch: int = -1
-    marker_count: int = 0
+    markers: ProducerMarkers = field(default_factory=ProducerMarkers)
 
 
 PendingKey = tuple[str, str, int, int]
@@ -53,10 +54,10 @@ class PendingOffsets:
         """All of them; to ask whether there are any costs nothing."""
         self._producers: dict[Any, ProducerEntry] = context.groups_of(ProducerEntry)
 
-    def marker_count(self, producer_id: int) -> int:
-        """How many markers of this producer there are."""
+    def markers_of(self, producer_id: int) -> ProducerMarkers:
+        """The markers of this producer."""
         known = self._producers.get(producer_id)
-        return 0 if known is None else known.marker_count
+        return ProducerMarkers() if known is None else known.markers
 
     def partitions_of(self, group_id: str) -> set[tuple[str, int]]:
         """Topic name and number of partitions for which anybody has a pending offset."""
@@ -104,7 +105,7 @@ class PendingOffsets:
         self._producers[producer_id] = ProducerEntry(
             producer_epoch=max(before.producer_epoch, marker.producer_epoch),
             coordinator_epoch=max(before.coordinator_epoch, marker.coordinator_epoch),
-            marker_count=before.marker_count + 1,
+            markers=before.markers.with_one(marker.producer_epoch),
         )
         keys = [key for key in sorted(self._pending) if (key[0], key[3]) == (group_id, producer_id)]
         counting = []

@@ -73,13 +73,19 @@ class DataPartitions:
             self._append(log, request)
             answer(ProduceResponse())
             return
-        marker_count = known.marker_count
+
+        def markers() -> int:
+            return known.markers.seen_by(
+                request.producer_epoch, verify_only=not request.adds_partition
+            )
+
+        markers_then = markers()
 
         def on_answer(response: AddPartitionsToTxnResponse | None) -> None:
             code = ErrorCode.NETWORK_EXCEPTION if response is None else response.error_code
             code = error_of_write(code, verify_only=question.verify_only)
             is_verified = code is ErrorCode.NONE
-            if is_verified and known.marker_count != marker_count:
+            if is_verified and markers() != markers_then:
                 code = ErrorCode.INVALID_TXN_STATE
             elif is_verified:
                 refusal = self._refusal(node_id, request)

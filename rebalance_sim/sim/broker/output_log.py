@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+from rebalance_sim.protocol.runtime.producer_markers import ProducerMarkers
 from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel, TransactionSpans
 from rebalance_sim.protocol.wire.transaction_messages import NO_PRODUCER_EPOCH
 
@@ -56,12 +57,12 @@ class _Shown:
 @dataclass(slots=True)
 class _Producer:
     """What the log says of a producer: its newest epoch, the number of the next record of that, the
-    newest coordinator of its markers, and how many of these there are."""
+    newest coordinator of its markers, and these."""
 
     producer_epoch: int = NO_PRODUCER_EPOCH
     next_sequence: int = 0
     coordinator_epoch: int = -1
-    marker_count: int = 0
+    markers: ProducerMarkers = field(default_factory=ProducerMarkers)
 
     def note_epoch(self, producer_epoch: int) -> None:
         """It writes with this epoch; a newer one begins a new sequence."""
@@ -108,7 +109,7 @@ class OutputLog:
         known = self.producer(producer_id)
         known.note_epoch(producer_epoch)
         known.coordinator_epoch = max(known.coordinator_epoch, coordinator_epoch)
-        known.marker_count += 1
+        known.markers = known.markers.with_one(producer_epoch)
         self.end_offset += 1
         self.spans.end(producer_id, self.end_offset, committed=committed)
         if not committed:
