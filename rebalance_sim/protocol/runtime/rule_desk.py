@@ -9,7 +9,7 @@ the group it may look at in ``after_load``. Timers end with the coordinator, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from types import FunctionType
@@ -96,8 +96,7 @@ class RuleDesk:
             self.commands.clear()
         if self.acted:
             self.acted = dict(self._always)
-        if self.declared:
-            self.forget()
+        self.forget()
 
     def timers(self) -> tuple[TimerCommand, ...]:
         """The commands since ``begin``."""
@@ -289,27 +288,30 @@ def timer_of(key: TimerKey) -> tuple[str, str]:
     return name, member_id
 
 
-@lru_cache
-def declared_in(rules: type) -> Sequence[Declared]:
+def _values_of(rules: type, kind: type[_T]) -> Iterator[_T]:
+    """What of this kind stands in a rules class, or in one that it inherits from."""
+    for one in rules.__mro__:
+        yield from (value for value in vars(one).values() if isinstance(value, kind))
+
+
+def declared_in(rules: type) -> Iterator[Declared]:
     """What a rules class declares, and what it inherits."""
-    return tuple(
-        value
-        for kind in rules.__mro__
-        for value in vars(kind).values()
-        if isinstance(value, Declared)
-    )
+    return _values_of(rules, Declared)
 
 
 @lru_cache(maxsize=1024)
 def _content_of(rules: type) -> tuple[Mapping[str, Declared], Mapping[str, None]]:
     """What a rules class declares, by name, and the rules in it that replace a value; every
     coordinator asks again."""
-    return {one.name: one for one in declared_in(rules)}, dict.fromkeys(_other_values(rules))
+    return (
+        {one.name: one for one in declared_in(rules)},
+        dict.fromkeys(one.rule for one in _values_of(rules, _OtherValue)),
+    )
 
 
 def remembers_times(rules: type) -> bool:
     """Whether a state that a rules class declares is a time."""
-    return any(isinstance(one, State) and one.is_time for one in declared_in(rules))
+    return any(one.is_time for one in _values_of(rules, State))
 
 
 def _checked(value: _T, *, is_time: bool) -> _T:
@@ -361,13 +363,3 @@ def _noting(change: type, name: str, decide: FunctionType, rule: str) -> Callabl
         return decision
 
     return decides
-
-
-@lru_cache
-def _other_values(rules: type) -> Sequence[str]:
-    return tuple(
-        value.rule
-        for kind in rules.__mro__
-        for value in vars(kind).values()
-        if isinstance(value, _OtherValue)
-    )
