@@ -36,7 +36,10 @@ OUTCOMES: Mapping[str, str] = {
 }
 """Every outcome of a run, with its meaning."""
 
-PASSING = frozenset({"ok", "known", "vacuous", "not-judged", "partly-judged"})
+UNJUDGED = frozenset({"vacuous", "not-judged", "partly-judged"})
+"""Outcomes in which nothing was found, but not everything was judged, or nothing."""
+
+PASSING = UNJUDGED | {"ok", "known"}
 """Outcomes in which nothing was found."""
 
 
@@ -214,7 +217,7 @@ class RunResult:
         return html_fragment(Document(title, parts))
 
 
-_KINDS = {"ok": "good", "known": "known", "vacuous": "", "not-judged": "", "partly-judged": ""}
+_KINDS = {"ok": "good", "known": "known", **dict.fromkeys(UNJUDGED, "")}
 """Outcome -> the colour of its verdict; any other is bad."""
 
 _HEADLINES = (

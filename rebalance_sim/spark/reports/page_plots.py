@@ -12,6 +12,7 @@ import numpy as np
 
 from rebalance_sim.scenarios.documents.figures import small_figure, whole_axis
 from rebalance_sim.scenarios.documents.html_page import COLOURS
+from rebalance_sim.scenarios.result import UNJUDGED
 from rebalance_sim.scenarios.units import number, unit_of, words_of
 from rebalance_sim.spark.store.tables import NO_VERDICT
 
@@ -44,7 +45,7 @@ SERIES: Mapping[str, str] = {
 def colour_of(outcome: str) -> str:
     """Green for what passed, amber for a known issue, red for a finding, grey for what was
     not judged; the same in every plot and on every page."""
-    if outcome in ("vacuous", "not-judged", "partly-judged", *NO_VERDICT):
+    if outcome in UNJUDGED or outcome in NO_VERDICT:
         return GREY
     return {"ok": GREEN, "known": AMBER}.get(outcome, RED)
 

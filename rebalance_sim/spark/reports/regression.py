@@ -9,6 +9,7 @@ from dataclasses import asdict
 from xml.etree import ElementTree
 
 from rebalance_sim.scenarios.documents.document import Document, Fold, Heading, Lines, Part, Table
+from rebalance_sim.scenarios.result import UNJUDGED
 from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Checked
 from rebalance_sim.spark.reports.markdown import markdown
 
@@ -19,8 +20,6 @@ VERDICTS = {
     SAME: "as before",
     SKIPPED: "not run: the time was up",
 }
-UNJUDGED = ("not-judged", "partly-judged", "vacuous")
-"""Outcomes of runs that pass although not everything, or nothing, was judged."""
 LISTED = 50
 SHOWN = 10
 """Of how many failures Markdown has what led to them."""
