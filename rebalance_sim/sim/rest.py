@@ -210,10 +210,7 @@ def is_changing(world: RestingWorld) -> bool:
 
 
 def _is_changing(client: ClientProcess) -> bool:
-    member = client.member
-    return client.is_alive and (
-        member.state not in _REPEATING or len(member.fetchable) != len(member.assigned)
-    )
+    return client.is_alive and (client.member.state not in _REPEATING or not _has_positions(client))
 
 
 def all_is_routine(world: RestingWorld) -> bool:
@@ -243,9 +240,11 @@ def longest_heartbeat_ms(clients: Iterable[ClientProcess]) -> int:
 def _has_all(client: ClientProcess) -> bool:
     """Whether a client, if it runs, has what it has asked for, and a position in every partition
     that it owns."""
-    member = client.member
-    has_all = not client.asks and len(member.fetchable) == len(member.assigned)
-    return has_all or not client.is_alive
+    return not client.is_alive or (not client.asks and _has_positions(client))
+
+
+def _has_positions(client: ClientProcess) -> bool:
+    return len(client.member.fetchable) == len(client.member.assigned)
 
 
 def _reaches_coordinator(group: Group, world: RestingWorld) -> bool:

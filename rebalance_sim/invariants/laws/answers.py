@@ -119,17 +119,19 @@ class RequestAnswered(Property):
             if not is_parked or request.member_id:
                 due_ms = step.at_ms + wait_ms + SLACK_MS
                 term.expect(step.operation, due_ms, kind, self._who(request))
-        late = term.take_late(step.at_ms) if term is not None and term.due_ms else None
-        return None if late is None else self._found(*late)
+        return None if term is None else self._late(term, step)
 
     def on_timer_fired(self, step: Step, change: object) -> Finding | None:
         """Is there anything late?"""
         term = self._terms.get(step.shard.name)
-        late = term.take_late(step.at_ms) if term is not None and term.due_ms else None
-        return None if late is None else self._found(*late)
+        return None if term is None else self._late(term, step)
 
     @staticmethod
-    def _found(due_ms: int, kind: type, sender: str) -> Finding:
+    def _late(term: _Term, step: Step) -> Finding | None:
+        late = term.take_late(step.at_ms) if term.due_ms else None
+        if late is None:
+            return None
+        due_ms, kind, sender = late
         what = f"{kind.__name__.removesuffix('Request')} of {sender}"
         return Finding(f"{what} should have been answered by {due_ms} ms, and was not")
 

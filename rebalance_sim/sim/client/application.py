@@ -135,7 +135,7 @@ class Application:
         thread, loop, now_ms = self._thread, self._loop, self._clock.now_ms
         is_polling = thread.is_polling
         is_free = not self.is_blocked and thread.running is None
-        is_told_first = self._member.state is _STALE and self._is_told_first()
+        is_told_first = self._is_told_first()
         if self.intake is not None and self._batches is not None:
             is_there = (is_polling and not is_told_first) or self._batches.takes_records
             if self.intake.look(is_serving=is_free and is_there):

@@ -281,9 +281,7 @@ class ClientProcess:
 
     def apply(self, event: events.Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
-        own_clock = self.own_clock
-        now_ms = self._clock.now_ms if own_clock is None else own_clock.now_ms
-        effects = self.member.on_event(event, now_ms=now_ms)
+        effects = self.member.on_event(event, now_ms=self.now_ms)
         self._steps.client_event(self, event, effects)
         self._effects = effects
         for effect in effects:

@@ -298,7 +298,7 @@ class Intake:
         processed = flows.processed(life.flow, now_ms)
         if processed < life.delivered_to and flows.next_poll_ms(now_ms) == now_ms:
             processed = life.delivered_to
-        return processed if life.output is None else self._offset(life, processed)
+        return self._offset(life, processed)
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""
