@@ -65,11 +65,14 @@ class Producer:
         self.producer_id = self.epoch = -1
 
     def ask(self, kind: type, **fields: Any) -> Any:
+        return self.shard.request(self.request(kind, **fields))
+
+    def request(self, kind: type, **fields: Any) -> Any:
         producer = {"producer_id": self.producer_id, "producer_epoch": self.epoch}
         named: dict[str, Any] = {} if kind is InitProducerIdRequest else producer
         if kind in (AddOffsetsToTxnRequest, TxnOffsetCommitRequest):
             named = {**named, "group_id": GROUP}
-        return self.shard.request(kind(transactional_id=self.name, **named, **fields))
+        return kind(transactional_id=self.name, **named, **fields)
 
     def begin(self) -> ErrorCode:
         answer = self.ask(InitProducerIdRequest, transaction_timeout_ms=TIMEOUT_MS)
@@ -370,13 +373,8 @@ def test_offsets_that_were_verified_before_a_marker_are_refused_after_it() -> No
     """They would be pending for ever."""
     shard = new_shard()
     producer = sending(shard, 3)
-    request = TxnOffsetCommitRequest(
-        group_id=GROUP,
-        transactional_id="x",
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        offsets={PARTITIONS[0]: 7},
-    )
+    offsets = {PARTITIONS[0]: 7}
+    request = producer.request(TxnOffsetCommitRequest, offsets=offsets)
     verification = Verification(request, shard.shard)
     assert verification.refusal(NONE) is None
     assert producer.end(False) is NONE
@@ -390,14 +388,8 @@ def test_the_marker_of_the_transaction_before_does_not_end_the_next_one_of_versi
     shard = new_shard()
     producer = sending(shard, 5)
     assert producer.end(True) is NONE
-    request = TxnOffsetCommitRequest(
-        group_id=GROUP,
-        transactional_id="x",
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        offsets={PARTITIONS[0]: 8},
-        api_version=5,
-    )
+    offsets = {PARTITIONS[0]: 8}
+    request = producer.request(TxnOffsetCommitRequest, offsets=offsets, api_version=5)
     verification = Verification(request, shard.shard)
     pass_time(shard, 0)
     assert isinstance(shard.log[-2], TransactionMarker)
