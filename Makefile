@@ -30,7 +30,7 @@ help:
 test: $(INSTALLED)
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# Those on Spark, which mostly wait, beside the others.
+# Test by test; those on Spark file by file, whose tests share a session.
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow -n auto --dist loadfile --no-loadscope-reorder
 

@@ -34,10 +34,6 @@ SLOW_FIXTURES = {"hdfs"}
 
 LONG_FIRST = (
     "clusters",
-    "tests/spark/test_kills.py",
-    "tests/spark/test_large_sweep.py",
-    "tests/spark/test_submission.py",
-    "tests/spark/test_detection.py",
     "tests/notebooks/test_notebooks.py",
     "tests/docs/test_commands.py",
     "tests/cli/test_regress_command.py",
