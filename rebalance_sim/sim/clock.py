@@ -8,7 +8,7 @@ switch and an event of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
@@ -86,7 +86,7 @@ class Clock(simpy.Environment):
         *,
         is_of_faults: bool = False,
         is_change: bool = True,
-    ) -> None:
+    ) -> PlannedCall:
         """``call_at`` when ``simulated_ms`` is ``at_ms``, however much is left out before, or
         now if that has passed: for what a scenario has come at a time of its own."""
         call = PlannedCall(
@@ -98,6 +98,12 @@ class Clock(simpy.Environment):
             is_change=is_change,
         )
         self._plan(call)
+        return call
+
+    def forget(self, call: PlannedCall | None) -> None:
+        """There is nothing to do at that time any more; nothing is left to do about None."""
+        if call is not None:
+            self._planned.pop(call, None)
 
     def _plan(self, call: PlannedCall) -> None:
         self._planned[call] = None
@@ -105,8 +111,10 @@ class Clock(simpy.Environment):
         self.call_at(self.now_ms + wait_ms, call.priority, self._on_planned, call)
 
     def _on_planned(self, call: PlannedCall) -> None:
-        call.function(call.argument)
-        self._planned.pop(call, None)
+        """It may have come before, after a leap, or be forgotten."""
+        if call in self._planned:
+            call.function(call.argument)
+            self._planned.pop(call, None)
 
     # --- leaps ------------------------------------------------------------------------------------
 
@@ -141,10 +149,8 @@ class Clock(simpy.Environment):
         self.leaps.append((self.now_ms, span_ms))
         self.leapt_ms += span_ms
         self.simulated_ms += span_ms
-        planned, self._planned = self._planned, {}
-        for call in planned:
-            self._plan(replace(call))
-            call.function = _nothing  # Its entry stays in the heap.
+        for call in self._planned:
+            self._plan(call)
 
     def simulated_at(self, now_ms: int) -> int:
         """What ``simulated_ms`` was, or will be, when ``now_ms`` is this."""
@@ -190,7 +196,3 @@ class Clock(simpy.Environment):
             self._now = self.now_ms = until_ms
             self.simulated_ms = until_ms + leapt_ms
         return True
-
-
-def _nothing(argument: object) -> None:
-    """What a leap has brought nearer happens elsewhere."""

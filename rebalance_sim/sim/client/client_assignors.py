@@ -24,6 +24,7 @@ from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsS
 from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.task_store import TaskStore
+from rebalance_sim.sim.clock import PlannedCall
 from rebalance_sim.sim.streams import delay_sampler
 
 
@@ -132,6 +133,7 @@ class _StreamsTasks:
         self._copies: frozenset[TopicPartition] = frozenset()
         self._said: dict[TopicPartition, int] = {}
         self._look_at_ms: int | None = None
+        self._planned: PlannedCall | None = None
 
     def start(self) -> None:
         """Say what is on the disk already; joining is reason enough."""
@@ -148,6 +150,7 @@ class _StreamsTasks:
 
     def end(self) -> None:
         """Nothing is restored any more."""
+        self._clock.forget(self._planned)
         self._store.hold(self._process.name, frozenset(), self._clock.simulated_ms)
 
     def _look(self) -> None:
@@ -163,8 +166,9 @@ class _StreamsTasks:
         crossings = (self._store.crossing_ms(task, self._limit, now_ms) for task in watched)
         at_ms = min((ms for ms in crossings if ms is not None), default=None)
         self._look_at_ms = at_ms
+        self._clock.forget(self._planned)
         if at_ms is not None:
-            self._clock.plan_at(
+            self._planned = self._clock.plan_at(
                 at_ms, self._process.tie_break(), self._on_time, at_ms, is_change=False
             )
 

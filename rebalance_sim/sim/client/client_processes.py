@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.client.environment import ClientEnvironment
+from rebalance_sim.sim.clock import PlannedCall
 from rebalance_sim.sim.streams import delay_sampler
 
 
@@ -93,6 +95,7 @@ class ClientProcesses:
         self._numbers = {name: number for number, name in enumerate(sorted(self._specs))}
         self._topics = {name: spec.topics for name, spec in self._specs.items()}
         self._restart_due: dict[str, int] = {}
+        self._starts: dict[str, list[PlannedCall]] = defaultdict(list)
         self._processes: ByName[ClientProcess] = ByName()
         self.conditions = {name: self._new_conditions(spec) for name, spec in self._specs.items()}
 
@@ -249,7 +252,8 @@ class ClientProcesses:
 
     def _start_at(self, name: str, at_ms: int) -> None:
         tie_break = self._groups[name].tie_break
-        self._clock.plan_at(at_ms, tie_break(), self._on_start, name)
+        call = self._clock.plan_at(at_ms, tie_break(), self._on_start, name)
+        self._starts[name].append(call)
 
     def _on_start(self, name: str) -> None:
         before = self._processes.get(name)
@@ -258,6 +262,8 @@ class ClientProcesses:
             if before.is_alive or due_ms is None or due_ms > self._clock.simulated_ms:
                 return
         self._restart_due.pop(name, None)
+        for call in self._starts.pop(name):
+            self._clock.forget(call)  # It is alive by then, or started again later.
         conditions = self.conditions[name]
         conditions.on_new_process()
         process = ClientProcess(

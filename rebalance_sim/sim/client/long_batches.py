@@ -11,7 +11,7 @@ from typing import Protocol
 from rebalance_sim.protocol.clients.common.events import PollingResumed, PollingStopped
 from rebalance_sim.sim.client.pill_watch import PillWatch
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.clock import Clock, PlannedCall
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.poison_pills import PoisonPills
 
@@ -50,6 +50,7 @@ class LongBatches:
         self._clock = clock
         self._intake = intake
         self._at_ms: int | None = None
+        self._planned: PlannedCall | None = None
         self._until_ms = 0
         self.keep = False
         self._pills: PillWatch | None = None
@@ -83,8 +84,9 @@ class LongBatches:
         at_ms = self._intake.first_long_batch_ms()
         if at_ms != self._at_ms:
             self._at_ms = at_ms
+            self._clock.forget(self._planned)
             if at_ms is not None:
-                self._clock.plan_at(
+                self._planned = self._clock.plan_at(
                     at_ms, self._process.tie_break(), self._on_batch, at_ms, is_change=False
                 )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.ports import Process
-from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.clock import Clock, PlannedCall
 from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.poison_pills import OnFailure, PillEffect, PoisonPills
 
@@ -29,6 +29,7 @@ class PillWatch:
         self._intake = intake
         self._on_kept = on_kept
         self._at_ms: int | None = None
+        self._planned: PlannedCall | None = None
         self.kept_by: tuple[TopicPartition, ...] = ()
 
     def plan(self) -> None:
@@ -38,8 +39,10 @@ class PillWatch:
         at_ms = self._intake.first_pill_ms()
         if at_ms != self._at_ms:
             self._at_ms = at_ms
+            self._clock.forget(self._planned)
             if at_ms is not None:
-                self._clock.plan_at(at_ms, self._process.tie_break(), self._on_pill, at_ms)
+                tie_break = self._process.tie_break()
+                self._planned = self._clock.plan_at(at_ms, tie_break, self._on_pill, at_ms)
 
     def release(self) -> None:
         """What has kept it is processed."""
