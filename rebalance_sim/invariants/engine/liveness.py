@@ -47,9 +47,11 @@ class Liveness:
 
     def owes_nothing(self, at_ms: int) -> bool:
         """Whether all has happened that has to once faults stop, late or not, and that a world at
-        rest may still bring about: a group that does not settle while it is at rest never will."""
+        rest may still bring about: a group that does not settle while it is at rest never will. One
+        that is not bound to come to rest, and has, is not judged whatever comes."""
         awaited = set(Deadline) - {Deadline.SETTLED}
-        return self.due_ms >= 0 and not any(self._late(awaited, at_ms))
+        is_due = self.due_ms >= 0 or bool(self._unrest())
+        return is_due and not any(self._late(awaited, at_ms))
 
     @property
     def due_ms(self) -> int:
@@ -95,7 +97,7 @@ class Liveness:
         quiet = self.quiet
         if quiet.since_ms is None or self._model.producer_without_marker() is not None:
             return []
-        if self._has_rested:
+        if self._has_rested and not self._unrest():
             return list(self._late(set(Deadline), at_ms))
         due = {Deadline.OWN}
         if quiet.ghosts_are_gone_by(at_ms):
