@@ -8,6 +8,7 @@ step object is reused; a checker copies what it wants to keep.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, cast
@@ -15,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
-from rebalance_sim.protocol.runtime.outcome import TimerCommand, TimerKey
+from rebalance_sim.protocol.runtime.outcome import Continuation, TimerCommand, TimerKey
 from rebalance_sim.protocol.transactions.transaction_spans import IsolationLevel
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
@@ -60,8 +61,8 @@ class StepKind(StrEnum):
     """An administrator's client is done with a request: request, response (None: it gave up)."""
     COORDINATOR_WRITTEN = "coordinator.written"
     """What hung on a commit has happened, or on the failure of one: shard, event (the value that
-    the coordinator gave, which has a ``group_id``), records, timers, detail (the error, or empty).
-    """
+    the coordinator gave, which has a ``group_id``, or ``CommitsLeftOut``), records, timers, detail
+    (the error, or empty)."""
     COORDINATOR_ESCAPED = "coordinator.escaped"
     """An exception escaped from a handler of the coordinator, and hard state is as before: shard,
     detail (the exception), and what was handled: request (whose sender is answered
@@ -74,6 +75,13 @@ class StepKind(StrEnum):
     RECORDS_WRITTEN = "records.written"
     """The leader of a partition wrote records of a transaction there, or its marker: event
     (``RecordsWritten``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsLeftOut(Continuation):
+    """What members have committed in a time that was left out is written."""
+
+    group_id: str
 
 
 class ShardView(Protocol):

@@ -1,4 +1,4 @@
-"""How often a client commits while its world rests, and how many offsets: what a leap adds.
+"""How often a client commits while its world rests, which a leap adds, and what, which it writes.
 
 It is worked out from the intervals of its library and its application, from how long the latter is
 away between two polls, and from the records that come.
@@ -6,14 +6,19 @@ away between two polls, and from the records that come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from math import comb, factorial, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
+from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.data_plane.workers_spec import Commits
+from rebalance_sim.sim.group import Group
 
 _TOO_RARE = 1e-6
 _MANY = 30
@@ -91,6 +96,72 @@ def round_ms(client: ClientProcess, logs: TopicLogs) -> int:
     for its library to make it: what it is handed now keeps it."""
     away_ms = _away(client, sum(_a_second(client, logs))).most_ms
     return away_ms if _has_batches(client) else 2 * away_ms
+
+
+def have_committed(group: Group, logs: TopicLogs) -> bool:
+    """Whether its clients have committed each partition that records come to, none of it is on its
+    way, and each polls in every interval: when one that does not is back at ``poll`` depends on
+    what it is handed."""
+    clients = [*filter(commits, group.clients().values())]
+    stored = _stored(group) if clients else {}
+    return all(
+        one.waits_shortly(0)
+        and _away(one, sum(_a_second(one, logs))).most_ms <= min(intervals_ms(one))
+        and all(p in stored or not logs.rate_of(p.topic_id) for p in one.member.assigned)
+        for one in clients
+    )
+
+
+def last_commits(group: Group, logs: TopicLogs, clock: Clock) -> Iterator[OffsetCommit]:
+    """What the last commits of its clients would have written without the leap that was just made:
+    each was as long ago as its interval says, and what it processes goes on as before."""
+    stored = _stored(group)
+    for client in filter(commits, group.clients().values()):
+        at_ms = clock.simulated_ms - since_commit_ms(client, clock.now_ms)
+        if client.intake is None:
+            offsets = {p: logs.end_offset(p, at_ms) for p in client.member.assigned}
+        else:
+            ahead = _commits_handed_out(client)
+            offsets = client.intake.committed_at(at_ms, counts_handed_out=ahead)
+        for partition, offset in offsets.items():
+            name, value = stored.get(partition, ("", None))
+            if value is not None and offset > value.offset:
+                number = partition.partition
+                yield OffsetCommit(group.group_id, name, number, value._replace(offset=offset))
+
+
+def since_commit_ms(client: ClientProcess, now_ms: int) -> int:
+    """How long ago it has committed last, as its intervals say."""
+    spec, due = client.spec, []
+    if spec.enable_auto_commit:
+        due.append((client.member.next_commit_ms, spec.auto_commit_interval_ms))
+    if spec.manual_commit_interval_ms is not None:
+        due.append((client.application.next_commit_ms, spec.manual_commit_interval_ms))
+    return min(
+        (max(0, every_ms - due_ms + now_ms) for due_ms, every_ms in due if due_ms is not None),
+        default=0,
+    )
+
+
+def _commits_handed_out(client: ClientProcess) -> bool:
+    """Whether it commits records that are not processed yet."""
+    workers = client.spec.workers
+    if workers is None:
+        return client.member.commits_without_poll or client.member.config.greedy_auto_commit
+    return client.spec.enable_auto_commit or workers.commits is Commits.HANDED_OUT
+
+
+def _stored(group: Group) -> Mapping[TopicPartition, tuple[str, OffsetCommitValue]]:
+    """Partition -> the name of its topic, and what is committed."""
+    shard = group.acting_shard()
+    if shard is None:
+        return {}
+    by_name = shard.coordinator.image.by_name
+    return {
+        TopicPartition(by_name[name].topic_id, number): (name, value)
+        for (name, number), value in shard.coordinator.offsets.of_group(group.group_id).items()
+        if name in by_name and value.may_be_of(by_name[name].topic_id)
+    }
 
 
 def counts(client: ClientProcess, logs: TopicLogs, span_ms: int) -> tuple[float, float]:

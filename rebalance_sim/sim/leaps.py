@@ -14,8 +14,9 @@ A storm, in which members acknowledge again and again, is left out as well once 
 come any more. What it is takes a cycle to see, and each that is left out adds as much.
 
 Records are no events (``data_plane/flows.py``): they are produced and processed while the rest is
-left out, and everything that observers measure is in ``simulated_ms`` too. Where there are records,
-a leap ends early enough for clients to commit before what comes next.
+left out, and everything that observers measure is in ``simulated_ms`` too. After a leap in the
+middle, what the last commit of each client would have been is written; where that depends on more
+than time, the leap ends early enough for clients to commit before what comes next.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ from rebalance_sim.sim.client.client_kinds import looks_at_topics
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
-from rebalance_sim.sim.leap_commits import commits, counts, intervals_ms, round_ms
+from rebalance_sim.sim.group import Group
+from rebalance_sim.sim.leap_commits import (
+    commits,
+    counts,
+    have_committed,
+    intervals_ms,
+    last_commits,
+    round_ms,
+    since_commit_ms,
+)
 from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.rest import (
@@ -87,7 +97,7 @@ _ACTIVE_LEAST_MS = 300_000
 """Where faults happen for less time than this, there is little to leave out between them; and what
 follows such a leap draws other numbers, while one at the end changes nothing."""
 
-_BEFORE_PLANNED_MS = 1_000
+_BEFORE_PLANNED_MS = 200
 """A leap ends so long before what is planned next."""
 
 _LONGEST_PERIOD_MS = 60_000
@@ -227,17 +237,42 @@ class Leaps:
 
     def _leap_to_fault(self, goal_ms: int, rates: Mapping[str, float]) -> bool:
         """Leap for whole intervals of clients, so that what comes next meets them where it would
-        without the leap: it matters how long ago a member was heard of, and has committed. So each
-        commits once more before that. False: there is too little time until then."""
-        clock, logs = self._clock, self._world.topic_logs
-        if logs.has_records:
-            committing = filter(commits, self._world.clients().values())
-            longest_ms = (max(intervals_ms(one)) + round_ms(one, logs) for one in committing)
-            goal_ms -= max(longest_ms, default=0)
-        period_ms = self._period_ms()
-        span_ms = (goal_ms - clock.simulated_ms) // period_ms * period_ms
+        without the leap: it matters how long ago a member was heard of, and has committed. What it
+        would have committed is written; where that cannot be said, each commits once more before
+        what comes next. False: there is too little time until then."""
+        logs, groups = self._world.topic_logs, self._world.groups.values()
+        if not logs.has_records:
+            span_ms = self._whole_ms(goal_ms)
+            self._leap(span_ms, rates)
+            return span_ms > 0
+        moved_ms = self._moved_ms
+        is_quiet = self._pass_until(_awaits_no_commit, _SETTLES_MS) and self._moved_ms == moved_ms
+        span_ms = self._whole_ms(goal_ms)
+        if is_quiet and span_ms and all(have_committed(one, logs) for one in groups):
+            self._leap(span_ms, rates)
+            for group in groups:
+                self._write_commits(group)
+            return True
+        committing = filter(commits, self._world.clients().values())
+        longest_ms = (max(intervals_ms(one)) + round_ms(one, logs) for one in committing)
+        span_ms = self._whole_ms(goal_ms - max(longest_ms, default=0))
         self._leap(span_ms, rates)
         return span_ms > 0
+
+    def _write_commits(self, group: Group) -> None:
+        """Have written what its members have committed, and what they were handed before that."""
+        for client in filter(commits, group.clients().values()):
+            client.application.return_records_before(since_commit_ms(client, self._clock.now_ms))
+        records = tuple(last_commits(group, self._world.topic_logs, self._clock))
+        shard = group.acting_shard()
+        if records and shard is not None:
+            shard.write_left_out(records)
+            self._gained["records_written"] -= len(records)  # They have been added already.
+
+    def _whole_ms(self, goal_ms: int) -> int:
+        """How long a leap of whole intervals may be to end there."""
+        period_ms = self._period_ms()
+        return max(0, (goal_ms - self._clock.simulated_ms) // period_ms * period_ms)
 
     def _period_ms(self) -> int:
         """After which time all clients that run are where they were in their intervals; where that
@@ -281,12 +316,20 @@ class Leaps:
         """Let time pass until every application takes records: one that waits for its commit at
         this very moment would do so for the whole leap. False: something else happened."""
         moved_ms = self._moved_ms
-        latest_ms = self._clock.simulated_ms + MOMENT_MS
-        while not all(map(_takes_records, self._world.clients().values())):
+        return (
+            self._pass_until(_takes_records, MOMENT_MS)
+            and self._moved_ms == moved_ms
+            and all(one.is_armed for one in self._gone)
+        )
+
+    def _pass_until(self, is_so: Callable[[ClientProcess], bool], most_ms: int) -> bool:
+        """Let time pass until this is so of every client."""
+        latest_ms = self._clock.simulated_ms + most_ms
+        while not all(map(is_so, self._world.clients().values())):
             at_ms = self._clock.simulated_ms + 1
             if at_ms > latest_ms or not self._clock.run_until(at_ms):
                 return False
-        return self._moved_ms == moved_ms and all(one.is_armed for one in self._gone)
+        return True
 
     # --- what is left out -------------------------------------------------------------------------
 
@@ -400,6 +443,10 @@ class Leaps:
             for client in self._world.clients().values():
                 if client.is_alive and looks_at_topics(client.spec):
                     yield client.spec.metadata_max_age_ms
+
+
+def _awaits_no_commit(client: ClientProcess) -> bool:
+    return not commits(client) or (client.waits_shortly(0) and _takes_records(client))
 
 
 def _takes_records(client: ClientProcess) -> bool:

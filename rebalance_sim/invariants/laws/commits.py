@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property, notes, notes_of_process
-from rebalance_sim.invariants.step import IntakeView, Step
+from rebalance_sim.invariants.step import CommitsLeftOut, IntakeView, Step
 from rebalance_sim.protocol.clients.common.effects import (
     ResetPositions,
     RunCallback,
@@ -357,6 +357,11 @@ class StartCommitted(Property):
                 continue
             partition = by_name[record.topic].topic_id, record.partition
             sender, newest = self._newest.get(partition, _NO_MEMBER)
+            if type(step.event) is CommitsLeftOut:
+                if partition in self._committed and record.value is not None:
+                    who = self._committed[partition][1]
+                    self._committed[partition] = record.value.offset, who
+                continue
             if not is_of_member:
                 self._committed.pop(partition, None)
                 self._left[partition] = record.value.offset if record.value else 0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from rebalance_sim.invariants.step import CommitsLeftOut
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.ports import ShardListener, Wake, describe_escape
 from rebalance_sim.protocol.hosting.shard import Shard
@@ -343,6 +344,11 @@ class ShardHost(Shard):
 
     def _take_image(self) -> None:
         self.update_image(self._replica.broker.image, now_ms=self._clock.now_ms)
+
+    def write_left_out(self, records: tuple[Record, ...]) -> None:
+        """Write what members have committed in time that was left out."""
+        self._now_ms = self._clock.now_ms
+        self._follow(CommitsLeftOut(records[0].group_id), Outcome(None, records))
 
     # --- time -------------------------------------------------------------------------------------
 

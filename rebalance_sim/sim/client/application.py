@@ -280,7 +280,14 @@ class Application:
 
     def return_records(self) -> None:
         """Tell the member what polls so far have handed out; another event follows at once."""
-        positions = self._deliver() if self.intake is None else self.intake.positions()
+        self._report(self._deliver() if self.intake is None else self.intake.positions())
+
+    def return_records_before(self, ago_ms: int) -> None:
+        """The same of what an application that keeps up had been handed so long ago."""
+        if self.intake is None:
+            self._report(self._data_plane.deliver_all(self._member, ago_ms))
+
+    def _report(self, positions: Mapping[TopicPartition, int]) -> None:
         if positions:
             self._process.apply(events.RecordsReturned(positions=positions))
 
@@ -454,6 +461,11 @@ class Application:
         self._process.fail_for_good()
 
     # --- batches ----------------------------------------------------------------------------------
+
+    @property
+    def next_commit_ms(self) -> int | None:
+        """See ``ApplicationCommits.next_ms``."""
+        return self._commits.next_ms
 
     @property
     def only_commits(self) -> bool:

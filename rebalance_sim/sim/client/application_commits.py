@@ -60,6 +60,11 @@ class ApplicationCommits:
         if self._interval_ms is not None and self._at_ms <= self._clock.now_ms:
             self._plan(self._interval_ms)
 
+    @property
+    def next_ms(self) -> int | None:
+        """When the next commit is due; None: it does not commit in intervals."""
+        return None if self._interval_ms is None else self._at_ms
+
     def call(self) -> CommitOffsets:
         """The next call of ``commitSync`` or ``commitAsync``."""
         spec = self._process.spec

@@ -95,10 +95,11 @@ class DataPlane:
         self._intakes[process.name] = intake
         return intake
 
-    def deliver_all(self, member: GroupMember) -> Mapping[TopicPartition, int]:
-        """Count what an application that keeps up was handed since this was last asked; the
-        position behind that, which is the end of the log, where it has moved."""
-        logs, now_ms = self.topic_logs, self.clock.simulated_ms
+    def deliver_all(self, member: GroupMember, ago_ms: int = 0) -> Mapping[TopicPartition, int]:
+        """Count what an application that keeps up was handed since this was last asked, but for
+        the time of ``ago_ms``; the position behind that, which was the end of the log, where it has
+        moved."""
+        logs, now_ms = self.topic_logs, self.clock.simulated_ms - ago_ms
         positions: dict[TopicPartition, int] = {}
         if not logs.has_records:
             return positions

@@ -193,6 +193,20 @@ class Intake:
             for p, life in self._lives.items()
         }
 
+    def committed_at(self, at_ms: int, *, counts_handed_out: bool) -> dict[TopicPartition, int]:
+        """What a commit at this time would have named, if all has gone on as it does now: what was
+        processed, or handed out."""
+        now_ms, flows = self._clock.simulated_ms, self._flows
+        flows.roll(now_ms)
+        handed_out = flows.handed_out(now_ms) if counts_handed_out else {}
+        found = {}
+        for partition, life in self._lives.items():
+            count, flow = flows.processed(life.flow, at_ms), life.flow
+            if flow in handed_out:
+                count += handed_out[flow] - flows.processed(flow, now_ms)
+            found[partition] = self._offset(life, count)
+        return found
+
     def drained_ms(self, partitions: frozenset[TopicPartition], longest_ms: int) -> int:
         """When workers are done with what they have of these partitions, but for a limit."""
         clock = self._clock

@@ -343,6 +343,11 @@ class GroupMember(MemberCore):
         return self.subscribed_topic_names
 
     @property
+    def next_commit_ms(self) -> int | None:
+        """When it commits by itself next, or its next ``poll`` does; None: it does not."""
+        raise NotImplementedError
+
+    @property
     def skips_poll_events(self) -> bool:
         """Whether every second ``poll`` does nothing but run callbacks while there are records in
         the buffer (client §0.1)."""

@@ -211,6 +211,11 @@ class ConsumerMember(ConsumerCore, JavaMember):
         return due_ms
 
     @property
+    def next_commit_ms(self) -> int | None:
+        """As of ``GroupMember``."""
+        return self._commits.interval_due_ms()
+
+    @property
     def poll_due_ms(self) -> int | None:
         """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable.
 
