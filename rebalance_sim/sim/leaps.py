@@ -116,7 +116,6 @@ class Leaps:
         self._clock = world.clock
         self._owes_nothing = owes_nothing
         self._inner: Checker = world.steps.checker
-        world.steps.checker = self
         self._moved_ms = 0
         """When there was the last step that is no routine."""
         self._looks_ms = 0
@@ -128,6 +127,13 @@ class Leaps:
         self._is_changing = False
         """Whether it was (``rest.is_changing``) since that step."""
         self._gained: dict[str, float] = defaultdict(float)
+
+    def _begin_to_look(self) -> None:
+        """Look at steps from now on, beside the checker."""
+        steps = self._world.steps
+        if steps.checker is not self:
+            self._moved_ms = self._clock.now_ms
+            steps.checker = self
 
     def after_step(self, step: Step) -> None:
         """See ``Checker``."""
@@ -146,6 +152,7 @@ class Leaps:
         is_quiet = until_ms > duration_ms
         if not is_quiet and duration_ms < _ACTIVE_LEAST_MS:
             return clock.run_until(until_ms)
+        self._begin_to_look()
         while True:
             goal_ms = self._goal_ms(until_ms)
             if self._settled_ms() >= goal_ms:  # Nothing to gain before that.
