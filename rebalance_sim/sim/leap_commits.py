@@ -117,7 +117,7 @@ def last_commits(group: Group, logs: TopicLogs, clock: Clock) -> Iterator[Offset
     each was as long ago as its interval says, and what it processes goes on as before."""
     stored = _stored(group)
     for client in filter(commits, group.clients().values()):
-        at_ms = clock.simulated_ms - since_commit_ms(client, clock.now_ms)
+        at_ms = clock.simulated_ms - since_commit_ms(client, clock)
         if client.intake is None:
             offsets = {p: logs.end_offset(p, at_ms) for p in client.member.assigned}
         else:
@@ -130,17 +130,16 @@ def last_commits(group: Group, logs: TopicLogs, clock: Clock) -> Iterator[Offset
                 yield OffsetCommit(group.group_id, name, number, value._replace(offset=offset))
 
 
-def since_commit_ms(client: ClientProcess, now_ms: int) -> int:
+def since_commit_ms(client: ClientProcess, clock: Clock) -> int:
     """How long ago it has committed last, as its intervals say."""
-    spec, due = client.spec, []
-    if spec.enable_auto_commit:
-        due.append((client.member.next_commit_ms, spec.auto_commit_interval_ms))
-    if spec.manual_commit_interval_ms is not None:
-        due.append((client.application.next_commit_ms, spec.manual_commit_interval_ms))
-    return min(
-        (max(0, every_ms - due_ms + now_ms) for due_ms, every_ms in due if due_ms is not None),
-        default=0,
-    )
+    spec, of_library_ms = client.spec, client.member.next_commit_ms
+    of_application_ms = client.application.next_commit_ms
+    ago_ms = []
+    if of_library_ms is not None:
+        ago_ms.append(spec.auto_commit_interval_ms - of_library_ms + client.now_ms)
+    if of_application_ms is not None and spec.manual_commit_interval_ms is not None:
+        ago_ms.append(spec.manual_commit_interval_ms - of_application_ms + clock.now_ms)
+    return max(0, min(ago_ms, default=0))
 
 
 def _commits_handed_out(client: ClientProcess) -> bool:

@@ -269,7 +269,7 @@ class Leaps:
     def _write_commits(self, group: Group) -> None:
         """Have written what its members have committed, and what they were handed before that."""
         for client in filter(commits, group.clients().values()):
-            client.application.return_records_before(since_commit_ms(client, self._clock.now_ms))
+            client.application.return_records_before(since_commit_ms(client, self._clock))
         records = tuple(last_commits(group, self._world.topic_logs, self._clock))
         shard = group.acting_shard()
         if records and shard is not None:
