@@ -284,7 +284,7 @@ class Leaps:
     def _period_ms(self) -> int:
         """After which time all clients that run are where they were in their intervals; where that
         is too long, those that send heartbeats least often."""
-        clients = [one for one in self._world.clients().values() if one.is_alive]
+        clients = self._alive()
         heartbeats = {1, *(one.member.heartbeat_interval_ms or 1 for one in clients)}
         others = {every_ms for one in filter(commits, clients) for every_ms in intervals_ms(one)}
         ages = set(self._metadata_ages_ms())
@@ -293,6 +293,9 @@ class Leaps:
             if period_ms <= _LONGEST_PERIOD_MS:
                 break
         return period_ms
+
+    def _alive(self) -> list[ClientProcess]:
+        return [one for one in self._world.clients().values() if one.is_alive]
 
     @property
     def gained(self) -> dict[str, int]:
@@ -309,6 +312,9 @@ class Leaps:
             sent, offsets = counts(client, self._world.topic_logs, span_ms)
             gained["commits_sent"] += sent
             gained["records_written"] += offsets
+        gained["coordinator_searches_sent"] += sum(
+            self._searches(one, span_ms) for one in self._alive()
+        )
         for count, record in self._refreshed(span_ms):
             gained["records_written"] += count
             gained["group_records_written"] += count
@@ -343,7 +349,7 @@ class Leaps:
     def _rates(self) -> dict[str, float]:
         """What is added to each counter in a second of rest, but for commits (``_leap``): clients
         do what they do in their intervals."""
-        alive = [one for one in self._world.clients().values() if one.is_alive]
+        alive = self._alive()
         rates = dict.fromkeys(self._world.metrics.counters(), 0.0)
         rates["heartbeats_sent"] = sum(map(self._heartbeats_a_second, alive))
         rebalances = self._world.metrics.rebalances
@@ -351,10 +357,6 @@ class Leaps:
             self._heartbeats_a_second(one)
             for one in alive
             if rebalances.has_episode(one.member.config.group_id)
-        )
-        asking = [one.member.coordinator_query_interval_ms for one in alive]
-        rates["coordinator_searches_sent"] = sum(
-            1_000 / every_ms for every_ms in asking if every_ms
         )
         return rates
 
@@ -365,6 +367,12 @@ class Leaps:
         if every_ms and client.member.heartbeats_after_answer:
             every_ms += 2 * self._world.spec.network.latency.mean_ms
         return 1_000 / every_ms if every_ms else 0.0
+
+    def _searches(self, client: ClientProcess, span_ms: int) -> int:
+        """How often it looks for its coordinator in so much time, though it knows it."""
+        every_ms = client.member.coordinator_query_interval_ms
+        age_ms = self._clock.simulated_ms - client.started_ms
+        return (age_ms + span_ms) // every_ms - age_ms // every_ms if every_ms else 0
 
     def _refreshed(self, span_ms: int) -> Iterator[tuple[int, Record]]:
         """What coordinators write again in so much time though nothing has changed, and how often:
@@ -391,8 +399,8 @@ class Leaps:
 
     def _rates_of_storm(self) -> dict[str, float] | None:
         """Let the rest of a cycle pass, a second at least: what that adds to each counter in a
-        second, but for commits, if it was all a storm, and nothing if it was not. None: the run was
-        stopped."""
+        second, but for what ``_leap`` works out, if it was all a storm, and nothing if it was not.
+        None: the run was stopped."""
         world, clock = self._world, self._clock
         began_ms, simulated_ms = clock.now_ms, clock.simulated_ms
         waited_ms = began_ms - self._moved_ms
@@ -415,7 +423,8 @@ class Leaps:
             name: (value - counters[name]) / seconds
             for name, value in world.metrics.counters().items()
         }
-        return found | {"commits_sent": 0.0, "records_written": 0.0}
+        of_leap = ("commits_sent", "records_written", "coordinator_searches_sent")
+        return found | dict.fromkeys(of_leap, 0.0)
 
     def _states(self) -> Iterator[object]:
         """What groups and their clients are, times left out."""
