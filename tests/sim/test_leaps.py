@@ -12,7 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from worlds import client, spec
 
+from rebalance_sim.invariants.laws.commits import StartCommitted
+from rebalance_sim.invariants.step import CommitsLeftOut
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
@@ -31,6 +34,7 @@ from rebalance_sim.sim.faults.coordinators import CoordinatorMove, CoordinatorSt
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.topics import TopicGrow
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from rebalance_sim.sim.steps import Steps
 from rebalance_sim.sim.trace import FullTrace
 from rebalance_sim.sim.world import World
 
@@ -466,6 +470,35 @@ def test_a_clock_does_not_leap_over_what_is_planned() -> None:
     clock.run_until(2_000)
     assert seen == [("a deadline", 50, 950), ("a fault", 100, 1_000)]
     assert [clock.simulated_at(now_ms) for now_ms in (9, 10, 100)] == [9, 910, 1_000]
+
+
+def test_who_starts_before_what_a_leap_has_written_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The law is shown one record more than is committed, and no commit follows by itself."""
+    written = Steps.written
+
+    def shows_more(steps: Steps, shard: Any, on_commit: Any, outcome: Any, detail: str) -> None:
+        if isinstance(on_commit, CommitsLeftOut):
+            values = [one.value._replace(offset=one.value.offset + 1) for one in outcome.records]
+            more = zip(outcome.records, values, strict=True)
+            outcome = Outcome(None, tuple(one._replace(value=value) for one, value in more))
+        written(steps, shard, on_commit, outcome, detail)
+
+    of = spec(
+        client("a", enable_auto_commit=True, auto_commit_interval_ms=20_000),
+        client("b", enable_auto_commit=True),
+        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+        faults=(ClientCrash(at_ms=514_000, client="a", down_ms=20_000),),
+        data_plane=True,
+        duration_ms=600_000,
+        quiet_period_ms=500_000,
+    )
+    scenario = Scenario(name="rest", world=of)
+    assert run(scenario, leaps=True, properties=[StartCommitted]).outcome == "ok"
+    monkeypatch.setattr(Steps, "written", shows_more)
+    found = run(scenario, leaps=True, properties=[StartCommitted])
+    assert {row.property for row in found.violations} == {"client.start.committed"}
 
 
 def test_a_leap_ends_less_than_an_interval_before_a_fault() -> None:
