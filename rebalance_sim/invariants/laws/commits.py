@@ -107,7 +107,7 @@ class CommitOwned(Property):
     is_seen_from_outside = True
     sentence = "An automatic commit names only partitions assigned since the client joined."
     clauses = ("client C24",)
-    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
+    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost", "sim-closing-commit")
     interest = Interest(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
