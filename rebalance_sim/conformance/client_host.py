@@ -166,7 +166,9 @@ class ReplayHost:
         """The application calls its consumer."""
         action = event.get("action", "")
         if action == "subscribe":
-            self.feed(events.Subscribe(topic_names=frozenset(event["topics"])))
+            names = frozenset(event["topics"])
+            has_listener = event.get("listener", True)
+            self.feed(events.Subscribe(topic_names=names, has_listener=has_listener))
         elif action == "subscribe_pattern":
             self.feed(events.Subscribe(topic_regex=event["pattern"]))
         elif action == "subscribe_java_pattern":

@@ -11,7 +11,7 @@ from typing import Any
 from member_driver import INTERVAL_MS, Story, partitions, retarget, stable
 
 from rebalance_sim.protocol.clients.common.effects import ResetPositions
-from rebalance_sim.protocol.clients.common.events import CommitOffsets, RecordsReturned
+from rebalance_sim.protocol.clients.common.events import Close, CommitOffsets, RecordsReturned
 from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -30,6 +30,22 @@ def repeated_offset_of_a_kept_partition(rules: type[MemberRules]) -> int:
     story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     story.wait(1_000)
     return story.commits[-1].request.offsets[P0]
+
+
+def committed_after_a_fence_in_close(rules: type[MemberRules]) -> list[tuple[int, frozenset[int]]]:
+    """Epoch and partitions of commits once a consumer without a listener has joined again."""
+    story = Story(rules=rules)
+    story.stabilise(0, 1, has_listener=False)
+    story.handle(Close())
+    story.wait(INTERVAL_MS)
+    story.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
+    story.answer(partitions(), epoch=3)
+    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.wait(1_000)
+    return [
+        (c.request.generation_id_or_member_epoch, frozenset(p.partition for p in c.request.offsets))
+        for c in story.commits[1:]
+    ]
 
 
 def commits_without_a_poll(rules: type[MemberRules]) -> int:
@@ -151,5 +167,10 @@ COMMIT_STORIES: dict[str, tuple[Telling, Any, Any]] = {
     "mut-client-commits-undelivered": (committed_offset, 20, 21),
     "mut-client-signs-at-creation": (epoch_of_a_retried_commit, 2, 1),
     "platformatic-267": (resets_after_a_stale_offset_fetch, 0, 1),
+    "sim-closing-commit": (
+        committed_after_a_fence_in_close,
+        [],
+        [(3, frozenset({0, 1}))],
+    ),
     "sim-retried-commit": (repeated_offset_of_a_kept_partition, 10, 15),
 }

@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients.common.values import CallbackKind, FetchStat
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
+    NO_MEMBER_EPOCH,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchResponse,
@@ -350,6 +351,19 @@ def test_close_sends_a_waiting_commit_at_once_and_drops_lookups() -> None:
     assert len(story.commits) == 3
     story.answer_commit()
     assert story.callbacks()[-1] == (CallbackKind.REVOKED, partitions(0, 1))
+
+
+def test_the_poll_timer_runs_on_while_close_repeats_its_commit() -> None:
+    """client §6.2: kafka-clients 4.3.1 and 4.4.0 leave by it, and commit on as no member."""
+    story = stable(max_poll_interval_ms=6_000)
+    story.handle(PollingResumed())
+    story.handle(Close(timeout_ms=10 * INTERVAL_MS))
+    story.wait(INTERVAL_MS)
+    story.answer()
+    assert story.states(story.wait(INTERVAL_MS)) == ["PREPARE_LEAVING", "LEAVING", "STALE"]
+    story.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    story.wait(1_000)
+    assert story.commits[-1].request.generation_id_or_member_epoch == NO_MEMBER_EPOCH
 
 
 def test_close_waits_for_asynchronous_commits_and_runs_their_callbacks() -> None:

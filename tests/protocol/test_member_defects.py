@@ -451,6 +451,7 @@ def test_the_shipped_member_has_the_defects_that_its_version_names_and_no_other(
     of_members = [name for name in shipped.shipped_defects if name in STORIES]
     assert of_members == [
         "D12",
+        "sim-closing-commit",
         "sim-failed-callback",
         "sim-late-answer",
         "sim-lost-pattern-withdrawal",

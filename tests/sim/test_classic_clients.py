@@ -348,3 +348,18 @@ def test_a_client_that_is_down_comes_back_as_what_the_deployment_makes_of_it() -
     kinds = {name: c.member.kind for name, c in watched.world.clients().items()}
     assert kinds == {"a": "classic", "b": "java"}
     assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
+@pytest.mark.parametrize("assignors", [EAGER, COOPERATIVE])
+def test_who_commits_and_leaves_at_once_signs_as_the_member_that_it_was(
+    assignors: tuple[str, ...],
+) -> None:
+    """Without a listener, and without time to close, one event has both, and clears the id."""
+    hasty = {"listener": False, "close_timeout_ms": 0, "enable_auto_commit": True}
+    away = ClientClose(at_ms=20_000, client="a")
+    watched = Watched(spec(classic("a", assignors, **hasty), faults=(away,), data_plane=True))
+    watched.run()
+    events = watched.steps(StepKind.CLIENT_EVENT, client="a")
+    (closed,) = (step for step in events if step["event"]["type"] == "Close")
+    assert [e["type"] for e in closed["effects"]][:2] == ["SendCommit", "SendLeaveGroup"]
+    assert closed["member_id"] == ""

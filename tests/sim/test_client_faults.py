@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
+from rebalance_sim.scenarios.defects import defect_scenario
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.faults.clients import CallbackSlowdown, ClientClose, ClientCrash
 from rebalance_sim.sim.faults.connections import ConnectionBlackhole
 from rebalance_sim.sim.faults.deployments import CrashLoop, FleetRestart, SurgeDeploy
@@ -120,3 +124,18 @@ def test_a_surge_needs_somebody_on_either_side() -> None:
     left = surge.without(clients=("a",))
     assert left is not None and left.clients == ("b",)
     assert surge.without(clients=("c",)) is None
+
+
+def test_who_starts_where_a_closing_consumer_has_committed_reads_records_again() -> None:
+    """b, which has what a had, is killed after a has taken its committed offset back."""
+    scenario = defect_scenario("sim-closing-commit")
+    killed = ClientCrash(at_ms=25_950, client="b", down_ms=3_000)
+    world = replace(scenario.world, defects=(), faults=(*scenario.world.faults, killed))
+    shipped = run(replace(scenario, world=world))
+    assert shipped.outcome == "known", shipped.reason
+    assert {(row.issue, row.property) for row in shipped.known_issues} == {
+        ("sim-closing-commit", name)
+        for name in ("client.commit.owned", "client.start.committed", "offsets.commit_of_owner")
+    }
+    repaired = run(replace(scenario, world=replace(world, repairs=("sim-closing-commit",))))
+    assert repaired.outcome == "ok", repaired.reason

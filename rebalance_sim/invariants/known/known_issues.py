@@ -74,6 +74,11 @@ KNOWN_ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "liveness.target_computed",
         ),
         "librdkafka-4533": ("liveness.classic_partitions_owned",),
+        "sim-closing-commit": (
+            "client.commit.owned",
+            "client.start.committed",
+            "offsets.commit_of_owner",
+        ),
         "sim-failed-callback": (
             "client.lookup.completes",
             "client.stable.means_equal",

@@ -86,7 +86,7 @@ class CommitEpoch(Property):
         known = self._signed.setdefault(entry.name, set()) if member.signs_once else set()
         known.add(own)
         if before is not member.commit_identity:
-            known.add((own[0], NO_MEMBER_EPOCH if before is None else before.member_epoch))
+            known.add((own[0], NO_MEMBER_EPOCH) if before is None else before)
         for effect in step.effects_of(SendCommit):
             signer, epoch = effect.request.member_id, effect.request.generation_id_or_member_epoch
             if (signer, epoch) not in known:
@@ -107,7 +107,7 @@ class CommitOwned(Property):
     is_seen_from_outside = True
     sentence = "An automatic commit names only partitions assigned since the client joined."
     clauses = ("client C24",)
-    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
+    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost", "sim-closing-commit")
     interest = Interest(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

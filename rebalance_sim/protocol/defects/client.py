@@ -324,6 +324,18 @@ DEFECTS = (
         rules=(wrong(ClassicMemberRules, beats_while_the_group_rebalances=False),),
         properties=("classic §4.4",),
     ),
+    # Found by this simulator, confirmed with kafka-clients 4.3.1 and 4.4.0.
+    # A consumer without a rebalance listener is removed while close repeats its commit. It joins
+    # again, and the commit goes out under the new epoch, also for partitions that are another
+    # member's by then (docs/findings.md).
+    Defect(
+        id="sim-closing-commit",
+        title="A consumer that closes commits what it has lost",
+        source="docs/findings.md",
+        versions="4.3.1, 4.4.0",
+        rules=(wrong(MemberRules, repeats_lost_offsets_in_close=True),),
+        properties=("client C24", "coordinator E4", "defects S4"),
+    ),
     # Found by this simulator, in the code of kafka-clients 4.3.1.
     # The assigned callback fails after the new set was taken over; a target that returns to
     # the old set is then acknowledged at once, and never taken over (docs/findings.md).

@@ -20,6 +20,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "classic-unwatched-join",
     "classic-vanished-partition",
     "librdkafka-4533",
+    "sim-closing-commit",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-late-downgrade",

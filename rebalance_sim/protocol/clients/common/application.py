@@ -107,7 +107,7 @@ class Application:
 
     def _restart_poll_timer(self) -> None:
         now_ms = self.last_poll_at_ms = self._core.now_ms
-        is_in_poll = self.is_polling and self.running is None
+        is_in_poll = self.is_polling and self.running is None and self.blocked_in is None
         self.poll_timer_deadline_ms: int | None = (
             None if is_in_poll else now_ms + self._core.config.max_poll_interval_ms
         )
@@ -135,7 +135,7 @@ class Application:
             raise ProtocolBug("a callback is reported as completed, but none runs")
         self.running = None
         self._running_task = None
-        if self.is_polling:
+        if self.is_polling and self.blocked_in is None:
             self._restart_poll_timer()
         queued_before = len(self._queue)
         if failed:
@@ -166,11 +166,15 @@ class Application:
         if self.blocked_in is not None or self.running is not None:
             raise ProtocolBug(f"{call.value} while the application is blocked already")
         self.blocked_in = call
+        if self.is_polling:
+            self._restart_poll_timer()
 
     def end_call(self, call: Call) -> None:
         """A blocking call ends: callbacks of commits run, and it raises what has been queued."""
         self.blocked_in = None
         self.may_drain = False
+        if self.is_polling:
+            self._restart_poll_timer()
         self._report_commits()
         self._raise_first_error()
         self._note_work()
@@ -229,7 +233,7 @@ class Application:
             partitions=task.partitions,
             is_obsolete=task.is_obsolete is not None and task.is_obsolete(),
         )
-        if self.is_polling:
+        if self.is_polling and self.blocked_in is None:
             self._restart_poll_timer()
         self._core.effects.append(self.running)
         return True

@@ -31,6 +31,7 @@ _RETRIABLE = _COORDINATOR_LOST | {
 class _Commit(Commit):
     identity_at_creation: CommitIdentity | None
     is_before_revocation: bool
+    is_of_close: bool
 
 
 class Commits(JavaCommits[_Commit]):
@@ -76,7 +77,7 @@ class Commits(JavaCommits[_Commit]):
         offsets = self._core.subscription.consumed()
         if not offsets or not self._core.config.enable_auto_commit:
             return False
-        self._add(offsets, on_done, deadline_ms)
+        self._add(offsets, on_done, deadline_ms, is_of_close=True)
         return True
 
     def stop_automatic(self) -> None:
@@ -90,6 +91,7 @@ class Commits(JavaCommits[_Commit]):
         deadline_ms: int | None,
         *,
         is_before_revocation: bool = False,
+        is_of_close: bool = False,
     ) -> None:
         self.waiting.append(
             _Commit(
@@ -100,6 +102,7 @@ class Commits(JavaCommits[_Commit]):
                 deadline_ms=deadline_ms,
                 identity_at_creation=self._core.commit_identity,
                 is_before_revocation=is_before_revocation,
+                is_of_close=is_of_close,
             )
         )
 
@@ -133,7 +136,10 @@ class Commits(JavaCommits[_Commit]):
 
     def _send(self, commit: _Commit) -> None:
         core = self._core
-        if commit.is_before_revocation and commit.pacer.attempts > 0:
+        leaves_out_lost = commit.is_before_revocation or (
+            commit.is_of_close and not core.rules.repeats_lost_offsets_in_close
+        )
+        if leaves_out_lost and commit.pacer.attempts > 0:
             consumed = core.subscription.consumed()
             if not core.rules.retakes_positions_of_retries:
                 consumed = {p: at for p, at in commit.offsets.items() if p in consumed}

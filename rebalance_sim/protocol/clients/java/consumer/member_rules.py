@@ -200,6 +200,10 @@ class MemberRules(CommitRules):
     """Whether a commit before a revocation has the positions of each attempt, and not those of its
     first."""
 
+    repeats_lost_offsets_in_close = False
+    """Whether the commit of ``close``, when it is repeated, names what the member has lost since,
+    under the epoch with which it has joined again."""
+
     waits_for_interval_commit = True
     """No interval commit is made while the last one is under way (KAFKA-16004)."""
 
