@@ -114,7 +114,7 @@ def have_committed(group: Group, logs: TopicLogs) -> bool:
 
 def last_commits(group: Group, logs: TopicLogs, clock: Clock) -> Iterator[OffsetCommit]:
     """What the last commits of its clients would have written without the leap that was just made:
-    each was as long ago as its interval says, and what it processes goes on as before."""
+    each was as long ago as its interval says, and it processes as much as before."""
     stored = _stored(group)
     for client in filter(commits, group.clients().values()):
         at_ms = clock.simulated_ms - since_commit_ms(client, clock)
