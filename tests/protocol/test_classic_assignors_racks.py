@@ -15,8 +15,7 @@ from rebalance_sim.protocol.assignors.classic import (
     ClaimingMember,
     ClassicAssignor,
 )
-from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, StickyUserData, Subscription
 
 CASES = json.loads((Path(__file__).parent / "java_rack_assignments.json").read_text())["cases"]
 """What Kafka's own assignors answered to random groups in which racks have a say."""

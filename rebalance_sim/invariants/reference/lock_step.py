@@ -93,7 +93,10 @@ class LockStep:
 
     def beside(self, **settings: Any) -> Beside:
         """The reference of a coordinator that is made with these settings."""
-        theirs = self._semantics_of(settings["semantics"])
+        mine = settings["semantics"]
+        theirs = self._semantics_of(mine)
+        if mine == mine.of_transactions:
+            theirs = theirs.of_transactions
         beside = Beside(watch=self, tree=self._tree, **settings | {"semantics": theirs})
         self._besides.append(beside)
         return beside
