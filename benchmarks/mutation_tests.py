@@ -39,6 +39,7 @@ JUDGES: Mapping[str, Mapping[str, Sequence[str]]] = {
         "tests": (
             *("tests/protocol/test_*.py", "tests/conformance/test_*traces.py"),
             *("tests/peer/**/test_*.py", "tests/hosting/test_*.py"),
+            *FIGURES,  # of what only figures have, such as when a group is settled
         )
     },
     "sim/client": {"figures": FIGURES, "tests": SIM},

@@ -26,7 +26,8 @@ _HISTORY, _MUTANTS = "## 3.", "## 4."
 
 ORACLES = ("laws", "reference")
 
-_VERDICTS = ("detected", "explained", "unnoticed", "unreached")
+_VERDICTS = ("explained", "unnoticed", "unreached")
+"""Of mutants that no judge has noticed."""
 
 
 def defect_summary() -> str:
@@ -146,41 +147,20 @@ def unnoticed_defects() -> str:
 
 
 def mutant_summary() -> str:
-    """Verdicts by part of the protocol."""
-    data = _measured("mutants")
-    head = ("part", *_VERDICTS, "of", "reached", "noticed or explained, of those reached")
-    lines = [heading(*head)]
-    rows = [(_part(row), _verdict(row)) for row in data["rows"]]
-    for part in [*sorted({part for part, _ in rows}), ""]:
-        counts = Counter(verdict for name, verdict in rows if part in ("", name))
-        total = counts.total()
-        reached = total - counts["unreached"]
-        noticed = counts["detected"] + counts["explained"]
-        lines.append(
-            line(
-                part or "all",
-                *(counts[verdict] for verdict in _VERDICTS),
-                total,
-                f"{reached / total:.0%}",
-                f"{noticed / reached:.0%}" if reached else "",
-            )
-        )
-    return f"Commit {data['commit']}, seed {data['seed']}, plan `{data['plan']}`.\n\n" + "".join(
-        lines
-    )
+    """Verdicts by part of the protocol, and which judge was the first to notice."""
+    return _noticed_first("mutants", {"runs": "laws", "reference": "reference", "tests": "tests"})
 
 
 def reading_summary() -> str:
-    """Verdicts by part of what people read, and which judge was the first to notice."""
-    data = _measured("reading")
+    """The same by part of what people read."""
     judges = {"runs": "runs", "figures": "figures and laws", "tests": "tests"}
-    head = (
-        "part",
-        *judges.values(),
-        *_VERDICTS[1:],
-        "of",
-        "noticed or explained, of those reached",
-    )
+    return _noticed_first("reading", judges)
+
+
+def _noticed_first(kind: str, judges: Mapping[str, str]) -> str:
+    """``judges``: as rows name them, and as a reader does."""
+    data = _measured(kind)
+    head = ("part", *judges.values(), *_VERDICTS, "of", "noticed or explained, of those reached")
     lines = [heading(*head)]
     rows = [(_part(row), row.get("by") or _verdict(row)) for row in data["rows"]]
     for part in [*sorted({part for part, _ in rows}), ""]:
@@ -188,7 +168,7 @@ def reading_summary() -> str:
         reached = counts.total() - counts["unreached"]
         noticed = reached - counts["unnoticed"]
         share = f"{noticed / reached:.0%}" if reached else ""
-        found = (counts[name] for name in (*judges, *_VERDICTS[1:]))
+        found = (counts[name] for name in (*judges, *_VERDICTS))
         lines.append(line(part or "all", *found, counts.total(), share))
     return f"Commit {data['commit']}, seed {data['seed']}, plan `{data['plan']}`.\n\n" + "".join(
         lines

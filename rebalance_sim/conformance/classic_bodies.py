@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from rebalance_sim.protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
 from rebalance_sim.protocol.wire.classic_messages import (
     NO_GENERATION,
     HeartbeatRequest,
@@ -23,7 +22,13 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import (
+    Assignment,
+    CooperativeUserData,
+    NamedPartitions,
+    StickyUserData,
+    Subscription,
+)
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 Body = Mapping[str, Any]

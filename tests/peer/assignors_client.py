@@ -12,11 +12,14 @@ from peer import add, cannot, explain, same
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClaimingMember
 from rebalance_sim.protocol.assignors.classic.sticky import (
     CooperativeStickyAssignor,
-    CooperativeUserData,
     StickyAssignor,
-    StickyUserData,
 )
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import (
+    CooperativeUserData,
+    NamedPartitions,
+    StickyUserData,
+    Subscription,
+)
 
 
 def named(text):

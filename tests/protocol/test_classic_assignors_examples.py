@@ -6,8 +6,7 @@ import pytest
 from classic_assignor_builders import assign, grouped, member
 
 from rebalance_sim.protocol.assignors.classic import ClaimingMember
-from rebalance_sim.protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
-from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.embedded import CooperativeUserData, StickyUserData, Subscription
 
 
 def all_on(topics: str, *names: str) -> list[ClaimingMember]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rebalance_sim.protocol.assignors.classic import (
     CLASSIC_ASSIGNORS,
@@ -15,8 +18,7 @@ from rebalance_sim.protocol.assignors.classic import (
     ClaimingMember,
     ClassicAssignor,
 )
-from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, StickyUserData, Subscription
 
 CASES = json.loads((Path(__file__).parent / "java_rack_assignments.json").read_text())["cases"]
 """What Kafka's own assignors answered to random groups in which racks have a say."""
@@ -90,3 +92,25 @@ def test_librdkafka_passes_over_members_without_a_rack_where_topics_go_together(
 def test_racks_have_no_say_where_every_partition_is_in_all_of_them(name: str) -> None:
     assignor = CLASSIC_ASSIGNORS[name]
     assert _in_racks(assignor, a="west", b="east") == _in_racks(assignor, a=None, b=None)
+
+
+@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_racks_never_give_a_member_two_more_than_another(name: str, seed: int) -> None:
+    """Where all subscribe alike (classic §5.3)."""
+    rng = random.Random(seed)
+    members = [
+        ClaimingMember(
+            member_id=f"m{number}",
+            subscription=Subscription(topics=("x",), rack_id=rng.choice(("east", "west"))),
+        )
+        for number in range(rng.randint(1, 6))
+    ]
+    replicas = tuple((rng.choice(("east", "west")),) for _ in range(rng.randint(1, 12)))
+    result = CLASSIC_ASSIGNORS[name].assign_by_racks(
+        partition_counts={"x": len(replicas)}, members=members, replica_racks={"x": replicas}
+    )
+    loads = [sum(len(numbers) for _, numbers in share) for share in result.values()]
+    assert sum(loads) == len(replicas)
+    assert max(loads) - min(loads) <= 1

@@ -16,8 +16,12 @@ from rebalance_sim.protocol.assignors.classic import (
     ClaimingMember,
     ClassicAssignor,
 )
-from rebalance_sim.protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import (
+    CooperativeUserData,
+    NamedPartitions,
+    StickyUserData,
+    Subscription,
+)
 
 TRACES = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 PATHS = sorted(TRACES.glob("*/*.json"))

@@ -28,6 +28,7 @@ from rebalance_sim.protocol.clients.common.events import (
     Disconnected,
     JoinGroupAnswered,
     LeaveGroupAnswered,
+    Poll,
     PollingResumed,
     PollingStopped,
     Unsubscribe,
@@ -117,6 +118,17 @@ def test_a_fatal_error_is_raised_in_poll_and_nothing_goes_on(api: Api, code: Err
     assert driver.member.state is ClientState.FATAL
     assert driver.count(SendJoinGroup) == joins
     assert driver.count(SendClassicHeartbeat) == 0
+
+
+def test_who_fails_in_a_commit_polls_on_without_any_other() -> None:
+    driver = Driver().commits()
+    driver.answer_commit(E.FENCED_INSTANCE_ID)
+    commits = driver.count(SendCommit)
+    driver.wait(6_000)
+    driver.handle(Poll())
+    assert driver.last(RaiseError).error_code is E.FENCED_INSTANCE_ID
+    assert driver.member.state is ClientState.FATAL
+    assert driver.count(SendCommit) == commits
 
 
 def test_a_lost_join_is_repeated_with_the_same_id_after_a_search_and_a_backoff() -> None:

@@ -19,8 +19,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     NamedPartition,
 )
 from rebalance_sim.protocol.assignors.classic.franz_sticky import LeastLoadedFirst
-from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, StickyUserData, Subscription
 
 COUNTS = {"x": 4, "y": 3}
 EVERY = [NamedPartition(topic, n) for topic, count in COUNTS.items() for n in range(count)]

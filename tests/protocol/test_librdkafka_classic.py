@@ -9,7 +9,6 @@ from classic_assignor_builders import grouped, member, spelled
 from librdkafka_classic_driver import LibrdkafkaClassicStory
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
-from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients.common.effects import (
     SendClassicHeartbeat,
@@ -26,6 +25,7 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
     check_join_transition,
 )
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatResponse
+from rebalance_sim.protocol.wire.embedded import StickyUserData
 from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 
 

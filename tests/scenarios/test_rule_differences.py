@@ -18,7 +18,7 @@ from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.world import World
 
 PROTOCOL = Path(__file__).parents[2] / "protocol"
-PROFILES = ("faulty", "whole", "classic", "migration")
+PROFILES = ("faulty", "whole", "classic", "migration", "transactions")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,14 @@ def test_a_frozen_copy_decides_the_same_and_leaves_the_run_as_it_is(
         assert _run(scenario, lock_step) == _run(scenario, None)
         assert lock_step.differences == []
         assert lock_step.decisions_compared > 500
+
+
+def test_what_classic_members_send_each_other_is_of_one_class_in_both_trees(frozen: Tree) -> None:
+    """A leader of either tree reads what members of the other have said."""
+    for kind in frozen.kinds.values():
+        for assignor in kind.assignors.values():
+            said = assignor.user_data(last_assigned=(), last_generation_id=1)
+            assert frozen.package not in type(said).__module__, (kind.name, assignor.name)
 
 
 def _run(scenario: Scenario, lock_step: LockStep | None) -> str:

@@ -22,7 +22,7 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
 _T = TypeVar("_T")
-_COMPARED = ("response", "records", "timers", "completions")
+_COMPARED = ("response", "records", "timers", "completions", "markers")
 
 
 class Watch(Protocol):

@@ -74,6 +74,7 @@ class LockStep:
         self._pairs: dict[int, _Pair] = {}
         self._open: list[Callable[..., Difference]] = []
         """Differences whose step is not over: given its index and time."""
+        self._last: Step | None = None
 
     @property
     def count(self) -> int:
@@ -93,7 +94,10 @@ class LockStep:
 
     def beside(self, **settings: Any) -> Beside:
         """The reference of a coordinator that is made with these settings."""
-        theirs = self._semantics_of(settings["semantics"])
+        mine = settings["semantics"]
+        theirs = self._semantics_of(mine)
+        if mine == mine.of_transactions:
+            theirs = theirs.of_transactions
         beside = Beside(watch=self, tree=self._tree, **settings | {"semantics": theirs})
         self._besides.append(beside)
         return beside
@@ -144,14 +148,16 @@ class LockStep:
             pair = self._pairs.get(id(client.member))
             if pair is not None and not pair.has_differed:
                 self._compare(step, pair, client.name)
+        self._last = step
         if self._open:
-            for one in self._open:
-                if not self.is_over:
-                    self._note(one(step_index=step.index, at_ms=step.at_ms))
-            self._open.clear()
+            self.at_end()
 
     def at_end(self) -> None:
-        """Nothing is left to do at the end."""
+        """A coordinator of transactions may decide after the last step: say so, too."""
+        for one in self._open:
+            if not self.is_over and self._last is not None:
+                self._note(one(step_index=self._last.index, at_ms=self._last.at_ms))
+        self._open.clear()
 
     def _note(self, one: Difference) -> None:
         if one.decision not in self.counts:
@@ -245,7 +251,9 @@ class LockSteps:
             self._on_over()
 
     def at_end(self) -> None:
-        """Nothing has to be done at the end."""
+        """As of ``LockStep``."""
+        for one in self._compared:
+            one.at_end()
 
 
 def _first_shown(member: Any, reference: Any) -> tuple[str, Any, Any] | None:

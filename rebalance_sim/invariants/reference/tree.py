@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.runtime.outcome import ShardTimer, TimerKey, TimerKind
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 PROTOCOL = "rebalance_sim.protocol"
@@ -184,13 +184,9 @@ class Tree:
 
     @cached_property
     def _timer_kinds(self) -> dict[str, Any]:
-        modules = ("consumer.timer_keys", "classic.operation", "runtime.outcome")
-        return {
-            name: kind
-            for module in modules
-            for name, kind in vars(self._module(module)).items()
-            if isinstance(kind, type)
-        }
+        kinds: list[type] = TimerKind.__subclasses__()
+        places = (f"{self.package}.", ShardTimer.__module__)
+        return {kind.__name__: kind for kind in kinds if kind.__module__.startswith(places)}
 
     def timer_key(self, key: TimerKey) -> TimerKey:
         """A timer of this package's machines as this tree calls it. Raises ProtocolBug for a kind

@@ -27,6 +27,19 @@ class NamedPartitions(NamedTuple):
     partitions: tuple[int, ...]
 
 
+class StickyUserData(NamedTuple):
+    """What a member of ``sticky`` says: the assignment it last got, and in which generation."""
+
+    previous_assignment: tuple[NamedPartitions, ...]
+    generation_id: int
+
+
+class CooperativeUserData(NamedTuple):
+    """What a member of ``cooperative-sticky`` says besides its metadata."""
+
+    generation_id: int
+
+
 @value
 class Subscription:
     """A member's metadata for one assignor. ``generation_id`` is the client's own, -1 for none.

@@ -15,13 +15,12 @@ from rebalance_sim.protocol.assignors.classic.franz_general import FranzBalancin
 from rebalance_sim.protocol.assignors.classic.sticky import (
     CooperativeStickyAssignor,
     StickyAssignor,
-    StickyUserData,
 )
 from rebalance_sim.protocol.assignors.classic.sticky_identical import (
     IdenticalBalancing,
     IdenticalResult,
 )
-from rebalance_sim.protocol.wire.embedded import NamedPartitions
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, StickyUserData
 
 
 class LeastLoadedFirst(IdenticalBalancing):

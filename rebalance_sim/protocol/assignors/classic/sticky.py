@@ -7,7 +7,6 @@ members that keep it: what changes hands is owned by no member for one generatio
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import NamedTuple
 
 from rebalance_sim.protocol.assignors.classic.claims import NO_GENERATION, Claim, settle
 from rebalance_sim.protocol.assignors.classic.classic_assignor import (
@@ -22,23 +21,15 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
 from rebalance_sim.protocol.assignors.classic.racks import racks_of_group
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
 from rebalance_sim.protocol.assignors.classic.sticky_identical import IdenticalBalancing
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import (
+    CooperativeUserData,
+    NamedPartitions,
+    StickyUserData,
+    Subscription,
+)
 from rebalance_sim.protocol.wire.topics import ReplicaRacks
 
 Shares = Mapping[str, Collection[NamedPartition]]
-
-
-class StickyUserData(NamedTuple):
-    """What a member of ``sticky`` says: the assignment it last got, and in which generation."""
-
-    previous_assignment: tuple[NamedPartitions, ...]
-    generation_id: int
-
-
-class CooperativeUserData(NamedTuple):
-    """What a member of ``cooperative-sticky`` says besides its metadata."""
-
-    generation_id: int
 
 
 class StickyRules(RackAssignor):

@@ -5,7 +5,6 @@ Source: client §0.2, franz §1.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
@@ -46,10 +45,10 @@ RETRIES = 20
 class FranzCore(MemberCore):
     """Shared variables.
 
-    ``later`` holds what other goroutines do next, in order. ``topic_names``: id -> name, as the
-    newest metadata have it. ``now_assigned`` is what the group has given last, None before that;
-    ``last_assigned`` what the session under way began with. ``fetching``: partitions whose
-    committed offsets are still to be looked up. ``is_leaving``: from ``LeaveGroup`` on.
+    ``topic_names``: id -> name, as the newest metadata have it. ``now_assigned`` is what the group
+    has given last, None before that; ``last_assigned`` what the session under way began with.
+    ``fetching``: partitions whose committed offsets are still to be looked up. ``is_leaving``: from
+    ``LeaveGroup`` on.
     """
 
     heartbeat_interval_ms = 0
@@ -65,7 +64,6 @@ class FranzCore(MemberCore):
     ) -> None:
         super().__init__(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
         self.rules = rules
-        self.later: deque[Callable[[], None]] = deque()
         self.change_count = 0
         self.topic_names: Mapping[str, str] = {}
         self.partition_counts: Mapping[str, int] = {}

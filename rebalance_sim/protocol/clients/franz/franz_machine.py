@@ -122,8 +122,6 @@ class FranzMachine(FranzCore, GroupMember):
 
     def _run_managers(self) -> None:
         while True:
-            while self.later:
-                self.later.popleft()()
             changes, wanted = self.change_count, len(self.effects)
             if self._commits_between_polls:
                 self._commits.commit_on_interval()
@@ -135,8 +133,7 @@ class FranzMachine(FranzCore, GroupMember):
             self._coordinator.run()
             if self._application.blocked_in is not None:
                 self._go_on_leaving()
-            is_same = changes == self.change_count and wanted == len(self.effects)
-            if is_same and not self.later:
+            if changes == self.change_count and wanted == len(self.effects):
                 return
 
     @property
@@ -199,16 +196,13 @@ class FranzMachine(FranzCore, GroupMember):
         self.change_count += 1
 
     def _go_on_leaving(self) -> None:
-        application, session = self._application, self._session
+        application = self._application
         if application.running is not None or application.drain():
             return
-        session.on_poll()
+        self._session.on_poll()
         if application.running or self.is_managing or self._commits.is_open or self._call is None:
             return
         call, self._call = self._call, None
-        if self.later or session.waits_for_poll:
-            self._call = call
-            return
         self.subscription.drop()
         self.forget_assignments()
         self.is_closed = call is Call.CLOSE

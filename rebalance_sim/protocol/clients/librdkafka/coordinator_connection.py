@@ -178,8 +178,6 @@ class CoordinatorLink:
 
     def _on_found(self, node_id: int) -> None:
         self._lost_searches = 0
-        if self._core.coordinator_state is _TERM:
-            return
         is_news = node_id != self._node_id
         if is_news:
             self._forget_coordinator()
@@ -194,8 +192,6 @@ class CoordinatorLink:
 
     def _on_error(self, error_code: ErrorCode) -> None:
         """The next search comes on the interval."""
-        if self._core.coordinator_state is _TERM:
-            return
         if error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
             self._forget_coordinator()
         elif error_code not in _RETRIABLE:
