@@ -120,6 +120,8 @@ class Leaps:
         """When there was the last step that is no routine."""
         self._looks_ms = 0
         """When to look next, at the earliest."""
+        self._until_ms = 0
+        """Up to when time is to pass, as ``simulated_ms``; never for longer."""
         self._proven: set[tuple[object, ...]] = set()
         """Topics and votes with which the world was at rest."""
         self._gone: tuple[Session, ...] = ()
@@ -153,6 +155,7 @@ class Leaps:
         if not is_quiet and duration_ms < _ACTIVE_LEAST_MS:
             return clock.run_until(until_ms)
         self._begin_to_look()
+        self._until_ms = until_ms
         while True:
             goal_ms = self._goal_ms(until_ms)
             if self._settled_ms() >= goal_ms:  # Nothing to gain before that.
@@ -337,7 +340,7 @@ class Leaps:
 
     def _pass_until(self, is_so: Callable[[ClientProcess], bool], most_ms: int) -> bool:
         """Let time pass until this is so of every client."""
-        latest_ms = self._clock.simulated_ms + most_ms
+        latest_ms = min(self._clock.simulated_ms + most_ms, self._until_ms)
         while not all(map(is_so, self._world.clients().values())):
             at_ms = self._clock.simulated_ms + 1
             if at_ms > latest_ms or not self._clock.run_until(at_ms):
@@ -406,6 +409,8 @@ class Leaps:
         waited_ms = began_ms - self._moved_ms
         counters, states = world.metrics.counters(), tuple(self._states())
         more_ms = max(self._cycle_ms() - waited_ms, _SHORTEST_CYCLE_MS)
+        if simulated_ms + more_ms >= self._until_ms:
+            return {}
         if not clock.run_until(simulated_ms + more_ms):
             return None
         storms = (

@@ -43,6 +43,17 @@ def test_a_storm_is_left_out_once_nothing_else_can_come() -> None:
     assert list(differences(leapt, whole, draws_alike=True)) == []
 
 
+def test_a_run_that_looks_whether_there_is_a_storm_lasts_no_longer() -> None:
+    """The end comes in the middle of the cycle in which it looks."""
+    storm = generate("faulty", 18)
+    seen_ms = run(storm, prove=Prove.NONE, leaps=True).leaps[0][0]
+    quiet_ms = seen_ms - 500 - storm.world.duration_ms
+    short = replace(storm, world=replace(storm.world, quiet_period_ms=quiet_ms))
+    leapt, whole = (run(short, prove=Prove.NONE, leaps=leaps) for leaps in (True, False))
+    assert (leapt.outcome, leapt.reason) == (whole.outcome, whole.reason)
+    assert leapt.simulated_ms == whole.simulated_ms == seen_ms - 500
+
+
 def test_what_differs_beyond_the_tolerance_is_named(step_by_step: RunResult) -> None:
     metrics = dict(step_by_step.metrics)
     metrics["rebalances"] += 1
