@@ -13,7 +13,7 @@ def test_what_is_pinned_is_what_there_is() -> None:
     assert set(SCENARIOS) == set(PINS)
 
 
-@pytest.mark.quick_one_of(3)
+@pytest.mark.quick_one_of(4)
 @pytest.mark.parametrize("name", sorted(PINS))
 def test_a_run_is_as_it_was_pinned(name: str) -> None:
     assert pin(SCENARIOS[name]) == PINS[name]

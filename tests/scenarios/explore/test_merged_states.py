@@ -187,7 +187,7 @@ def _check_merged(scope: Scope, max_states: int) -> None:
     assert coordinator.differences() == []
 
 
-@pytest.mark.parametrize("scope", SCOPES[::12], ids=_name)
+@pytest.mark.parametrize("scope", SCOPES[::24], ids=_name)
 def test_merged_states_go_on_alike(scope: Scope) -> None:
     """Their first ones; the slow test below begins with those of every scope."""
     _check_merged(scope, max_states=15_000)

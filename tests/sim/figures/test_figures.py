@@ -50,7 +50,7 @@ def assert_figures(recording: Recording) -> None:
     assert found.keys() - expected.keys() - OF_PILLS == SIZES
 
 
-@pytest.mark.quick_one_of(2)
+@pytest.mark.quick_one_of(3)
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_figures_are_what_a_second_computation_makes_of_the_run(profile: str, seed: int) -> None:

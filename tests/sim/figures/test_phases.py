@@ -40,7 +40,7 @@ def of_phase(metrics: dict[str, float], name: str) -> dict[str, float]:
     return {key.removeprefix(start): v for key, v in metrics.items() if key.startswith(start)}
 
 
-@pytest.mark.quick_one_of(3)
+@pytest.mark.quick_one_of(5)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", (200, 201))
 def test_a_phase_has_what_a_run_has_more_at_its_end_than_at_its_beginning(
@@ -113,7 +113,7 @@ def cut_off(line: list[tuple[int, float]], from_ms: int) -> list[float]:
     return found
 
 
-@pytest.mark.quick_one_of(3)
+@pytest.mark.quick_one_of(5)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", (210, 211))
 def test_phases_change_nothing_of_a_run(profile: str, seed: int) -> None:
