@@ -235,7 +235,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.quick_one_of(5)
+@pytest.mark.quick_one_of(9)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("records_per_second", [0, 10])
 @pytest.mark.parametrize(
