@@ -256,9 +256,9 @@ class Leaps:
             self._leap(span_ms, rates)
             return span_ms > 0
         moved_ms = self._moved_ms
-        is_quiet = self._pass_until(_awaits_no_commit, _SETTLES_MS) and self._moved_ms == moved_ms
+        is_idle = self._pass_until(_awaits_no_commit, _SETTLES_MS) and self._moved_ms == moved_ms
         span_ms = self._whole_ms(goal_ms)
-        if is_quiet and span_ms and all(have_committed(one, logs) for one in groups):
+        if is_idle and span_ms and all(have_committed(one, logs) for one in groups):
             self._leap(span_ms, rates)
             for group in groups:
                 self._write_commits(group)
@@ -375,7 +375,7 @@ class Leaps:
         """How often it looks for its coordinator in so much time, though it knows it."""
         every_ms = client.member.coordinator_query_interval_ms
         age_ms = self._clock.simulated_ms - client.started_ms
-        return (age_ms + span_ms) // every_ms - age_ms // every_ms if every_ms else 0
+        return _ends(every_ms, age_ms, span_ms) if every_ms else 0
 
     def _refreshed(self, span_ms: int) -> Iterator[tuple[int, Record]]:
         """What coordinators write again in so much time though nothing has changed, and how often:
@@ -391,7 +391,7 @@ class Leaps:
             for regex, resolved in found.resolved_regexes.items() if found else ():
                 since_ms = clock.simulated_at(resolved.timestamp - coordinator.wall_offset_ms)
                 age_ms = clock.simulated_ms - since_ms
-                count = (age_ms + span_ms) // every_ms - age_ms // every_ms
+                count = _ends(every_ms, age_ms, span_ms)
                 yield count, ConsumerGroupRegularExpression(group.group_id, regex, resolved)
 
     # --- storms -----------------------------------------------------------------------------------
@@ -464,6 +464,11 @@ class Leaps:
             for client in self._world.clients().values():
                 if client.is_alive and looks_at_topics(client.spec):
                     yield client.spec.metadata_max_age_ms
+
+
+def _ends(every_ms: int, age_ms: int, span_ms: int) -> int:
+    """How often an interval ends in so much time, of which ``age_ms`` have passed before."""
+    return (age_ms + span_ms) // every_ms - age_ms // every_ms
 
 
 def _awaits_no_commit(client: ClientProcess) -> bool:

@@ -235,6 +235,20 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+def two_of(
+    kind: str, settings_of_a: dict[str, Any], records_per_second: int = 10, **changes: Any
+) -> WorldSpec:
+    """Two consumers of a kind that commit, the first with these settings."""
+    return spec(
+        client("a", kind=kind, **KINDS[kind], **{"enable_auto_commit": True, **settings_of_a}),
+        client("b", kind=kind, **KINDS[kind], enable_auto_commit=True),
+        topics=(
+            TopicSpec(name="orders", partition_count=6, records_per_second=records_per_second),
+        ),
+        **changes,
+    )
+
+
 @pytest.mark.quick_one_of(9)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("records_per_second", [0, 10])
@@ -254,12 +268,10 @@ def test_what_clients_commit_goes_on_as_their_library_and_application_do_it(
     kind: str, records_per_second: int, settings_of_a: dict[str, Any], has_data_plane: bool
 ) -> None:
     """Java commits in a poll, and all; others what has moved, whenever it is due."""
-    of = spec(
-        client("a", kind=kind, **KINDS[kind], **{"enable_auto_commit": True, **settings_of_a}),
-        client("b", kind=kind, **KINDS[kind], enable_auto_commit=True),
-        topics=(
-            TopicSpec(name="orders", partition_count=6, records_per_second=records_per_second),
-        ),
+    of = two_of(
+        kind,
+        settings_of_a,
+        records_per_second,
         duration_ms=30_000,
         quiet_period_ms=420_000,
         data_plane=has_data_plane,
@@ -340,10 +352,9 @@ def test_a_crash_after_a_leap_has_as_much_delivered_again_as_without_it(
     kind: str, at_ms: int, settings_of_a: dict[str, Any], has_data_plane: bool
 ) -> None:
     """It shows how long ago each client has committed, and what; no commit is due just then."""
-    of = spec(
-        client("a", kind=kind, **KINDS[kind], **{"enable_auto_commit": True, **settings_of_a}),
-        client("b", kind=kind, **KINDS[kind], enable_auto_commit=True),
-        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+    of = two_of(
+        kind,
+        settings_of_a,
         faults=(ClientCrash(at_ms=at_ms, client="a", down_ms=1_000),),
         data_plane=has_data_plane,
         duration_ms=600_000,
@@ -486,10 +497,9 @@ def test_who_starts_before_what_a_leap_has_written_is_noticed(
             outcome = Outcome(None, tuple(one._replace(value=value) for one, value in more))
         written(steps, shard, on_commit, outcome, detail)
 
-    of = spec(
-        client("a", enable_auto_commit=True, auto_commit_interval_ms=20_000),
-        client("b", enable_auto_commit=True),
-        topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+    of = two_of(
+        "java",
+        {"auto_commit_interval_ms": 20_000},
         faults=(ClientCrash(at_ms=514_000, client="a", down_ms=20_000),),
         data_plane=True,
         duration_ms=600_000,
